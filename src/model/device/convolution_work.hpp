@@ -145,7 +145,7 @@ struct SpreadWork {
 
 // The sum of what the parts have found, one after the other. An item is a weight of a client.
 struct GatherWork {
-  static constexpr int kAtOnce = 4;
+  static constexpr int kAtOnce = 8;
 
   Divider n;
   int32_t parts;

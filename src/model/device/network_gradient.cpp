@@ -8,6 +8,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "device/kernels.hpp"
+#include "device/network_layers.hpp"
 #include "device/step_gradient.hpp"
 
 namespace hanse {
@@ -65,70 +66,9 @@ int64_t parts_of(int64_t batch, const Patches& of, int64_t outputs) {
   return parts;
 }
 
-// A layer's tensors, on the memory of the rows and of their gradient.
-struct LayerTensors {
-  at::Tensor weight, weight_gradient;  // [C, outputs, inputs]
-  at::Tensor bias, bias_gradient;      // [C, outputs]; undefined: none
-
-  const float* first_bias() const { return bias.defined() ? bias.data_ptr<float>() : nullptr; }
-  int64_t bias_stride() const { return bias.defined() ? bias.stride(0) : 0; }
-};
-
-// Takes the layers' tensors one after the other, in the layout's order.
-class LayerReader {
- public:
-  explicit LayerReader(const StepParts& parts) : rows_(parts.rows), gradients_(parts.gradients) {}
-
-  LayerTensors next(bool bias) {
-    LayerTensors layer{.weight = rows_[next_].flatten(2),
-                       .weight_gradient = gradients_[next_].flatten(2)};
-    ++next_;
-    if (!bias) return layer;
-    layer.bias = rows_[next_];
-    layer.bias_gradient = gradients_[next_];
-    ++next_;
-    return layer;
-  }
-
- private:
-  std::vector<at::Tensor> rows_, gradients_;
-  std::size_t next_ = 0;
-};
-
-// What a layer makes of its input: [C, B, width].
-struct Activation {
-  at::Tensor values, delta;  // delta: the gradient
-
-  Activation(int64_t clients, int64_t batch, int64_t width, const at::TensorOptions& options)
-      : values(at::empty({clients, batch, width}, options)), delta(at::empty_like(values)) {}
-};
-
-// A stage of convolution, pooling and ReLU. A client's batch is cut into `parts`.
-struct ConvolutionLayer {
-  LayerTensors own;
-  int64_t parts;
-  at::Tensor columns;  // [C parts, inputs taps, B/parts pixels] in the memory of all stages
-  at::Tensor sums;     // [C parts, outputs, B/parts pixels]
-  at::Tensor chosen;   // Pooling::chosen
-  at::Tensor weights;  // [C parts, outputs, inputs taps], undefined: one part has them as they are
-  at::Tensor found;    // their gradients
-  Activation output;
-  ColumnsWork unroll;
-  PoolWork pool;
-  UnpoolWork unpool;
-  std::optional<ImagesWork> images;  // the gradient of what the stage reads; not of the first one
-  SpreadWork spread = {};            // the weights
-  GatherWork gather = {};            // their gradients
-};
-
-struct DenseLayer {
-  LayerTensors own;
-  at::Tensor input;        // [C, B, inputs]
-  at::Tensor input_delta;  // its gradient; undefined: the samples'
-  Activation output;       // of the last layer logits, then their gradient
-  UnitsWork forward = {};  // ReLU and dropout, of all but the last
-  UnitsBackWork backward = {};
-};
+// A dense layer finds its sums in parts where they have kLongSum inputs or more, and kFewUnits
+// times as many as units.
+constexpr int64_t kLongSum = 1024, kFewUnits = 16;
 
 class NetworkGradient final : public StepGradient {
  public:
@@ -281,12 +221,34 @@ class NetworkGradient final : public StepGradient {
                                  .delta = data(output.delta),
                                  .bias_gradient = data(own.bias_gradient),
                                  .bias_stride = own.bias_stride()};
-    dense_.push_back({.own = std::move(own),
-                      .input = below != nullptr ? below->values : samples_,
-                      .input_delta = below != nullptr ? below->delta : at::Tensor(),
-                      .output = output,
-                      .forward = forward,
-                      .backward = backward});
+    DenseLayer layer{.own = std::move(own),
+                     .input = below != nullptr ? below->values : samples_,
+                     .input_delta = below != nullptr ? below->delta : at::Tensor(),
+                     .output = output,
+                     .found = {},
+                     .forward = forward,
+                     .backward = backward};
+    if (inputs >= kLongSum && inputs >= kFewUnits * units) cut(layer);
+    dense_.push_back(std::move(layer));
+  }
+
+  // Has its long sums found in parts.
+  void cut(DenseLayer& layer) const {
+    const at::Tensor& weight = layer.own.weight;
+    const int64_t units = weight.size(1), inputs = weight.size(2);
+    const int64_t parts = ProductWork::parts_of(inputs), n = batch_ * units;
+    layer.found = at::empty({clients_, parts, batch_, units}, floats_);
+    layer.multiply = {.parts = parts,
+                      .tiles = ProductWork::tiles_of(units),
+                      .batch = static_cast<int32_t>(batch_),
+                      .units = static_cast<int32_t>(units),
+                      .inputs = static_cast<int32_t>(inputs),
+                      .input = data(layer.input),
+                      .weights = data(weight),
+                      .stride = weight.stride(0),
+                      .found = data(layer.found)};
+    layer.gather = {n, static_cast<int32_t>(parts), data(layer.found), data(layer.output.values),
+                    n};
   }
 
   void set_loss(const StepParts& parts, LossRule rule) {
@@ -318,7 +280,7 @@ class NetworkGradient final : public StepGradient {
     }
     if (samples_.defined()) on_device(take_samples_);
     for (DenseLayer& layer : dense_) {
-      product(acting(layer.input), acting(layer.own.weight).transpose(1, 2), layer.output.values);
+      multiply(layer);
       if (&layer != &dense_.back()) on_device(layer.forward);
     }
   }
@@ -346,6 +308,15 @@ class NetworkGradient final : public StepGradient {
       if (!stage->images) continue;
       product(weights(*stage).transpose(1, 2), sums, stage->columns);
       on_device(*stage->images);
+    }
+  }
+
+  void multiply(const DenseLayer& layer) const {
+    if (layer.found.defined()) {
+      on_device(layer.multiply, layer.multiply.blocks(acting_));
+      on_device(layer.gather);
+    } else {
+      product(acting(layer.input), acting(layer.own.weight).transpose(1, 2), layer.output.values);
     }
   }
 

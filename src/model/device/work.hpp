@@ -16,6 +16,7 @@
 #include "hanse/sums/fold_entry.hpp"
 #include "loss_work.hpp"
 #include "pooling_work.hpp"
+#include "product_work.hpp"
 #include "table_work.hpp"
 
 namespace hanse {
@@ -120,7 +121,7 @@ struct StepWork {
 };
 
 using Work = std::variant<FoldWork, SumWork, DropWork, StepWork, ColumnsWork, ImagesWork,
-                          SpreadWork, GatherWork, PoolWork, UnpoolWork, SamplesWork, UnitsWork,
-                          UnitsBackWork, LossWork, DescentWork, ChooseWork>;
+                          SpreadWork, GatherWork, ProductWork, PoolWork, UnpoolWork, SamplesWork,
+                          UnitsWork, UnitsBackWork, LossWork, DescentWork, ChooseWork>;
 
 }  // namespace hanse

@@ -278,6 +278,19 @@ TEST(NetworkGradient, EqualsAutogradAtAwkwardSizes) {
   }
 }
 
+TEST(NetworkGradient, EqualsAutogradOfLongSums) {
+  for (const int64_t batch : {1, 7, 33}) {
+    const std::vector<int64_t> counts{batch, 0, (batch + 1) / 2};
+    const std::vector<int64_t> shape{3, 20, 21};
+    expect_reference({.spec = {}, .shape = shape, .counts = counts, .batch = batch}, "linear");
+    expect_reference({.spec = {.hidden = {70, 5}, .hidden_dropout = 0.5},
+                      .shape = shape,
+                      .counts = counts,
+                      .batch = batch},
+                     "mlp");
+  }
+}
+
 // Batches in parts of any length: images of 7 x 8 pixels need three samples, of 13 x 12 one.
 TEST(NetworkGradient, EqualsAutogradWhereBatchesAreCut) {
   for (const int64_t batch : {1, 6, 7, 33}) {

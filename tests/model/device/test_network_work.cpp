@@ -167,6 +167,44 @@ TEST(GatherWork, AddsWhatSpreadWorkHandedOut) {
   }
 }
 
+void expect_products(int32_t batch, int32_t units, int32_t inputs) {
+  const int64_t clients = 2, parts = ProductWork::parts_of(inputs), stride = units * inputs + 3;
+  const Row input = drawn(clients * batch * inputs), weights = drawn(clients * stride, 2);
+  Row found(static_cast<std::size_t>(clients * parts * batch * units), 9);
+  const ProductWork work{.parts = parts,
+                         .tiles = ProductWork::tiles_of(units),
+                         .batch = batch,
+                         .units = units,
+                         .inputs = inputs,
+                         .input = input.data(),
+                         .weights = weights.data(),
+                         .stride = stride,
+                         .found = found.data()};
+  run_backwards(work, work.blocks(clients));
+  double most = 0;
+  for (int64_t at = 0; at < std::ssize(found); ++at) {
+    const int64_t unit = at % units, b = at / units % batch, part = at / units / batch % parts;
+    const int64_t client = at / units / batch / parts;
+    const float* x = input.data() + (client * batch + b) * inputs;
+    const float* w = weights.data() + client * stride + unit * inputs;
+    double sum = 0;
+    for (int64_t i = part * work.kPart; i < std::min<int64_t>((part + 1) * work.kPart, inputs);
+         ++i) {
+      sum += static_cast<double>(x[i]) * static_cast<double>(w[i]);
+    }
+    most = std::max(most, std::abs(static_cast<double>(found[static_cast<std::size_t>(at)]) - sum));
+  }
+  EXPECT_LE(most, 1e-4) << batch << " " << units << " " << inputs;
+}
+
+TEST(ProductWork, HasTheProductsOfEachPart) {
+  for (const int32_t batch : {1, 7, 16, 33}) {
+    for (const int32_t units : {1, 10, 32, 62}) {
+      for (const int32_t inputs : {1, 127, 256, 1023}) expect_products(batch, units, inputs);
+    }
+  }
+}
+
 TEST(UnitsBackWork, AddsTheBiasUpOverTheBatch) {
   for (const int32_t batch : {1, 7, 8, 33}) {
     const int64_t clients = 2, units = 5, stride = 9;
@@ -281,10 +319,12 @@ struct Descending {
 
 void expect_descent(const Descending& c, int64_t clients) {
   const int64_t n = 7;
-  const Row gradient = drawn(clients * n), anchor = drawn(clients * n, 2);
+  Row gradient = drawn(clients * n);
+  const Row anchor = drawn(clients * n, 2);
   const Row pulls = drawn(clients * n, 3);
   Row rows = drawn(clients * n, 4), velocity = drawn(clients * n, 5), rates;
   for (int64_t k = 0; k < clients; ++k) rates.push_back(k % 3 == 1 ? 0 : 0.1F);
+  if (clients > 1) gradient[n] = std::numeric_limits<float>::infinity();  // of one that stays
   Row expected = rows, expected_velocity = velocity;
   for (int64_t at = 0; at < clients * n; ++at) {
     const auto i = static_cast<std::size_t>(at);

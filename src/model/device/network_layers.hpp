@@ -1,0 +1,84 @@
+// What the layers of a NetworkGradient consist of.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include <ATen/ATen.h>
+
+#include "device/step_gradient.hpp"
+#include "device/work.hpp"
+
+namespace hanse {
+
+// A layer's tensors, on the memory of the rows and of their gradient.
+struct LayerTensors {
+  at::Tensor weight, weight_gradient;  // [C, outputs, inputs]
+  at::Tensor bias, bias_gradient;      // [C, outputs]; undefined: none
+
+  const float* first_bias() const { return bias.defined() ? bias.data_ptr<float>() : nullptr; }
+  int64_t bias_stride() const { return bias.defined() ? bias.stride(0) : 0; }
+};
+
+// Takes the layers' tensors one after the other, in the layout's order.
+class LayerReader {
+ public:
+  explicit LayerReader(const StepParts& parts) : rows_(parts.rows), gradients_(parts.gradients) {}
+
+  LayerTensors next(bool bias) {
+    LayerTensors layer{.weight = rows_[next_].flatten(2),
+                       .weight_gradient = gradients_[next_].flatten(2)};
+    ++next_;
+    if (!bias) return layer;
+    layer.bias = rows_[next_];
+    layer.bias_gradient = gradients_[next_];
+    ++next_;
+    return layer;
+  }
+
+ private:
+  std::vector<at::Tensor> rows_, gradients_;
+  std::size_t next_ = 0;
+};
+
+// What a layer makes of its input: [C, B, width].
+struct Activation {
+  at::Tensor values, delta;  // delta: the gradient
+
+  Activation(int64_t clients, int64_t batch, int64_t width, const at::TensorOptions& options)
+      : values(at::empty({clients, batch, width}, options)), delta(at::empty_like(values)) {}
+};
+
+// A stage of convolution, pooling and ReLU. A client's batch is cut into `parts`.
+struct ConvolutionLayer {
+  LayerTensors own;
+  int64_t parts;
+  at::Tensor columns;  // [C parts, inputs taps, B/parts pixels] in the memory of all stages
+  at::Tensor sums;     // [C parts, outputs, B/parts pixels]
+  at::Tensor chosen;   // Pooling::chosen
+  at::Tensor weights;  // [C parts, outputs, inputs taps], undefined: one part has them as they are
+  at::Tensor found;    // their gradients
+  Activation output;
+  ColumnsWork unroll;
+  PoolWork pool;
+  UnpoolWork unpool;
+  std::optional<ImagesWork> images;  // the gradient of what the stage reads; not of the first one
+  SpreadWork spread = {};            // the weights
+  GatherWork gather = {};            // their gradients
+};
+
+struct DenseLayer {
+  LayerTensors own;
+  at::Tensor input;        // [C, B, inputs]
+  at::Tensor input_delta;  // its gradient; undefined: the samples'
+  Activation output;       // of the last layer logits, then their gradient
+  at::Tensor found;  // [C, parts, B, outputs] sums over parts of the inputs; undefined: no parts
+  ProductWork multiply = {};
+  GatherWork gather = {};  // the sums
+  UnitsWork forward = {};  // ReLU and dropout, of all but the last
+  UnitsBackWork backward = {};
+};
+
+}  // namespace hanse
