@@ -92,6 +92,9 @@ TEST(NetworkCohorts, TrainAsByAutograd) {
                                            : std::vector<int64_t>{2, 9, 8};
     expect_same_training({.model = kind(name), .shape = shape}, name);
   }
+  for (const char* name : {"linear", "mlp", "cnn-cifar"}) {  // long sums, and batches in parts
+    expect_same_training({.model = kind(name), .shape = {3, 20, 21}}, name);
+  }
   expect_same_training({.model = kind("linear", "cross-entropy", false)}, "linear without bias");
   expect_same_training({.model = kind("mlp", "binary-logistic"), .classes = 2}, "binary-logistic");
   expect_same_training({.model = kind("mlp", "squared-error"), .classes = 0}, "squared-error");
