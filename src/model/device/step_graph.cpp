@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -10,15 +11,30 @@
 
 namespace hanse {
 
+namespace {
+
+// The largest that is not above n.
+int64_t power_of_two(int64_t n) {
+  int64_t power = 1;
+  while (power <= n / 2) power *= 2;
+  return power;
+}
+
+}  // namespace
+
 void StepGraphs::run(const Kind& kind, int64_t count, const Steps& steps) {
-  if (count > 0 && !fails_ && graphs_.find(kind) == graphs_.end()) {
+  if (count == 0) return;
+  const bool is_new = kinds_.find(kind) == kinds_.end();
+  Graphs& graphs = kinds_[kind];
+  const bool again = std::exchange(graphs.last_count, count) == count;
+  if (is_new && !fails_) {
     recorder_->warm_up([&] { steps(1); });
-    graphs_[kind];
     --count;
   }
-  for (; count > 0 && !fails_;) {
-    const int64_t some = std::min(most_, count);
-    std::unique_ptr<Recording>& graph = graphs_[kind][some];
+  while (count > 0 && !fails_) {
+    int64_t some = std::min(count, most_);
+    if (!again && graphs.of.count(some) == 0) some = power_of_two(some);
+    std::unique_ptr<Recording>& graph = graphs.of[some];
     try {
       if (!graph) graph = recorder_->record([&] { steps(some); });
     } catch (const std::exception& error) {

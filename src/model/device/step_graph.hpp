@@ -33,8 +33,8 @@ class GraphRecorder {
 // The recorder for the device in use; null: nothing is recorded there.
 std::unique_ptr<GraphRecorder> make_graph_recorder(bool is_cpu);
 
-// Graphs of one, two, four, ... steps that follow each other, for each kind of step: steps of a
-// kind have the same kernels, with the same shapes and addresses.
+// Graphs of steps that follow each other, for each kind of step: steps of a kind have the same
+// kernels, with the same shapes and addresses.
 class StepGraphs {
  public:
   using Kind = std::tuple<double, bool, bool, int64_t>;  // Descent::Form and the acting clients
@@ -45,18 +45,23 @@ class StepGraphs {
       : recorder_(std::move(recorder)), most_(most) {}
 
   // Does steps(count) on the device: the first step of a kind by calling it, then by recording it,
-  // and from then on without it. Each count is recorded once. Where recording fails it says so
-  // once, and calls `steps` from then on. Cost: a start for each `most` steps.
+  // and from then on without it. A graph has as many steps as there are where a kind has so many
+  // twice in a row, as those of equal clients have; else a power of two, lest each of many numbers
+  // be recorded. Where recording fails it says so once, and calls `steps` from then on.
   void run(const Kind& kind, int64_t count, const Steps& steps);
 
   // The kinds have other addresses now.
-  void forget() { graphs_.clear(); }
+  void forget() { kinds_.clear(); }
 
  private:
   std::unique_ptr<GraphRecorder> recorder_;
   int64_t most_;
   bool fails_ = false;
-  std::map<Kind, std::map<int64_t, std::unique_ptr<Recording>>> graphs_;  // by count
+  struct Graphs {
+    int64_t last_count = 0;
+    std::map<int64_t, std::unique_ptr<Recording>> of;  // so many steps
+  };
+  std::map<Kind, Graphs> kinds_;
 };
 
 }  // namespace hanse

@@ -65,14 +65,16 @@ std::string after(Told& told, const std::vector<Call>& calls, int64_t most = 4) 
 TEST(StepGraphs, RunRecordAndReplay) {
   Told told;
   EXPECT_EQ(after(told, {{0, 1}, {0, 1}, {0, 1}}), "wsrs11");
-  Told longer;
-  EXPECT_EQ(after(longer, {{0, 12}, {0, 11}}),
-            "wsrssss4"
-            "4"
-            "rsss3"
-            "4"
-            "4"
-            "3");
+  Told equal;
+  EXPECT_EQ(after(equal, {{0, 3}, {0, 3}, {0, 3}}), "wsrss2rsss33");
+  Told longer;  // a step and 4 + 4 + 2 + 1; 4 + 4 + 2 + 1; 4 + 2 + 1; that again, in 4 + 3; and
+                // again
+  EXPECT_EQ(after(longer, {{0, 12}, {0, 11}, {0, 7}, {0, 7}, {0, 7}}),
+            "wsrssss44rss2rs1"
+            "4421"
+            "421"
+            "4rsss3"
+            "43");
   Told none;
   EXPECT_EQ(after(none, {{0, 0}}), "");
 }
