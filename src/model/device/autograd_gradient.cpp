@@ -17,7 +17,7 @@ class AutogradGradient final : public StepGradient {
         network_(network),
         within_(at::arange(parts_.batch, parts_.table.counts().options())) {}
 
-  at::Tensor find(int64_t clients) override {
+  at::Tensor find(int64_t clients, const at::Tensor& totals) override {
     const at::Tensor order = parts_.table.places().narrow(0, 0, clients * batch());
     const at::Tensor weights = weights_of(parts_.table.counts().narrow(0, 0, clients).unsqueeze(1));
     const at::Tensor input = parts_.features.index_select(0, order).view({clients, batch(), -1});
@@ -44,7 +44,9 @@ class AutogradGradient final : public StepGradient {
     }
     // Only losses that count: 0 NaN is NaN, and places behind a client's samples must add nothing.
     const at::Tensor used = at::where(weights > 0, losses, at::zeros({}, losses.options()));
-    return at::sum(used.to(at::kDouble) * weights, {1});
+    const at::Tensor means = at::sum(used.to(at::kDouble) * weights, {1});
+    if (totals.defined()) totals.narrow(0, 0, clients).add_(means);
+    return means;
   }
 
  private:

@@ -105,8 +105,7 @@ class NetworkCohort final : public Cohort {
 
   const at::Tensor& gradients(int64_t number, bool counts) override {
     table_.choose(number);
-    const at::Tensor means = differentiate(c());
-    if (counts) losses_.add_(means);
+    differentiate(c(), counts ? losses_ : at::Tensor());
     return gradient_;
   }
 
@@ -176,17 +175,17 @@ class NetworkCohort final : public Cohort {
 
   // The table's step of the first clients.
   void step(int64_t clients) {
-    const at::Tensor means = differentiate(clients);
+    const at::Tensor means = differentiate(clients, losses_);
     const at::NoGradGuard no_grad;
-    losses_.narrow(0, 0, clients).add_(means);
     if (settings_.slope.base > 0) gradient_.narrow(0, 0, clients).mul_(slopes(means));
     descent_.step(gradient_, table_.rates(), rows_, clients);
   }
 
-  // Overwrites the first clients' gradients of the table's step. Returns their mean losses.
-  at::Tensor differentiate(int64_t clients) {
+  // Overwrites the first clients' gradients of the table's step. Returns their mean losses, and
+  // adds them to `totals` where it is defined.
+  at::Tensor differentiate(int64_t clients, const at::Tensor& totals) {
     noise_.draw(table_, clients);
-    return differentiation_->find(clients);
+    return differentiation_->find(clients, totals);
   }
 
   int64_t c() const { return settings_.clients; }

@@ -100,10 +100,11 @@ class NetworkGradient final : public StepGradient {
     set_loss(parts, rule);
   }
 
-  at::Tensor find(int64_t clients) override {
+  at::Tensor find(int64_t clients, const at::Tensor& totals) override {
     const at::NoGradGuard no_grad;
     acting_ = clients;
     forward();
+    loss_.totals = totals.defined() ? totals.data_ptr<double>() : nullptr;
     on_device(loss_, clients);
     backward();
     return acting(means_);

@@ -32,8 +32,9 @@ class StepGradient {
  public:
   virtual ~StepGradient() = default;
   // Overwrites the gradient of the first `clients` of C; the others' may stay. Returns the mean
-  // losses [clients] float64; a client without samples has loss 0 and any gradient.
-  virtual at::Tensor find(int64_t clients) = 0;
+  // losses [clients] float64, and adds them to `totals` [C] unless it is undefined; a client
+  // without samples has loss 0 and any gradient.
+  virtual at::Tensor find(int64_t clients, const at::Tensor& totals) = 0;
 };
 
 // The tensors of the layout, each with a leading C, on the memory of rows [C, P].

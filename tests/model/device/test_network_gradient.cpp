@@ -116,7 +116,9 @@ class Step {
             .gradients = tensors(gradient_)};
   }
 
-  at::Tensor find(int64_t n) { return make_network_gradient(parts(), c_.spec, c_.shape)->find(n); }
+  at::Tensor find(int64_t n, const at::Tensor& totals = {}) {
+    return make_network_gradient(parts(), c_.spec, c_.shape)->find(n, totals);
+  }
   at::Tensor find() { return find(c_.clients()); }
 
   // Mean loss, and the gradient [P], of a client.
@@ -325,9 +327,9 @@ TEST(NetworkGradient, NothingOfAnEarlierStepIsLeft) {
   const auto gradient = make_network_gradient(step.parts(), c.spec, c.shape);
   const at::Tensor rows = step.rows_.clone();
   step.rows_.fill_(kNan);
-  EXPECT_TRUE(gradient->find(c.clients())[0].isnan().item<bool>());
+  EXPECT_TRUE(gradient->find(c.clients(), {})[0].isnan().item<bool>());
   step.rows_.copy_(rows);
-  expect_reference(step, c, gradient->find(c.clients()), "behind one that is no number");
+  expect_reference(step, c, gradient->find(c.clients(), {}), "behind one that is no number");
 }
 
 // Neither what a client computes without samples, nor that of places behind its samples, counts.
@@ -356,7 +358,11 @@ TEST(NetworkGradient, FewerClientsHaveTheSameGradientsAndTheOthersStay) {
     const at::Tensor losses = step.find().clone(), all = step.gradient_.clone();
     for (int64_t clients = 1; clients < 4; ++clients) {
       step.gradient_.fill_(kMark);
-      EXPECT_TRUE(at::allclose(step.find(clients), losses.narrow(0, 0, clients), 1e-6));
+      const at::Tensor totals = at::full({4}, 2.0, at::kDouble);
+      const at::Tensor own = step.find(clients, totals);
+      EXPECT_TRUE(at::allclose(own, losses.narrow(0, 0, clients), 1e-6));
+      EXPECT_TRUE(totals.narrow(0, 0, clients).equal(own + 2));
+      EXPECT_TRUE(totals.narrow(0, clients, 4 - clients).eq(2).all().item<bool>());
       EXPECT_TRUE(
           at::allclose(step.gradient_.narrow(0, 0, clients), all.narrow(0, 0, clients), 1e-5, 1e-6))
           << clients;
