@@ -1,0 +1,1 @@
+#include "model/device/pretended/cuda/cuda_graphs.hpp"

@@ -1,0 +1,75 @@
+// In the place of LibTorch's CUDA streams, events and graphs, so that graph_recorder.cpp itself records
+// on the pretended GPU. LibTorch's names of their headers lead here.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "model/device/pretended/streams.hpp"
+
+enum cudaStreamCaptureMode { cudaStreamCaptureModeThreadLocal };
+inline int cudaGetLastError() { return 0; }
+
+namespace c10::cuda {
+
+struct CUDAStream {
+  hanse::pretended::Stream* stream;
+  signed char device_index() const { return 0; }
+};
+
+CUDAStream getCurrentCUDAStream();
+CUDAStream getStreamFromPool();
+
+class CUDAStreamGuard {
+ public:
+  explicit CUDAStreamGuard(CUDAStream stream);
+  ~CUDAStreamGuard();
+  CUDAStreamGuard(const CUDAStreamGuard&) = delete;
+  CUDAStreamGuard& operator=(const CUDAStreamGuard&) = delete;
+
+ private:
+  hanse::pretended::Stream* before_;
+};
+
+}  // namespace c10::cuda
+
+namespace c10::cuda::CUDACachingAllocator {
+
+using Pool = std::pair<uint64_t, uint64_t>;
+// Throws when nothing is recorded to it.
+void endAllocateToPool(int device, Pool pool);
+void releasePool(int device, Pool pool);
+
+}  // namespace c10::cuda::CUDACachingAllocator
+
+namespace at::cuda {
+
+class CUDAEvent {
+ public:
+  void record(const c10::cuda::CUDAStream& stream);
+  void block(const c10::cuda::CUDAStream& stream);
+
+ private:
+  hanse::pretended::Event event_;
+};
+
+using MempoolId_t = std::pair<uint64_t, uint64_t>;
+MempoolId_t graph_pool_handle();
+
+class CUDAGraph {
+ public:
+  CUDAGraph() = default;
+  ~CUDAGraph();
+  CUDAGraph(const CUDAGraph&) = delete;
+  CUDAGraph& operator=(const CUDAGraph&) = delete;
+  void capture_begin(MempoolId_t pool, cudaStreamCaptureMode mode);
+  void capture_end();
+  void replay();
+
+ private:
+  std::shared_ptr<const hanse::pretended::Graph> graph_;  // null: none was recorded
+};
+
+}  // namespace at::cuda

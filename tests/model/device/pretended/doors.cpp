@@ -1,0 +1,158 @@
+// What hanse-torch.so finds in the place of its own functions (exports.map), and what tests ask.
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <numeric>
+#include <stdexcept>
+#include <thread>
+#include <type_traits>
+#include <variant>
+#include <vector>
+
+#include <ATen/ATen.h>
+
+#include "model/device/device.hpp"
+#include "model/device/kernels.hpp"
+#include "model/device/pretended/pretended_gpu.hpp"
+#include "model/device/pretended/streams.hpp"
+
+namespace hanse {
+
+namespace pretended {
+
+namespace {
+
+std::atomic<int64_t> threads = [] {
+  const char* text = std::getenv("HANSE_FAKE_GPU_THREADS");
+  return text != nullptr ? std::stoll(text) : 1;
+}();
+
+bool is_mapped(const void* address) {
+  constexpr uint64_t kPage = 4096;
+  unsigned char is_in_core = 0;
+  return mincore(std::bit_cast<void*>(std::bit_cast<uint64_t>(address) / kPage * kPage), 1,
+                 &is_in_core) == 0;
+}
+
+// The addresses among the numbers of a kernel's arguments, and their places in them. A number that
+// looks like an address of the host is one: counts are smaller, and such floating-point numbers
+// nearly 0.
+template <class One>
+std::vector<std::pair<std::size_t, void*>> addresses(const One& work, const Memory& memory) {
+  static_assert(std::is_trivially_copyable_v<One>);
+  One plain = work;
+  __builtin_clear_padding(&plain);
+  std::vector<std::pair<std::size_t, void*>> found;
+  for (std::size_t at = 0; at + sizeof(void*) <= sizeof(One); at += sizeof(void*)) {
+    void* address = nullptr;
+    std::memcpy(&address, reinterpret_cast<const std::byte*>(&plain) + at, sizeof(address));
+    const auto number = std::bit_cast<uint64_t>(address);
+    if (memory.has(address)) {
+      const Memory::Block* block = memory.block_of(address);
+      TORCH_CHECK(block != nullptr, "a kernel is given memory that no tensor has");
+      found.emplace_back(at, address);
+    } else {
+      TORCH_CHECK(number >> 32 == 0 || number >> 47 != 0 || !is_mapped(address),
+                  "a kernel is given an address of the host's memory");
+    }
+  }
+  return found;
+}
+
+template <class One>
+One on_host(One work, const Memory& memory) {
+  for (const auto& [at, address] : addresses(work, memory)) {
+    const std::byte* const place = memory.host(address);
+    std::memcpy(reinterpret_cast<std::byte*>(&work) + at, &place, sizeof(place));
+  }
+  return work;
+}
+
+// Items begin, begin + step, ... of another order than their numbers': `stride` and `count` have no
+// common divisor.
+template <class One>
+void run_items(const One& work, int64_t n) {
+  static std::atomic<int64_t> launches = 0;
+  int64_t stride = 1 + (++launches * 7919) % n;
+  while (std::gcd(stride, n) != 1) ++stride;
+  const int64_t first = n - 1 - launches % n;
+  const auto run_part = [&](int64_t begin, int64_t step) {
+    for (int64_t i = begin; i < n; i += step) work((first + i % n * stride) % n);
+  };
+  const int64_t parts = std::min<int64_t>(threads, n);
+  std::vector<std::jthread> others;
+  for (int64_t part = 1; part < parts; ++part) others.emplace_back(run_part, part, parts);
+  run_part(0, std::max<int64_t>(parts, 1));
+}
+
+}  // namespace
+
+}  // namespace pretended
+
+using pretended::Device;
+
+std::vector<Gpu> gpus() {
+  const std::lock_guard lock(Device::get().mutex);
+  return {{.identity = "GPU pretended",
+           .name = "pretended, compute capability 0.0",
+           .memory_bytes = static_cast<int64_t>(Device::get().memory.limit())}};
+}
+
+std::string use_gpu(int64_t) { return "privateuseone:0"; }
+std::string cuda_version() { return "pretended"; }
+std::string nccl_version() { return "pretended"; }
+std::unique_ptr<DeviceCommunicator> make_nccl_communicator(Communicator&, const std::string&) {
+  throw std::runtime_error("the pretended GPU has no NCCL");
+}
+
+void run_on_gpu(const Work& work, int64_t n) {
+  Device& device = Device::get();
+  const std::lock_guard lock(device.mutex);
+  std::visit(
+      [&](const auto& one) {
+        std::vector<const void*> places;
+        for (const auto& address : pretended::addresses(one, device.memory)) {
+          places.push_back(address.second);
+        }
+        device.follow(places);
+        if (!device.stream().recording) ++device.counts.launches;
+        if (n <= 0) return;
+        device.start(
+            [&device, one, n] { pretended::run_items(pretended::on_host(one, device.memory), n); },
+            places);
+      },
+      work);
+}
+
+}  // namespace hanse
+
+extern "C" const hanse::pretended::PretendedGpu* hanse_pretended_gpu() {
+  using hanse::pretended::Counts;
+  using hanse::pretended::Device;
+  static constexpr hanse::pretended::PretendedGpu gpu{
+      .counts = [] {
+        const std::lock_guard lock(Device::get().mutex);
+        return Device::get().counts;
+      },
+      .used_bytes = [] {
+        const std::lock_guard lock(Device::get().mutex);
+        return static_cast<int64_t>(Device::get().memory.used());
+      },
+      .set_limit = [](int64_t bytes) {
+        const std::lock_guard lock(Device::get().mutex);
+        Device::get().memory.set_limit(static_cast<std::size_t>(bytes));
+      },
+      .wait = [] {
+        const std::lock_guard lock(Device::get().mutex);
+        Device::get().wait_for_device();
+      },
+      .set_threads = [](int64_t count) { hanse::pretended::threads = count; },
+  };
+  return &gpu;
+}

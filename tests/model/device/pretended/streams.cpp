@@ -1,0 +1,246 @@
+#include "model/device/pretended/streams.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+#include <utility>
+
+#include <c10/util/Exception.h>
+
+namespace hanse::pretended {
+
+namespace {
+
+constexpr std::size_t kLongest = 4096;  // a stream's queue
+constexpr int kUntouched = 0xff;
+
+thread_local Stream* chosen = nullptr;    // by guards
+thread_local Stream* followed = nullptr;  // of a recording that another thread makes
+
+}  // namespace
+
+Device& Device::get() {
+  static auto* device = new Device;  // outlives whatever frees tensors at the end
+  return *device;
+}
+
+Device::Device() {
+  make_stream();
+  if (const char* bytes = std::getenv("HANSE_FAKE_GPU_BYTES")) memory.set_limit(std::stoull(bytes));
+}
+
+Stream& Device::make_stream() {
+  Stream& stream = streams_.emplace_back();
+  stream.id = static_cast<int64_t>(streams_.size()) - 1;
+  return stream;
+}
+
+Stream& Device::stream() {
+  if (followed != nullptr && followed->recording) return *followed;
+  return chosen != nullptr ? *chosen : streams_.front();
+}
+
+Stream& Device::choose(Stream& stream) {
+  Stream* const before = std::exchange(chosen, &stream);
+  return before != nullptr ? *before : streams_.front();
+}
+
+void Device::follow(const std::vector<const void*>& places) {
+  if (chosen != nullptr && chosen->recording) return;
+  const Stream* const before = std::exchange(followed, nullptr);
+  for (Stream& stream : streams_) {
+    if (!stream.recording) continue;
+    const auto is_of_it = [&](const void* place) {
+      const Memory::Block* block = memory.block_of(place);
+      return block != nullptr && block->pool == stream.recording->graph.pool;
+    };
+    if (std::ranges::any_of(places, is_of_it) || (places.empty() && before == &stream)) {
+      followed = &stream;
+    }
+  }
+}
+
+void Device::throw_what_went_wrong() {
+  if (wrong_) std::rethrow_exception(std::exchange(wrong_, nullptr));
+}
+
+void Device::keep_for_recording(Recording& recording, const std::vector<const void*>& written) {
+  for (const void* place : written) {
+    const Memory::Block* block = memory.block_of(place);
+    if (block == nullptr || block->pool == recording.graph.pool) continue;
+    const std::byte* const first = memory.host(block->first);
+    recording.before.try_emplace(block->first, first, first + block->bytes);
+  }
+}
+
+void Device::start(const Task& task, const std::vector<const void*>& written) {
+  throw_what_went_wrong();
+  Stream& to = stream();
+  if (to.recording) {
+    keep_for_recording(*to.recording, written);
+    to.recording->graph.tasks.push_back(task);
+    return task();
+  }
+  to.queue.push_back(task);
+  ++to.begun;
+  if (to.queue.size() > kLongest) run_to(to, to.begun);
+}
+
+void Device::start_at_once(const Task& task, const std::vector<const void*>& written) {
+  Stream& to = stream();
+  if (to.recording) {
+    keep_for_recording(*to.recording, written);
+  } else {
+    run_to(to, to.begun);
+  }
+  throw_what_went_wrong();
+  task();
+}
+
+Stream* Device::another_stream(const Stream& stream) {
+  std::vector<Stream*> others;
+  for (Stream& other : streams_) {
+    if (&other != &stream && !other.queue.empty()) others.push_back(&other);
+  }
+  return others.empty() ? nullptr : others[chance_() % others.size()];
+}
+
+void Device::run_to(Stream& stream, int64_t task) {
+  while (stream.done < task) {
+    Stream* const other = chance_() % 4 == 0 ? another_stream(stream) : nullptr;
+    run_next(other != nullptr ? *other : stream);
+  }
+}
+
+// A task that ends may give memory back, which is one more.
+void Device::run_all() {
+  const auto has_tasks = [](const Stream& stream) { return !stream.queue.empty(); };
+  for (auto it = streams_.begin(); it != streams_.end();
+       it = std::ranges::find_if(streams_, has_tasks)) {
+    run_to(*it, it->begun);
+  }
+}
+
+void Device::run_next(Stream& stream) {
+  const Task task = std::move(stream.queue.front());
+  stream.queue.pop_front();
+  try {
+    task();
+  } catch (...) {
+    if (!wrong_) wrong_ = std::current_exception();
+  }
+  ++stream.done;
+}
+
+void Device::put_behind(const Event& event, Stream& stream) {
+  if (event.stream == nullptr || event.stream == &stream) return;
+  stream.queue.push_back([this, event] { run_to(*event.stream, event.task); });
+  ++stream.begun;
+}
+
+void Device::wait(Stream& of) {
+  refuse_in_recording("waiting for the device");
+  ++counts.waits;
+  run_to(of, of.begun);
+  throw_what_went_wrong();
+}
+
+void Device::wait_for_device() {
+  for (const Stream& stream : streams_) {
+    if (!stream.recording) continue;
+    ++counts.refused;
+    TORCH_CHECK(false, "CUDA error 900: the host waits for the device while a thread records");
+  }
+  ++counts.waits;
+  run_all();
+  throw_what_went_wrong();
+}
+
+std::byte* Device::take(std::size_t bytes) {
+  Recording* const recording = stream().recording.get();
+  const int64_t pool = recording != nullptr ? recording->graph.pool : 0;
+  std::byte* block = memory.take(bytes, pool);
+  if (block == nullptr && recording == nullptr) {  // what is given back later is there now
+    run_all();
+    block = memory.take(bytes, pool);
+  }
+  TORCH_CHECK_WITH(OutOfMemoryError, block != nullptr, "CUDA out of memory. Tried to allocate ",
+                   bytes, " bytes. The pretended GPU has ", memory.limit(), " bytes of which ",
+                   memory.used(), " are in use");
+  owners_[block] = &stream();
+  if (recording != nullptr) {
+    recording->own.push_back(block);
+    recording->graph.tasks.push_back([this, block, bytes] {
+      std::memset(memory.host(block), kUntouched, bytes);
+    });
+  }
+  return block;
+}
+
+void Device::give(std::byte* block) noexcept {
+  const auto back = [this, block] {
+    try {
+      memory.give(block);
+    } catch (...) {
+      if (!wrong_) wrong_ = std::current_exception();
+    }
+  };
+  Stream& of = *owners_.at(block);
+  if (of.recording || of.queue.empty()) return back();
+  of.queue.push_back(back);
+  ++of.begun;
+}
+
+void Device::begin_recording(int64_t pool) {
+  TORCH_CHECK(!stream().recording && stream().id != 0, "CUDA error 900: no stream to record");
+  run_all();
+  throw_what_went_wrong();
+  stream().recording = std::make_unique<Recording>(Recording{.graph = {.pool = pool}});
+}
+
+Graph Device::end_recording() {
+  const auto recording = std::exchange(stream().recording, nullptr);
+  TORCH_CHECK(recording, "CUDA error 401: no recording is under way");
+  for (const auto& [first, bytes] : recording->before) {
+    const Memory::Block* block = memory.block_of(first);
+    if (block != nullptr) std::ranges::copy(bytes, memory.host(first));
+  }
+  for (std::byte* first : recording->own) {
+    if (const auto* block = memory.block_of(first)) {
+      std::memset(memory.host(first), kUntouched, block->bytes);
+    }
+  }
+  TORCH_CHECK(!recording->is_broken, "CUDA error 901: the recording ended with what was refused");
+  ++counts.graphs;
+  return std::move(recording->graph);
+}
+
+void Device::replay(std::shared_ptr<const Graph> graph) {
+  refuse_in_recording("a graph");
+  ++counts.graph_launches;
+  start(
+      [graph = std::move(graph)] {
+        for (const Task& task : graph->tasks) task();
+      },
+      {});
+}
+
+void Device::refuse_in_recording(const std::string& what) {
+  Recording* const recording = stream().recording.get();
+  if (recording == nullptr) return;
+  recording->is_broken = true;
+  ++counts.refused;
+  TORCH_CHECK(false, "CUDA error 900: a recording cannot hold ", what);
+}
+
+void Device::release_pool(int64_t pool) {
+  const auto holder = holders_.find(pool);
+  TORCH_CHECK(holder != holders_.end(), "no graph has this pool of memory");
+  if (--holder->second > 0) return;
+  holders_.erase(holder);
+  run_all();
+  memory.release(pool);
+}
+
+}  // namespace hanse::pretended

@@ -1,0 +1,114 @@
+// The streams of the pretended GPU. They lag as far as they may: what is started on a stream runs
+// when somebody waits for it, and no earlier; what another stream has may run before it or behind it,
+// but for events. While a stream is recorded its work runs, so that tensors get their shapes, and
+// all that it wrote is put back.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "model/device/pretended/memory.hpp"
+#include "model/device/pretended/pretended_gpu.hpp"
+
+namespace hanse::pretended {
+
+using Task = std::function<void()>;
+
+// What was recorded.
+struct Graph {
+  int64_t pool = 0;
+  std::vector<Task> tasks;
+};
+
+struct Recording {
+  Graph graph;
+  std::map<std::byte*, std::vector<std::byte>> before;  // blocks that it wrote, as they were
+  std::vector<std::byte*> own;                          // blocks that were taken for it
+  bool is_broken = false;
+};
+
+struct Stream {
+  int64_t id = 0;
+  std::deque<Task> queue;
+  int64_t begun = 0, done = 0;           // tasks
+  std::unique_ptr<Recording> recording;  // null: none is made
+};
+
+struct Event {
+  Stream* stream = nullptr;
+  int64_t task = 0;  // the last one that it stands behind
+};
+
+class Device {
+ public:
+  static Device& get();
+
+  // Everything below is called with it.
+  std::recursive_mutex mutex;
+  Memory memory;
+  Counts counts;
+
+  // The stream of this thread.
+  Stream& stream();
+  // Returns the one before.
+  Stream& choose(Stream& stream);
+  Stream& make_stream();
+  Stream& stream_of(int64_t id) { return streams_.at(static_cast<std::size_t>(id)); }
+  // A thread of autograd has no stream of its own: whatever has memory of a recording is part of it.
+  void follow(const std::vector<const void*>& places);
+
+  // Runs `task` on the stream some time later. It writes the blocks of `written`; a recording has
+  // it run at once. Throws what an earlier task threw.
+  void start(const Task& task, const std::vector<const void*>& written);
+  // Runs `task` at once, behind all that its stream has.
+  void start_at_once(const Task& task, const std::vector<const void*>& written);
+  // The host waits for a stream; for this thread's; for all of them. Throws what a task threw, and the
+  // error of CUDA where it may not wait.
+  void wait(Stream& stream);
+  void wait() { wait(stream()); }
+  void wait_for_device();
+  Event event(Stream& stream) const { return {&stream, stream.begun}; }
+  void put_behind(const Event& event, Stream& stream);
+
+  // For tensors of this thread's stream. Throws c10::OutOfMemoryError.
+  std::byte* take(std::size_t bytes);
+  void give(std::byte* block) noexcept;
+
+  // Recordings are of this thread's stream. end_recording() throws where something was refused.
+  void begin_recording(int64_t pool);
+  Graph end_recording();
+  void replay(std::shared_ptr<const Graph> graph);
+  // Throws when this thread's stream is recorded.
+  void refuse_in_recording(const std::string& what);
+
+  int64_t make_pool() { return ++pools_; }
+  void hold_pool(int64_t pool) { ++holders_[pool]; }
+  void release_pool(int64_t pool);
+
+ private:
+  Device();
+  void run_to(Stream& stream, int64_t task);
+  void run_next(Stream& stream);
+  void run_all();
+  Stream* another_stream(const Stream& stream);
+  void keep_for_recording(Recording& recording, const std::vector<const void*>& written);
+  void throw_what_went_wrong();
+
+  std::map<const std::byte*, Stream*> owners_;  // of the blocks
+  std::deque<Stream> streams_;  // the first one is every thread's at its start
+  std::minstd_rand chance_;
+  std::exception_ptr wrong_;
+  int64_t pools_ = 0;
+  std::map<int64_t, int64_t> holders_;
+};
+
+}  // namespace hanse::pretended
