@@ -101,7 +101,7 @@ void Device::start_at_once(const Task& task, const std::vector<const void*>& wri
 Stream* Device::another_stream(const Stream& stream) {
   std::vector<Stream*> others;
   for (Stream& other : streams_) {
-    if (&other != &stream && !other.queue.empty()) others.push_back(&other);
+    if (&other != &stream && !other.is_busy && !other.queue.empty()) others.push_back(&other);
   }
   return others.empty() ? nullptr : others[chance_() % others.size()];
 }
@@ -125,11 +125,13 @@ void Device::run_all() {
 void Device::run_next(Stream& stream) {
   const Task task = std::move(stream.queue.front());
   stream.queue.pop_front();
+  stream.is_busy = true;
   try {
     task();
   } catch (...) {
     if (!wrong_) wrong_ = std::current_exception();
   }
+  stream.is_busy = false;
   ++stream.done;
 }
 

@@ -40,6 +40,7 @@ struct Stream {
   int64_t id = 0;
   std::deque<Task> queue;
   int64_t begun = 0, done = 0;           // tasks
+  bool is_busy = false;                  // a task of it runs, or waits for another stream
   std::unique_ptr<Recording> recording;  // null: none is made
 };
 
