@@ -98,9 +98,11 @@ CohortJob personal(ClientOptions client, bool all = false) {
   return {.client = client};
 }
 
+using NamedJobs = std::vector<std::pair<std::string, CohortJob>>;
+
 // Whatever the device's engine trains; by the name that a failure shows.
-const std::vector<std::pair<std::string, CohortJob>>& device_jobs() {
-  static const std::vector<std::pair<std::string, CohortJob>> jobs{
+NamedJobs device_jobs(const std::string& device) {
+  NamedJobs jobs{
       {"fedavg", {}},
       {"fedmgda+", {.rule = "fedmgda+"}},
       {"fedlf", {.rule = "fedlf"}},
@@ -125,8 +127,9 @@ const std::vector<std::pair<std::string, CohortJob>>& device_jobs() {
       {"dqn-fed with kept pairs", lowering(LoweringRate::kLbfgs, 4, 5, 3)},
       {"dqn-fed of full batches", lowering(LoweringRate::kLbfgs, 0, 5)},
       {"adafed", lowering(LoweringRate::kLoss, 4, 2)},
-      {"torchscript", {.model = "torchscript"}},
   };
+  if (takes_modules(device)) jobs.push_back({"torchscript", {.model = "torchscript"}});
+  for (auto& [name, job] : jobs) job.device = device;
   return jobs;
 }
 
@@ -143,8 +146,8 @@ std::vector<std::string> kinds_on_devices(const std::string& key) {
 }
 
 // Those, every kind of update and rule, and what does not have the same bits everywhere.
-std::vector<std::pair<std::string, CohortJob>> near_jobs() {
-  auto jobs = device_jobs();
+NamedJobs near_jobs(const std::string& device) {
+  NamedJobs jobs = device_jobs(device);
   for (const auto& kind : kinds_on_devices("client.update")) jobs.push_back({kind, stateful(kind)});
   for (const auto& rule : kinds_on_devices("aggregator.kind"))
     jobs.push_back({rule, {.rule = rule}});
@@ -152,6 +155,7 @@ std::vector<std::pair<std::string, CohortJob>> near_jobs() {
   jobs.push_back({"time limit", {.cohort = 1, .round_seconds = 1}});
   jobs.push_back({"lenet", {.model = "lenet"}});
   jobs.push_back({"samples apart", {.rule = "fedlf", .sample_bytes = 0}});
+  for (auto& [name, job] : jobs) job.device = device;
   return jobs;
 }
 
@@ -281,8 +285,7 @@ class CohortRounds : public testing::Test {
 
 TEST_F(CohortRounds, EqualClientsOneByOne) {
   for (const std::string& device : test_devices()) {
-    for (auto [name, job] : near_jobs()) {
-      job.device = device;
+    for (const auto& [name, job] : near_jobs(device)) {
       expect_near(name + " on " + device, job);
     }
   }
@@ -290,8 +293,7 @@ TEST_F(CohortRounds, EqualClientsOneByOne) {
 
 TEST_F(CohortRounds, SameBitsOnAnyNumberOfRanks) {
   for (const std::string& device : test_devices()) {
-    for (auto [name, job] : device_jobs()) {
-      job.device = device;
+    for (auto [name, job] : device_jobs(device)) {
       const Result alone = train(1, job);
       for (int ranks = 2; ranks <= 4; ++ranks) {
         for (const ServerRole role : {ServerRole::kAuto, ServerRole::kDedicated}) {
@@ -308,8 +310,7 @@ TEST_F(CohortRounds, SameBitsOnAnyNumberOfRanks) {
 
 TEST_F(CohortRounds, ResumeIsExactOnAnotherNumberOfRanks) {
   for (const std::string& device : test_devices()) {
-    for (auto [name, job] : device_jobs()) {
-      job.device = device;
+    for (auto [name, job] : device_jobs(device)) {
       const Result whole = train(2, job);
       const Kept kept = train_and_keep<CohortRun>(3, job, 2);
       EXPECT_EQ(go_on<CohortRun>(1, job, kept, kRounds - 2), whole.row) << name;

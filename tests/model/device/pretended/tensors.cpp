@@ -156,6 +156,10 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   at::Stream getDefaultStream(at::Device) const override {
     return named(Device::get().stream_of(0));
   }
+  at::Stream getStreamFromGlobalPool(at::Device, bool) const override {
+    const std::lock_guard lock(Device::get().mutex);
+    return named(Device::get().make_stream());
+  }
   at::Stream exchangeStream(at::Stream stream) const noexcept override {
     const std::lock_guard lock(Device::get().mutex);
     return named(Device::get().choose(Device::get().stream_of(stream.id())));
