@@ -82,7 +82,7 @@ void Device::start(const Task& task, const std::vector<const void*>& written) {
     to.recording->graph.tasks.push_back(task);
     return task();
   }
-  to.queue.push_back(task);
+  to.queue.push_back({task, {}});
   ++to.begun;
   if (to.queue.size() > kLongest) run_to(to, to.begun);
 }
@@ -101,7 +101,8 @@ void Device::start_at_once(const Task& task, const std::vector<const void*>& wri
 Stream* Device::another_stream(const Stream& stream) {
   std::vector<Stream*> others;
   for (Stream& other : streams_) {
-    if (&other != &stream && !other.is_busy && !other.queue.empty()) others.push_back(&other);
+    if (&other == &stream || other.is_busy || other.queue.empty()) continue;
+    if (other.queue.front().event.has_come()) others.push_back(&other);
   }
   return others.empty() ? nullptr : others[chance_() % others.size()];
 }
@@ -123,11 +124,12 @@ void Device::run_all() {
 }
 
 void Device::run_next(Stream& stream) {
-  const Task task = std::move(stream.queue.front());
+  const Stream::Entry entry = std::move(stream.queue.front());
   stream.queue.pop_front();
   stream.is_busy = true;
+  if (!entry.event.has_come()) run_to(*entry.event.stream, entry.event.task);
   try {
-    task();
+    if (entry.task) entry.task();
   } catch (...) {
     if (!wrong_) wrong_ = std::current_exception();
   }
@@ -137,7 +139,7 @@ void Device::run_next(Stream& stream) {
 
 void Device::put_behind(const Event& event, Stream& stream) {
   if (event.stream == nullptr || event.stream == &stream) return;
-  stream.queue.push_back([this, event] { run_to(*event.stream, event.task); });
+  stream.queue.push_back({nullptr, event});
   ++stream.begun;
 }
 
@@ -190,7 +192,7 @@ void Device::give(std::byte* block) noexcept {
   };
   Stream& of = *owners_.at(block);
   if (of.recording || of.queue.empty()) return back();
-  of.queue.push_back(back);
+  of.queue.push_back({back, {}});
   ++of.begun;
 }
 

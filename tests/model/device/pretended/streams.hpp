@@ -36,18 +36,29 @@ struct Recording {
   bool is_broken = false;
 };
 
-struct Stream {
-  int64_t id = 0;
-  std::deque<Task> queue;
-  int64_t begun = 0, done = 0;           // tasks
-  bool is_busy = false;                  // a task of it runs, or waits for another stream
-  std::unique_ptr<Recording> recording;  // null: none is made
-};
+struct Stream;
 
 struct Event {
   Stream* stream = nullptr;
   int64_t task = 0;  // the last one that it stands behind
+
+  bool has_come() const;
 };
+
+struct Stream {
+  struct Entry {
+    Task task;    // null: ...
+    Event event;  // ... waits for it
+  };
+
+  int64_t id = 0;
+  std::deque<Entry> queue;
+  int64_t begun = 0, done = 0;           // entries
+  bool is_busy = false;                  // with one of them
+  std::unique_ptr<Recording> recording;  // null: none is made
+};
+
+inline bool Event::has_come() const { return stream == nullptr || stream->done >= task; }
 
 class Device {
  public:
