@@ -54,7 +54,8 @@ Stack on_host(Stack arguments) {
 Stack call_on_cpu(const c10::OperatorHandle& op, const Stack& arguments) {
   const at::NoGradGuard no_grad;
   const at::AutoDispatchBelowADInplaceOrView below;
-  Stack stack = on_host(arguments);
+  const Stack kept = on_host(arguments);  // LibTorch drops them before it reads what is returned
+  Stack stack = kept;
   op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &stack);
   return stack;
 }
@@ -209,11 +210,8 @@ void call_operator(const c10::OperatorHandle& op, Stack* stack) {
   stack->insert(stack->end(), made.begin(), made.end());
 }
 
-const c10::OperatorHandle& named(const char* name) {
-  static std::map<std::string, c10::OperatorHandle> found;
-  const auto it = found.find(name);
-  if (it != found.end()) return it->second;
-  return found.emplace(name, c10::Dispatcher::singleton().findSchemaOrThrow(name, "")).first->second;
+c10::OperatorHandle named(const char* name) {
+  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "");
 }
 
 void call_convolution(const c10::OperatorHandle&, Stack* stack) {
