@@ -1,5 +1,5 @@
-// main() of a GoogleTest program of one process. HANSE_FAKE_GPU=1 gives it a GPU that pretends, before
-// anything asks for LibTorch.
+// main() of a GoogleTest program of one process. HANSE_FAKE_GPU=1 gives it a GPU that pretends,
+// before anything asks for LibTorch.
 #include <cstdio>
 #include <cstdlib>
 #include <string>

@@ -1,11 +1,11 @@
 // What the GPU that pretends refuses, and what it does so that mistakes show.
 #include <algorithm>
+#include <condition_variable>
 #include <csignal>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <condition_variable>
 #include <numeric>
 #include <string>
 #include <thread>
@@ -304,8 +304,10 @@ TEST(PretendedGpu, ARecordingHoldsNothingOfTheHost) {
       [&] { at::equal(value, value); },
       [&] { at::masked_select(value, value > 0); },
       [&] { staged({2}, at::kFloat, kGpu); },
-      [&] { c10::impl::VirtualGuardImpl(at::kPrivateUse1).synchronizeStream(
-                c10::impl::VirtualGuardImpl(at::kPrivateUse1).getStream(kGpu)); },
+      [&] {
+        c10::impl::VirtualGuardImpl(at::kPrivateUse1)
+            .synchronizeStream(c10::impl::VirtualGuardImpl(at::kPrivateUse1).getStream(kGpu));
+      },
   };
   gpu().wait();
   const int64_t used = gpu().used_bytes();

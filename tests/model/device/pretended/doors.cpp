@@ -1,6 +1,4 @@
 // What hanse-torch.so finds in the place of its own functions (exports.map), and what tests ask.
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <atomic>
 #include <bit>
@@ -16,6 +14,7 @@
 #include <vector>
 
 #include <ATen/ATen.h>
+#include <sys/mman.h>
 
 #include "model/device/device.hpp"
 #include "model/device/kernels.hpp"
@@ -136,22 +135,26 @@ extern "C" const hanse::pretended::PretendedGpu* hanse_pretended_gpu() {
   using hanse::pretended::Counts;
   using hanse::pretended::Device;
   static constexpr hanse::pretended::PretendedGpu gpu{
-      .counts = [] {
-        const std::lock_guard lock(Device::get().mutex);
-        return Device::get().counts;
-      },
-      .used_bytes = [] {
-        const std::lock_guard lock(Device::get().mutex);
-        return static_cast<int64_t>(Device::get().memory.used());
-      },
-      .set_limit = [](int64_t bytes) {
-        const std::lock_guard lock(Device::get().mutex);
-        Device::get().memory.set_limit(static_cast<std::size_t>(bytes));
-      },
-      .wait = [] {
-        const std::lock_guard lock(Device::get().mutex);
-        Device::get().wait_for_device();
-      },
+      .counts =
+          [] {
+            const std::lock_guard lock(Device::get().mutex);
+            return Device::get().counts;
+          },
+      .used_bytes =
+          [] {
+            const std::lock_guard lock(Device::get().mutex);
+            return static_cast<int64_t>(Device::get().memory.used());
+          },
+      .set_limit =
+          [](int64_t bytes) {
+            const std::lock_guard lock(Device::get().mutex);
+            Device::get().memory.set_limit(static_cast<std::size_t>(bytes));
+          },
+      .wait =
+          [] {
+            const std::lock_guard lock(Device::get().mutex);
+            Device::get().wait_for_device();
+          },
       .set_threads = [](int64_t count) { hanse::pretended::threads = count; },
   };
   return &gpu;

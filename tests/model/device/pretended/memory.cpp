@@ -1,12 +1,12 @@
 #include "model/device/pretended/memory.hpp"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstring>
 #include <iterator>
 #include <stdexcept>
+
+#include <sys/mman.h>
+#include <unistd.h>
 
 namespace hanse::pretended {
 
@@ -108,7 +108,8 @@ void Memory::give(std::byte* first) {
     make_free(first, block.room);
     blocks_.erase(first);
   }
-  if (!is_whole) throw std::runtime_error("the pretended GPU: something wrote behind a tensor's end");
+  if (!is_whole)
+    throw std::runtime_error("the pretended GPU: something wrote behind a tensor's end");
 }
 
 void Memory::make_free(std::byte* first, std::size_t room) {

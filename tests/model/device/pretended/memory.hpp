@@ -1,6 +1,6 @@
 // The memory of the pretended GPU. Its addresses are reserved and of nobody: whoever on the host
-// reads or writes there, at whatever time, ends by SIGSEGV. The same bytes stand for the device's own
-// work at other addresses, which host() tells.
+// reads or writes there, at whatever time, ends by SIGSEGV. The same bytes stand for the device's
+// own work at other addresses, which host() tells.
 #pragma once
 
 #include <cstddef>
@@ -17,9 +17,11 @@ class Memory {
   // Bytes that are all 1 (floating-point numbers are NaN), for graphs of `pool` (0: of none), whose
   // idle blocks are used first. Null: full.
   std::byte* take(std::size_t bytes, int64_t pool);
-  // Throws std::runtime_error when something stands behind the block's end. A pool keeps its blocks.
+  // Throws std::runtime_error when something stands behind the block's end. A pool keeps its
+  // blocks.
   void give(std::byte* block);
-  // The pool's graphs are no more: its idle blocks are free, the others are when they are given back.
+  // The pool's graphs are no more: its idle blocks are free, the others are when they are given
+  // back.
   void release(int64_t pool);
 
   // Is it one of the device's addresses?

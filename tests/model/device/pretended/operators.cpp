@@ -31,7 +31,8 @@ void change_tensors(c10::IValue& value, const Change& change) {
       list.push_back(one.defined() ? change(one) : one);
     }
     value = list;
-  } else if (value.isList() && value.toList().elementType()->kind() == c10::TypeKind::OptionalType) {
+  } else if (value.isList() &&
+             value.toList().elementType()->kind() == c10::TypeKind::OptionalType) {
     c10::List<c10::optional<at::Tensor>> list;
     for (const c10::IValue& one : value.toListRef()) {
       const bool is_one = one.isTensor() && one.toTensor().defined();
@@ -109,9 +110,9 @@ struct Call {
         return t;
       }
       // A number is read when the operator starts, and indices are sent.
-      TORCH_CHECK(t.dim() == 0 || name().starts_with("aten::index") ||
-                      name().starts_with("aten::_index"),
-                  "Expected all tensors to be on the same device: ", name(), " has one of the host");
+      TORCH_CHECK(
+          t.dim() == 0 || name().starts_with("aten::index") || name().starts_with("aten::_index"),
+          "Expected all tensors to be on the same device: ", name(), " has one of the host");
       return t.dim() == 0 ? t.clone() : t;
     });
     if (!kept.isDevice()) value = kept;
@@ -126,8 +127,7 @@ at::Tensor brought(const at::Tensor& result, const Stack& arguments) {
   std::optional<at::Tensor> view;
   for (c10::IValue one : arguments) {
     change_tensors(one, [&](const at::Tensor& t) {
-      if (is_here(t) && !view &&
-          memory.block_of(t.data_ptr()) == memory.block_of(place)) {
+      if (is_here(t) && !view && memory.block_of(t.data_ptr()) == memory.block_of(place)) {
         const auto* first = static_cast<const std::byte*>(t.storage().data());
         view = at::native::as_strided_tensorimpl(
             t, result.sizes(), result.strides(),
@@ -173,10 +173,15 @@ Stack make_results(const Call& call) {
 
 // They bring numbers to the host.
 bool is_told(const std::string& name) {
-  static const std::set<std::string> names{
-      "aten::_local_scalar_dense", "aten::equal",          "aten::nonzero", "aten::is_nonzero",
-      "aten::masked_select",       "aten::_unique2",       "aten::unique_dim",
-      "aten::repeat_interleave",   "aten::is_set_to"};
+  static const std::set<std::string> names{"aten::_local_scalar_dense",
+                                           "aten::equal",
+                                           "aten::nonzero",
+                                           "aten::is_nonzero",
+                                           "aten::masked_select",
+                                           "aten::_unique2",
+                                           "aten::unique_dim",
+                                           "aten::repeat_interleave",
+                                           "aten::is_set_to"};
   return names.contains(name);
 }
 

@@ -23,6 +23,19 @@ struct Counts {
   int64_t downloads = 0, downloaded_bytes = 0;
   int64_t waits = 0;    // of the host for the device
   int64_t refused = 0;  // what a recording cannot hold, and waits at the wrong time
+
+  // What has come since `before`.
+  Counts operator-(const Counts& before) const {
+    return {launches - before.launches,
+            graph_launches - before.graph_launches,
+            graphs - before.graphs,
+            uploads - before.uploads,
+            uploaded_bytes - before.uploaded_bytes,
+            downloads - before.downloads,
+            downloaded_bytes - before.downloaded_bytes,
+            waits - before.waits,
+            refused - before.refused};
+  }
 };
 
 // What tests ask of it.

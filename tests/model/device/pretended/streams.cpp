@@ -175,9 +175,8 @@ std::byte* Device::take(std::size_t bytes) {
   owners_[block] = &stream();
   if (recording != nullptr) {
     recording->own.push_back(block);
-    recording->graph.tasks.push_back([this, block, bytes] {
-      std::memset(memory.host(block), kUntouched, bytes);
-    });
+    recording->graph.tasks.push_back(
+        [this, block, bytes] { std::memset(memory.host(block), kUntouched, bytes); });
   }
   return block;
 }

@@ -1,7 +1,7 @@
 // The streams of the pretended GPU. They lag as far as they may: what is started on a stream runs
-// when somebody waits for it, and no earlier; what another stream has may run before it or behind it,
-// but for events. While a stream is recorded its work runs, so that tensors get their shapes, and
-// all that it wrote is put back.
+// when somebody waits for it, and no earlier; what another stream has may run before it or behind
+// it, but for events. While a stream is recorded its work runs, so that tensors get their shapes,
+// and all that it wrote is put back.
 #pragma once
 
 #include <cstddef>
@@ -75,7 +75,8 @@ class Device {
   Stream& choose(Stream& stream);
   Stream& make_stream();
   Stream& stream_of(int64_t id) { return streams_.at(static_cast<std::size_t>(id)); }
-  // A thread of autograd has no stream of its own: whatever has memory of a recording is part of it.
+  // A thread of autograd has no stream of its own: whatever has memory of a recording is part of
+  // it.
   void follow(const std::vector<const void*>& places);
 
   // Runs `task` on the stream some time later. It writes the blocks of `written`; a recording has
@@ -83,8 +84,8 @@ class Device {
   void start(const Task& task, const std::vector<const void*>& written);
   // Runs `task` at once, behind all that its stream has.
   void start_at_once(const Task& task, const std::vector<const void*>& written);
-  // The host waits for a stream; for this thread's; for all of them. Throws what a task threw, and the
-  // error of CUDA where it may not wait.
+  // The host waits for a stream; for this thread's; for all of them. Throws what a task threw, and
+  // the error of CUDA where it may not wait.
   void wait(Stream& stream);
   void wait() { wait(stream()); }
   void wait_for_device();
@@ -116,7 +117,7 @@ class Device {
   void throw_what_went_wrong();
 
   std::map<const std::byte*, Stream*> owners_;  // of the blocks
-  std::deque<Stream> streams_;  // the first one is every thread's at its start
+  std::deque<Stream> streams_;                  // the first one is every thread's at its start
   std::minstd_rand chance_;
   std::exception_ptr wrong_;
   int64_t pools_ = 0;

@@ -56,7 +56,8 @@ class Pinned {
     const std::lock_guard lock(Device::get().mutex);
     Device::get().refuse_in_recording("pinned memory");
     if (bytes == 0) return {nullptr, at::kCPU};
-    Bytes memory(static_cast<std::byte*>(std::aligned_alloc(64, (bytes + 63) / 64 * 64)), std::free);
+    Bytes memory(static_cast<std::byte*>(std::aligned_alloc(64, (bytes + 63) / 64 * 64)),
+                 std::free);
     std::memset(memory.get(), 0xff, bytes);
     std::byte* const first = memory.get();
     blocks_[first] = {std::move(memory), bytes};
@@ -133,8 +134,7 @@ struct Hooks final : at::CUDAHooksInterface {
 };
 const bool is_registered = [] {
   at::CUDAHooksRegistry()->Register(
-      "CUDAHooks",
-      [](at::CUDAHooksArgs arguments) -> std::unique_ptr<at::CUDAHooksInterface> {
+      "CUDAHooks", [](at::CUDAHooksArgs arguments) -> std::unique_ptr<at::CUDAHooksInterface> {
         return std::make_unique<Hooks>(arguments);
       });
   return true;
@@ -214,9 +214,9 @@ void download(const at::Tensor& from, const at::Tensor& to, bool may_lag) {
   ++device.counts.downloads;
   device.counts.downloaded_bytes += static_cast<int64_t>(from.nbytes());
   const Pinned::Bytes holder = Pinned::get().holder(to.data_ptr());
-  device.start([holder, to = to.detach(), from = from.detach()]() mutable {
-    to.copy_(host_view(from));
-  }, {});
+  device.start(
+      [holder, to = to.detach(), from = from.detach()]() mutable { to.copy_(host_view(from)); },
+      {});
   if (!may_lag || !holder) device.wait();
 }
 

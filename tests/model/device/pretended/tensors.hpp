@@ -5,9 +5,7 @@
 
 namespace hanse::pretended {
 
-inline bool is_here(const at::Tensor& tensor) {
-  return tensor.device().type() == at::kPrivateUse1;
-}
+inline bool is_here(const at::Tensor& tensor) { return tensor.device().type() == at::kPrivateUse1; }
 
 // The same memory, for the device's own work on the host.
 at::Tensor host_view(const at::Tensor& tensor);

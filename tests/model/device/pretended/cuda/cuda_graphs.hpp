@@ -1,5 +1,5 @@
-// In the place of LibTorch's CUDA streams, events and graphs, so that graph_recorder.cpp itself records
-// on the pretended GPU. LibTorch's names of their headers lead here.
+// In the place of LibTorch's CUDA streams, events and graphs, so that graph_recorder.cpp itself
+// records on the pretended GPU. LibTorch's names of their headers lead here.
 #pragma once
 
 #include <cstdint>
