@@ -1,0 +1,168 @@
+// What a round starts on the device and brings from it, as the GPU that pretends counts it: one
+// rank and, but for sizes, the rounds of scripts/bench.
+#include <compare>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "hanse/job/job.hpp"
+#include "hanse/kinds/aggregators.hpp"
+#include "hanse/kinds/families.hpp"
+#include "hanse/kinds/updates.hpp"
+#include "hanse/rules/sampling/basic.hpp"
+#include "model/device/pretended/pretended_gpu.hpp"
+#include "protocol/trainer_fixture.hpp"
+#include "support/devices.hpp"
+#include "support/thread_communicator.hpp"
+
+namespace hanse {
+namespace {
+
+using pretended::Counts;
+
+// --- The limits; in comments the aims that are not reached yet.
+
+constexpr int64_t kDownloadsOfACohort = 1, kUploadsOfACohort = 2;
+constexpr int64_t kDownloadsOfTheModel = 1;  // 0: nobody reads it
+constexpr int64_t kUploadsOfARound = 0;
+constexpr int64_t kStartsOfACohort = 5;  // kernels, operators and graphs, but for those of steps; 3
+
+struct Limit {
+  std::string model;
+  int64_t starts_of_a_step;
+};
+
+const std::vector<Limit>& limits() {
+  static const std::vector<Limit> all{
+      {"linear", 2},                                      // 0
+      {"mlp", 2},                                         // 0
+      {"cnn-cifar", 2}, {"lenet", 2}, {"resnet18", 314},  // 2
+  };
+  return all;
+}
+
+// --- Rounds.
+
+struct Round {
+  std::string model;
+  int64_t cohort;  // clients
+  int64_t steps;
+
+  auto operator<=>(const Round&) const = default;
+};
+
+constexpr int64_t kClients = 24, kDrawn = 12, kBatch = 4;
+
+struct CountedRun : TrainerFixture<> {
+  CountedRun(Communicator& all, const Round& round)
+      : TrainerFixture(all, [&](Communicator& one) { return equal_clients(one, round.steps); }) {
+    Job job;
+    job.client = {{.epochs = 1, .batch = kBatch}, {.lr = 0.1}};
+    const ModelOptions options = options_of(round.model);
+    model = make_model(options, federation.sample_shape(), federation.classes());
+    aggregator = make_aggregator(job, kClients, static_cast<double>(kDrawn) / kClients);
+    update = make_update(job, federation, *model, aggregator->needs());
+    sampler = make_uniform_sampler(kClients, kDrawn);
+    settings.max_participants = kDrawn;
+    const std::string device = test_devices().back();
+    runner = make_cohort_runner(
+        {comm, federation, *model, *update, aggregator->needs()}, settings,
+        std::make_unique<CohortTraining>(instructed_clients(job), federation, options, device,
+                                         round.cohort, int64_t{1} << 30),
+        torch_library().make_staged_communicator(comm));
+    start();
+  }
+
+  static Federation equal_clients(Communicator& host, int64_t steps) {
+    DataOptions data;
+    data.kind = "random";
+    data.shape = {3, 12, 12};
+    data.classes = 4;
+    data.test_fraction = 0;
+    const FederationOptions options{
+        .clients = kClients, .partition = "iid", .samples = steps * kBatch};
+    return Federation::load(data, options, 7, host);
+  }
+
+  static ModelOptions options_of(const std::string& kind) {
+    ModelOptions options;
+    options.kind = kind;
+    options.hidden = {16};
+    options.channels = 4;
+    options.groups = 2;
+    return options;
+  }
+};
+
+// Of a round, when what is made once has been made.
+Counts measure(const Round& round) {
+  Counts before, behind;
+  run_threads(1, [&](Communicator& comm) {
+    CountedRun run(comm, round);
+    for (int i = 0; i < 3; ++i) {
+      before = pretended::pretended_gpu()->counts();
+      run.trainer->round(false);
+      behind = pretended::pretended_gpu()->counts();
+    }
+    EXPECT_EQ(run.trainer->failure(), nullptr);
+  });
+  return behind - before;
+}
+
+Counts counts_of(const Round& round) {
+  static std::map<Round, Counts> measured;
+  const auto [place, is_new] = measured.try_emplace(round);
+  if (is_new) place->second = measure(round);
+  return place->second;
+}
+
+// What another cohort adds to a round.
+Counts counts_of_cohort(const std::string& model, int64_t steps) {
+  return counts_of({model, kDrawn / 3, steps}) - counts_of({model, kDrawn / 2, steps});
+}
+
+int64_t starts_of(const Counts& counts) { return counts.launches + counts.graph_launches; }
+
+class DeviceCounts : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (pretended::pretended_gpu() == nullptr) GTEST_SKIP() << "HANSE_FAKE_GPU=1 runs it";
+    torch_library().set_threads(1);
+  }
+};
+
+TEST_F(DeviceCounts, StartsAreFew) {
+  for (const Limit& limit : limits()) {
+    const int64_t of_four = starts_of(counts_of_cohort(limit.model, 4));
+    const int64_t of_eight = starts_of(counts_of_cohort(limit.model, 8));
+    const int64_t a_step = (of_eight - of_four) / 4;
+    EXPECT_LE(a_step, limit.starts_of_a_step) << limit.model;
+    EXPECT_LE(of_four - 4 * a_step, kStartsOfACohort) << limit.model;
+    EXPECT_LE(of_eight - 8 * a_step, kStartsOfACohort) << limit.model;
+  }
+}
+
+TEST_F(DeviceCounts, ACohortBringsItsNumbersAtOnce) {
+  for (const Limit& limit : limits()) {
+    const Counts counts = counts_of_cohort(limit.model, 4);
+    EXPECT_LE(counts.downloads, kDownloadsOfACohort) << limit.model;
+    EXPECT_LE(counts.waits, kDownloadsOfACohort) << limit.model;
+    EXPECT_LE(counts.uploads, kUploadsOfACohort) << limit.model;
+  }
+}
+
+TEST_F(DeviceCounts, TheModelStaysOnTheDevice) {
+  for (const Limit& limit : limits()) {
+    const Counts all = counts_of({limit.model, kDrawn / 2, 4});
+    const Counts cohort = counts_of_cohort(limit.model, 4);
+    const Counts rest = all - cohort - cohort;
+    EXPECT_LE(rest.downloads, kDownloadsOfTheModel) << limit.model;
+    EXPECT_LE(rest.uploads, kUploadsOfARound) << limit.model;
+  }
+}
+
+}  // namespace
+}  // namespace hanse
