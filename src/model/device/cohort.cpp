@@ -54,11 +54,14 @@ class NetworkCohort final : public Cohort {
     if (const auto spec = network_spec(c.options, c.sample_shape); spec && settings.by_hand) {
       differentiation_ = make_network_gradient(parts, *spec, c.sample_shape);
     }
-    const int64_t steps_a_graph = differentiation_ ? kFewKernels : 1;
-    if (!differentiation_) differentiation_ = make_autograd_gradient(parts, *network_);
-    if (!settings.graphs || !network_->can_be_recorded()) return;
+    const bool by_hand = differentiation_ != nullptr;
+    if (!by_hand) differentiation_ = make_autograd_gradient(parts, *network_);
+    // LibTorch makes the way back on a thread of its own, which it leads to this one's stream on
+    // CUDA.
+    const bool stays = by_hand || (on_device_.device().is_cuda() && network_->can_be_recorded());
+    if (!settings.graphs || !stays) return;
     if (auto recorder = make_graph_recorder(on_device_.device().is_cpu())) {
-      graphs_ = std::make_unique<StepGraphs>(std::move(recorder), steps_a_graph);
+      graphs_ = std::make_unique<StepGraphs>(std::move(recorder), by_hand ? kFewKernels : 1);
     }
   }
 

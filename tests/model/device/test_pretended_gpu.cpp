@@ -56,11 +56,12 @@ SumWork copies(const at::Tensor& from, const at::Tensor& to) {
 // The one place that knows how a recorder is called.
 class Recorded {
  public:
-  explicit Recorded(const std::function<void()>& step) { recorder_->record(step); }
-  void replay() { recorder_->replay(); }
+  explicit Recorded(const std::function<void()>& step) : recording_(recorder_->record(step)) {}
+  void replay() { recording_->replay(); }
 
  private:
   std::unique_ptr<GraphRecorder> recorder_ = make_graph_recorder(false);
+  std::unique_ptr<Recording> recording_;
 };
 
 TEST(PretendedGpu, IsFound) {

@@ -73,16 +73,41 @@ One on_host(One work, const Memory& memory) {
   return work;
 }
 
-// Items begin, begin + step, ... of another order than their numbers': `stride` and `count` have no
-// common divisor.
+// 0 to n - 1 in an order that differs from launch to launch: `stride` and n have no common divisor.
+class Shuffled {
+ public:
+  explicit Shuffled(int64_t n) : n_(n) {
+    static std::atomic<int64_t> launches = 0;
+    stride_ = 1 + (++launches * 7919) % n;
+    while (std::gcd(stride_, n) != 1) ++stride_;
+    first_ = n - 1 - launches % n;
+  }
+  int64_t operator()(int64_t i) const { return (first_ + i % n_ * stride_) % n_; }
+
+ private:
+  int64_t n_, stride_, first_;
+};
+
+// Items, or blocks whose threads run in such an order in every phase, and whose memory in common
+// has no numbers at first.
 template <class One>
 void run_items(const One& work, int64_t n) {
-  static std::atomic<int64_t> launches = 0;
-  int64_t stride = 1 + (++launches * 7919) % n;
-  while (std::gcd(stride, n) != 1) ++stride;
-  const int64_t first = n - 1 - launches % n;
+  const Shuffled order(n);
   const auto run_part = [&](int64_t begin, int64_t step) {
-    for (int64_t i = begin; i < n; i += step) work((first + i % n * stride) % n);
+    if constexpr (BlockWork<One>) {
+      const Shuffled threads_of_block(One::kThreads);
+      const auto scratch = std::make_unique<typename One::Scratch>();
+      for (int64_t i = begin; i < n; i += step) {
+        std::memset(static_cast<void*>(scratch.get()), 0xff, sizeof(*scratch));
+        for (int phase = 0; phase < work.phases(); ++phase) {
+          for (int thread = 0; thread < One::kThreads; ++thread) {
+            work(phase, order(i), static_cast<int>(threads_of_block(thread)), *scratch);
+          }
+        }
+      }
+    } else {
+      for (int64_t i = begin; i < n; i += step) work(order(i));
+    }
   };
   const int64_t parts = std::min<int64_t>(threads, n);
   std::vector<std::jthread> others;
@@ -104,6 +129,10 @@ std::vector<Gpu> gpus() {
 }
 
 std::string use_gpu(int64_t) { return "privateuseone:0"; }
+int64_t free_bytes() {
+  const std::lock_guard lock(Device::get().mutex);
+  return static_cast<int64_t>(Device::get().memory.limit() - Device::get().memory.used());
+}
 std::string cuda_version() { return "pretended"; }
 std::string nccl_version() { return "pretended"; }
 std::unique_ptr<DeviceCommunicator> make_nccl_communicator(Communicator&, const std::string&) {
