@@ -40,8 +40,8 @@ int64_t most_columns(const std::vector<Patches>& patches, const StepParts& parts
 
 // Whether each activation, and each layer's weights, have less than 2^31 values, which is what
 // kernels count to.
-bool can_be_counted(const std::vector<Patches>& patches, const StepParts& parts,
-                    const NetworkSpec& spec) {
+bool has_countable_layers(const std::vector<Patches>& patches, const StepParts& parts,
+                          const NetworkSpec& spec) {
   int64_t widest = size_of(parts.features.sizes().slice(1).vec());
   for (std::size_t s = 0; s < patches.size(); ++s) {
     widest = std::max(widest, spec.stages[s].channels * patches[s].out_pixels());
@@ -68,7 +68,7 @@ int64_t parts_of(int64_t batch, const Patches& of, int64_t outputs) {
 
 // A dense layer finds its sums in parts where they have kLongSum inputs or more, and kFewUnits
 // times as many as units.
-constexpr int64_t kLongSum = 1024, kFewUnits = 16;
+constexpr int64_t kLongSum = 512, kFewUnits = 3;
 
 class NetworkGradient final : public StepGradient {
  public:
@@ -138,7 +138,9 @@ class NetworkGradient final : public StepGradient {
     const bool is_first = stages_.empty();
     const Activation output(clients_, batch_, width, floats_);
     const at::Tensor chosen = at::empty({clients_, batch_, width}, floats_.dtype(at::kByte));
-    const int64_t parts = parts_of(batch_, of, stage.channels), per = batch_ / parts;
+    const int64_t most = parts_of(batch_, of, stage.channels);
+    const int64_t parts = can_be_counted(most * stage.channels * of.rows()) ? most : 1;
+    const int64_t per = batch_ / parts;
     const at::Tensor sums =
         at::empty({clients_ * parts, stage.channels, per * of.out_pixels()}, floats_);
     const Pooling pooling{.channels = stage.channels,
@@ -179,6 +181,11 @@ class NetworkGradient final : public StepGradient {
     }
     if (parts > 1) cut(layer);
     stages_.push_back(std::move(layer));
+  }
+
+  // Whether kernels can count so many values of each client.
+  bool can_be_counted(int64_t values) const {
+    return values <= std::numeric_limits<int32_t>::max() / clients_;
   }
 
   // Gives each part weights and gradients of its own.
@@ -229,7 +236,8 @@ class NetworkGradient final : public StepGradient {
                      .found = {},
                      .forward = forward,
                      .backward = backward};
-    if (inputs >= kLongSum && inputs >= kFewUnits * units) cut(layer);
+    const bool is_long = inputs >= kLongSum && inputs >= kFewUnits * units;
+    if (is_long && can_be_counted(ProductWork::parts_of(inputs) * batch_ * units)) cut(layer);
     dense_.push_back(std::move(layer));
   }
 
@@ -353,7 +361,7 @@ std::unique_ptr<StepGradient> make_network_gradient(const StepParts& parts, cons
   const std::optional<LossRule> rule = parts.loss->rule();
   const std::vector<Patches> patches = patches_of(spec, sample_shape);
   if (!rule || most_columns(patches, parts) > kMostColumns) return nullptr;
-  if (!can_be_counted(patches, parts, spec)) return nullptr;
+  if (!has_countable_layers(patches, parts, spec)) return nullptr;
   return std::make_unique<NetworkGradient>(parts, spec, patches, *rule);
 }
 

@@ -14,7 +14,7 @@ namespace hanse {
 // part for kUnits units of a client, kSamples samples after the other. It has a matrix of each in
 // memory of its own, of which each thread has a slice of the inputs of a unit.
 struct ProductWork {
-  static constexpr int kThreads = 256, kUnits = 32, kSlices = kThreads / kUnits, kSamples = 16;
+  static constexpr int kThreads = 256, kUnits = 32, kSlices = kThreads / kUnits, kSamples = 20;
   static constexpr int kInputs = 128, kMatrices = 2, kPart = kMatrices * kInputs;
   static constexpr int kSlice = kInputs / kSlices;
   static constexpr int kRow = kInputs + 4;  // neighbours' slices lie in different banks of memory
@@ -63,7 +63,10 @@ struct ProductWork {
 
   // Takes a matrix of the weights and of the input, from an input on; zeros stand beyond the ends.
   HANSE_BOTH_SIDES void take(const Place& at, int32_t first, int thread, Scratch& scratch) const {
-    constexpr int kAtOnce = 8, kWeights = kUnits * kInputs, kValues = kSamples * kInputs;
+    constexpr int kAtOnce = 8, kWeights = kUnits * kInputs;
+    constexpr int kValuesAtOnce = 5, kValues = kSamples * kInputs;
+    static_assert(kWeights % (kAtOnce * kThreads) == 0);
+    static_assert(kValues % (kValuesAtOnce * kThreads) == 0);
     const float* own = weights + at.client * stride;
     for (int i = thread; i < kWeights; i += kAtOnce * kThreads) {
       float values[kAtOnce];
@@ -77,15 +80,15 @@ struct ProductWork {
         scratch.weights[place / kInputs * kRow + place % kInputs] = values[k];
       }
     }
-    for (int i = thread; i < kValues; i += kAtOnce * kThreads) {
-      float values[kAtOnce];
-      for (int k = 0; k < kAtOnce; ++k) {
+    for (int i = thread; i < kValues; i += kValuesAtOnce * kThreads) {
+      float values[kValuesAtOnce];
+      for (int k = 0; k < kValuesAtOnce; ++k) {
         const int32_t b = at.sample + (i + k * kThreads) / kInputs;
         const int32_t x = first + (i + k * kThreads) % kInputs;
         const bool is_there = b < batch && x < inputs;
         values[k] = is_there ? input[(at.client * batch + b) * inputs + x] : 0;
       }
-      for (int k = 0; k < kAtOnce; ++k) scratch.input[i + k * kThreads] = values[k];
+      for (int k = 0; k < kValuesAtOnce; ++k) scratch.input[i + k * kThreads] = values[k];
     }
   }
 
