@@ -75,10 +75,9 @@ class NetworkCohort final : public Cohort {
   at::Tensor& theta() override { return theta_; }
 
   void start(const Start& start) override {
-    rows_.copy_(theta_.unsqueeze(0).expand_as(rows_));
+    descent_.clear(theta_, rows_, losses_);
     put_rows(start.rows);
     descent_.start(start, rows_, theta_);
-    losses_.zero_();
     noise_.start(start.noise);
   }
 

@@ -18,14 +18,16 @@ CohortNoise::CohortNoise(const std::vector<CohortForward::Dropout>& dropouts, in
 }
 
 void CohortNoise::start(std::span<const Cohort::NoiseKey> keys) {
+  drawn_.assign(static_cast<std::size_t>(clients_), 0);
+  streams_.assign(drawn_.size(), RandomStream(0, Purpose::kDropout));
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    streams_[i] = RandomStream(keys[i].seed, Purpose::kDropout, keys[i].round, keys[i].client);
+  }
+  if (masks_.empty()) return;
   const at::Tensor table = staged({clients_, 3}, at::kLong, keys_.device());
   auto* next = reinterpret_cast<uint64_t*>(table.data_ptr<int64_t>());
-  const auto clients = static_cast<std::size_t>(clients_);
-  drawn_.assign(clients, 0);
-  streams_.assign(clients, RandomStream(0, Purpose::kDropout));
-  for (std::size_t i = 0; i < keys.size(); ++i) {
-    for (const uint64_t part : {keys[i].seed, keys[i].round, keys[i].client}) *next++ = part;
-    streams_[i] = RandomStream(keys[i].seed, Purpose::kDropout, keys[i].round, keys[i].client);
+  for (const Cohort::NoiseKey& key : keys) {
+    for (const uint64_t part : {key.seed, key.round, key.client}) *next++ = part;
   }
   keys_.copy_(table, /*non_blocking=*/true);
 }

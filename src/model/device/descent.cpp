@@ -17,6 +17,16 @@ Descent::Descent(const Cohort::Settings& settings, const at::Tensor& rows)
   if (momentum_ > 0) velocity_ = aligned_like(rows);
 }
 
+void Descent::clear(const at::Tensor& theta, at::Tensor& rows, at::Tensor& losses) {
+  const StartWork work{.theta = theta.data_ptr<float>(),
+                       .rows = rows.data_ptr<float>(),
+                       .velocity = velocity_.defined() ? velocity_.data_ptr<float>() : nullptr,
+                       .losses = losses.data_ptr<double>(),
+                       .clients = rows.size(0),
+                       .stride = rows.stride(0)};
+  run(work, rows.size(1), rows.device());
+}
+
 void Descent::start(const Cohort::Start& start, const at::Tensor& rows, const at::Tensor& theta) {
   form_ = {.mu = start.mu,
            .own_anchor = start.mu > 0 && !start.to_theta && !start.rows.empty(),
@@ -31,7 +41,6 @@ void Descent::start(const Cohort::Start& start, const at::Tensor& rows, const at
     pulls_.zero_();
     upload(pulls_, 0, std::ssize(start.pulls) / rows.size(1), start.pulls.data());
   }
-  if (velocity_.defined()) velocity_.zero_();
 }
 
 void Descent::step(at::Tensor& gradient, const at::Tensor& rates, at::Tensor& rows,

@@ -14,6 +14,8 @@ class Descent {
   // Steps move rows [C, P].
   Descent(const Cohort::Settings& settings, const at::Tensor& rows);
 
+  // All rows are theta [P], and losses [C] are zero.
+  void clear(const at::Tensor& theta, at::Tensor& rows, at::Tensor& losses);
   // Starts from `rows`, which have their values by now.
   void start(const Cohort::Start& start, const at::Tensor& rows, const at::Tensor& theta);
 

@@ -8,6 +8,22 @@
 
 namespace hanse {
 
+// Where steps start. An item is a parameter, of every client.
+struct StartWork {
+  const float* theta;  // [n]
+  float* rows;         // of each client, `stride` further, [n]
+  float* velocity;     // likewise; null: no momentum
+  double* losses;      // [C]
+  int64_t clients, stride;
+
+  HANSE_BOTH_SIDES void operator()(int64_t i) const {
+    const float value = theta[i];
+    for (int64_t c = 0; c < clients; ++c) rows[c * stride + i] = value;
+    for (int64_t c = 0; velocity != nullptr && c < clients; ++c) velocity[c * stride + i] = 0;
+    for (int64_t c = 0; i == 0 && c < clients; ++c) losses[c] = 0;
+  }
+};
+
 // An item is a parameter, of every client. It reads what some clients have before it writes any, so
 // that several reads are under way.
 struct DescentWork {

@@ -51,14 +51,16 @@ class DeviceSumOfTensors final : public DeviceSum {
   std::vector<FoldResult> fold(const at::Tensor& rows, const at::Tensor& theta,
                                std::span<const double> coefficients, int64_t begin,
                                const Along& along) override {
-    std::vector<at::Tensor> sums;
-    for (std::size_t first = 0; first < coefficients.size(); first += FoldWork::kGroup) {
+    std::vector<FoldResult> results;
+    for (std::size_t first = 0; first < coefficients.size(); first += FoldWork::kMost) {
       const auto some = coefficients.subspan(
-          first, std::min<std::size_t>(FoldWork::kGroup, coefficients.size() - first));
-      const at::Tensor group = rows.narrow(0, static_cast<int64_t>(first), std::ssize(some));
-      sums.push_back(fold_group(group, theta, some, begin).flatten());
+          first, std::min<std::size_t>(FoldWork::kMost, coefficients.size() - first));
+      const bool is_last = first + some.size() == coefficients.size();
+      const at::Tensor part = rows.narrow(0, static_cast<int64_t>(first), std::ssize(some));
+      const auto found = fold_some(part, theta, some, begin, is_last ? along : Along());
+      results.insert(results.end(), found.begin(), found.end());
     }
-    return results_of(brought(std::move(sums), along), std::ssize(coefficients));
+    return results;
   }
 
   void scale(double factor) override {
@@ -82,9 +84,9 @@ class DeviceSumOfTensors final : public DeviceSum {
   const at::Tensor& values() const override { return sum_; }
 
  private:
-  // Returns sums [2 clients, few]: FoldWork::facts.
-  at::Tensor fold_group(const at::Tensor& rows, const at::Tensor& theta,
-                        std::span<const double> coefficients, int64_t begin) {
+  std::vector<FoldResult> fold_some(const at::Tensor& rows, const at::Tensor& theta,
+                                    std::span<const double> coefficients, int64_t begin,
+                                    const Along& along) {
     const at::Tensor sum = sum_.narrow(0, begin, rows.size(1));
     FoldWork work{.rows = rows.data_ptr<float>(),
                   .theta = theta.defined() ? theta.data_ptr<float>() : nullptr,
@@ -93,42 +95,30 @@ class DeviceSumOfTensors final : public DeviceSum {
                   .n = rows.size(1),
                   .limit = limit_,
                   .exact = exact_ ? sum.data_ptr<int64_t>() : nullptr,
-                  .fast = exact_ ? nullptr : sum.data_ptr<float>()};
+                  .fast = exact_ ? nullptr : sum.data_ptr<float>(),
+                  .along = along.from != nullptr ? along.from->data_ptr<double>() : nullptr,
+                  .n_along = std::ssize(along.to)};
     for (std::size_t i = 0; i < coefficients.size(); ++i) {
       work.scales[i] = coefficients[i] * (exact_ ? UpdateSum::kUnits : 1);
     }
-    const auto doubles = sum_.options().dtype(at::kDouble);
-    const int64_t facts = 2 * work.clients, lanes = work.lanes();
-    const at::Tensor of_lanes = at::empty({facts, lanes}, doubles);
-    work.facts = of_lanes.data_ptr<double>();
-    run(work, lanes, sum_.device());
-    const int64_t few = std::min(lanes, kFewSums);
-    const at::Tensor of_few = at::empty({facts, few}, doubles);
-    run(SumWork{work.facts, of_few.data_ptr<double>(), lanes, few}, facts * few, sum_.device());
-    return of_few;
-  }
-
-  // The results in the groups' sums, which stand one behind the other.
-  static std::vector<FoldResult> results_of(const at::Tensor& sums, int64_t clients) {
-    const int64_t few = sums.numel() / (2 * clients);
-    const double* next = sums.data_ptr<double>();
-    const auto take_sum = [&] {
-      next += few;
-      return std::accumulate(next - few, next, 0.0);
-    };
+    const int64_t blocks = work.blocks(), facts = 2 * work.clients * blocks;
+    const at::Tensor found = at::empty({facts + work.n_along}, sum_.options().dtype(at::kDouble));
+    work.facts = found.data_ptr<double>();
+    run(work, blocks, sum_.device());
+    const at::Tensor on_host = downloaded(found);
+    const auto* numbers = on_host.data_ptr<double>();
+    std::copy_n(numbers + facts, work.n_along, along.to.begin());
     std::vector<FoldResult> results;
-    for (int64_t first = 0; first < clients; first += FoldWork::kGroup) {
-      const int64_t end = std::min(first + FoldWork::kGroup, clients);
-      for (int64_t c = first; c < end; ++c) results.push_back({.squared_norm = take_sum()});
-      for (int64_t c = first; c < end; ++c) {
-        FoldResult& result = results[static_cast<std::size_t>(c)];
-        result.in_range = take_sum() == 0 && std::isfinite(result.squared_norm);
-      }
+    for (int64_t c = 0; c < work.clients; ++c) {
+      const double* norms = numbers + c * blocks;
+      const double* misfits = norms + work.clients * blocks;
+      const double squared = std::accumulate(norms, norms + blocks, 0.0);
+      results.push_back({.squared_norm = squared,
+                         .in_range = std::accumulate(misfits, misfits + blocks, 0.0) == 0 &&
+                                     std::isfinite(squared)});
     }
     return results;
   }
-
-  static constexpr int64_t kFewSums = 256;  // of a fact, which the host adds
 
   bool exact_;
   double limit_;    // of an addend, in units of 2^-44

@@ -21,42 +21,79 @@
 
 namespace hanse {
 
-// Adds the updates of some clients to their sum. An item is a lane: the entries lane, lane + lanes,
-// ... of every client.
+// Adds the updates of some clients to their sum, a group after the other. Block b treats the
+// entries b * kThreads + t, ... of every client, in steps of all blocks' threads.
 struct FoldWork {
-  static constexpr int64_t kLanes = 65536;  // at most; as many threads fill a GPU
-  static constexpr int kGroup = 8;          // clients at most
+  static constexpr int kThreads = 256;
+  static constexpr int64_t kMostBlocks = 256;  // as many threads fill a GPU
+  static constexpr int kMost = 64;             // clients
+  static constexpr int kGroup = 8;             // of them at once
+  static constexpr int kFacts = 2 * kGroup, kParts = kThreads / kFacts;
+  struct Scratch {
+    double facts[kFacts][kThreads];  // squared norms, then entries that do not fit
+    double parts[kFacts][kParts];    // sums of some threads' facts
+  };
 
   const float* rows;           // [clients, n], a row every `stride` values
   const float* theta;          // [n] what the rows left from; null: they are the updates
-  int64_t stride, clients, n;  // clients <= kGroup
-  double scales[kGroup];       // coefficients, in exact sums times 2^44
+  int64_t stride, clients, n;  // clients <= kMost
+  double scales[kMost];        // coefficients, in exact sums times 2^44
   double limit;                // of an exact addend
   int64_t* exact;              // [n] the sum, in fixed point ...
   float* fast;                 // [n] ... or in float32; the other is null
-  double* facts;               // [2 clients, lanes]: squared norms, then entries that do not fit
+  double* facts;               // [2 clients, blocks]: squared norms, then entries that do not fit
+  const double* along;         // [n_along] what is copied behind the facts
+  int64_t n_along;
 
-  int64_t lanes() const { return std::min(n, kLanes); }
+  HANSE_BOTH_SIDES int64_t blocks() const {
+    const int64_t all = (n + kThreads - 1) / kThreads;
+    return all < kMostBlocks ? all : kMostBlocks;
+  }
+  HANSE_BOTH_SIDES int phases() const {
+    return 3 * static_cast<int>((clients + kGroup - 1) / kGroup);
+  }
 
-  HANSE_BOTH_SIDES void operator()(int64_t lane) const {
-    const int64_t all = n < kLanes ? n : kLanes;
+  HANSE_BOTH_SIDES void operator()(int phase, int64_t block, int thread, Scratch& scratch) const {
+    const int first = phase / 3 * kGroup;
+    const int some = clients - first < kGroup ? static_cast<int>(clients) - first : kGroup;
+    if (phase % 3 == 0) {
+      add(first, some, block, thread, scratch);
+    } else if (phase % 3 == 1) {
+      const int fact = thread / kParts, part = thread % kParts;
+      double sum = 0;
+      for (int i = part; i < kThreads; i += kParts) sum += scratch.facts[fact][i];
+      scratch.parts[fact][part] = sum;
+    } else if (thread < kFacts && thread % kGroup < some) {
+      double sum = 0;
+      for (const double part : scratch.parts[thread]) sum += part;
+      const int64_t row = (thread < kGroup ? 0 : clients) + first + thread % kGroup;
+      facts[row * blocks() + block] = sum;
+    }
+    if (phase > 0 || block > 0) return;
+    for (int64_t i = thread; i < n_along; i += kThreads)
+      facts[2 * clients * blocks() + i] = along[i];
+  }
+
+  // Adds the entries of clients [first, first + some).
+  HANSE_BOTH_SIDES void add(int first, int some, int64_t block, int thread,
+                            Scratch& scratch) const {
     double squared[kGroup] = {}, misfits[kGroup] = {};
-    for (int64_t i = lane; i < n; i += all) {
+    for (int64_t i = block * kThreads + thread; i < n; i += blocks() * kThreads) {
       const float origin = theta != nullptr ? theta[i] : 0;
       int64_t exact_sum = 0;
       float fast_sum = exact != nullptr ? 0 : fast[i];
       for (int c = 0; c < kGroup; ++c) {
-        if (c >= clients) continue;
-        const float value = rows[c * stride + i];
+        if (c >= some) continue;
+        const float value = rows[(first + c) * stride + i];
         double delta = 0;
         bool fits = true;
         if (exact != nullptr) {
-          const ExactEntry entry = exact_entry(value, origin, scales[c], limit);
+          const ExactEntry entry = exact_entry(value, origin, scales[first + c], limit);
           exact_sum = wrapping_sum(exact_sum, entry.addend);
           delta = entry.delta;
           fits = entry.fits;
         } else {
-          const FastEntry entry = fast_entry(value, origin, static_cast<float>(scales[c]));
+          const FastEntry entry = fast_entry(value, origin, static_cast<float>(scales[first + c]));
           fast_sum += entry.addend;
           delta = static_cast<double>(entry.delta);
           fits = entry.fits;
@@ -71,9 +108,8 @@ struct FoldWork {
       }
     }
     for (int c = 0; c < kGroup; ++c) {
-      if (c >= clients) continue;
-      facts[c * all + lane] = squared[c];
-      facts[(clients + c) * all + lane] = misfits[c];
+      scratch.facts[c][thread] = squared[c];
+      scratch.facts[kGroup + c][thread] = misfits[c];
     }
   }
 };
@@ -122,6 +158,6 @@ struct StepWork {
 
 using Work = std::variant<FoldWork, SumWork, DropWork, StepWork, ColumnsWork, ImagesWork,
                           SpreadWork, GatherWork, ProductWork, PoolWork, UnpoolWork, SamplesWork,
-                          UnitsWork, UnitsBackWork, LossWork, DescentWork, ChooseWork>;
+                          UnitsWork, UnitsBackWork, LossWork, StartWork, DescentWork, ChooseWork>;
 
 }  // namespace hanse

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -163,15 +164,23 @@ Folded by_work(const std::vector<Row>& rows, const Row& theta, const std::vector
   for (std::size_t i = 0; i < rows.size(); ++i) {
     work.scales[i] = weights[i] * (is_exact ? UpdateSum::kUnits : 1);
   }
-  std::vector<double> facts(static_cast<std::size_t>(2 * clients * work.lanes()));
+  const std::vector<double> along{0.25, kNan, -3};
+  const auto blocks = static_cast<std::size_t>(work.blocks());
+  std::vector<double> facts(2 * rows.size() * blocks + along.size());
   work.facts = facts.data();
-  for (int64_t lane = work.lanes() - 1; lane >= 0; --lane) work(lane);
-  std::vector<double> sums(static_cast<std::size_t>(2 * clients));
-  const SumWork add{facts.data(), sums.data(), work.lanes(), 1};
-  for (int64_t item = 0; item < 2 * clients; ++item) add(item);
+  work.along = along.data();
+  work.n_along = std::ssize(along);
+  run_blocks(work, work.blocks());
+  EXPECT_EQ(facts[facts.size() - 1], -3);
+  EXPECT_EQ(facts[facts.size() - 3], 0.25);
+  const auto sum_of = [&](std::size_t row) {
+    const auto first = facts.begin() + static_cast<int64_t>(row * blocks);
+    return std::accumulate(first, first + work.blocks(), 0.0);
+  };
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    folded.results.push_back({.squared_norm = sums[i],
-                              .in_range = sums[i + rows.size()] == 0 && std::isfinite(sums[i])});
+    const double squared = sum_of(i);
+    folded.results.push_back({.squared_norm = squared,
+                              .in_range = sum_of(rows.size() + i) == 0 && std::isfinite(squared)});
   }
   for (std::size_t i = 0; is_exact && i < fixed.size(); ++i) {
     folded.sum[i] = static_cast<float>(static_cast<double>(fixed[i]) / UpdateSum::kUnits);
@@ -200,10 +209,21 @@ void expect_fold(const std::vector<Row>& rows, const Row& theta,
 }
 
 TEST(FoldWork, HasTheBitsOfUpdateSum) {
-  for (const int64_t n : {int64_t{1}, int64_t{17}, int64_t{3000}, FoldWork::kLanes + 5}) {
+  constexpr int64_t kAllThreads = FoldWork::kMostBlocks * FoldWork::kThreads;
+  for (const int64_t n : {int64_t{1}, int64_t{17}, int64_t{3000}, kAllThreads + 5}) {
     const std::vector<Row> rows{awkward_row(n, 1), awkward_row(n, 2), awkward_row(n, 3)};
     expect_fold(rows, awkward_row(n, 4), {0.3, -1.7, 0});
     expect_fold({rows[1]}, {}, {0.9});
+  }
+  // In two groups, and in two with the last one full.
+  for (const std::size_t clients : {std::size_t{11}, 2 * std::size_t{FoldWork::kGroup}}) {
+    std::vector<Row> rows;
+    std::vector<double> weights;
+    for (std::size_t i = 0; i < clients; ++i) {
+      rows.push_back(awkward_row(700, i));
+      weights.push_back(0.1 * static_cast<double>(i) - 0.3);
+    }
+    expect_fold(rows, awkward_row(700, 99), weights);
   }
 }
 
