@@ -97,7 +97,7 @@ struct CountedRun : TrainerFixture<> {
   }
 };
 
-// Of a round, when what is made once has been made.
+// What a round counts when all that is made once has been made.
 Counts measure(const Round& round) {
   Counts before, behind;
   run_threads(1, [&](Communicator& comm) {
