@@ -167,6 +167,26 @@ TEST(CohortTraining, IsAPureFunctionOfItsTasks) {
   }
 }
 
+// Three batches come together.
+TEST(CohortTraining, WaitsOnceForAnEvaluation) {
+  const Case c{.model = kind("mlp")};
+  const auto comm = make_single_communicator();
+  const Federation federation = unequal_federation(*comm, c);
+  for (const std::string& device : test_devices()) {
+    for (const int64_t bytes : {kAllSamples, int64_t{0}}) {
+      CohortTraining training(c.client, federation, c.model, device, 2, bytes);
+      training.cohort().theta().fill_(0.25);
+      const EvaluationSums one = training.chosen(3, std::vector<int32_t>{1});
+      const int64_t before = torch_library().downloads();
+      const EvaluationSums many = training.chosen(3, std::vector<int32_t>(1300, 1));
+      EXPECT_EQ(torch_library().downloads() - before, 1);
+      EXPECT_EQ(many.samples, 1300);
+      EXPECT_NEAR(many.loss, 1300 * one.loss, 1e-4 * many.loss);
+      EXPECT_EQ(many.correct, 1300 * one.correct);
+    }
+  }
+}
+
 // Places without a client stay where they started.
 TEST(CohortTraining, EmptyPlacesRest) {
   const Case c{.model = kind("mlp")};

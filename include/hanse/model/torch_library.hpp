@@ -45,7 +45,8 @@ struct GpuLibrary {
   // Memory that nobody has, of the GPU in use.
   int64_t (*free_bytes)();
 
-  std::string (*cuda_version)();  // of the runtime, "13.0"; empty in a build without CUDA
+  // Of the runtime and what else fixes bits, "13.0, cuDNN 91900"; empty in a build without CUDA.
+  std::string (*cuda_version)();
   std::string (*nccl_version)();  // of the loaded library, "2.29.3"; empty in a build without it
 };
 

@@ -1,4 +1,5 @@
 #include <cstdlib>
+#include <string>
 
 #include <ATen/ATen.h>
 #include <ATen/Context.h>
@@ -16,6 +17,10 @@
 namespace hanse {
 
 namespace {
+
+// Another one has other sums.
+constexpr const char* kWorkspaceKey = "CUBLAS_WORKSPACE_CONFIG";
+constexpr const char* kWorkspace = ":4096:8";
 
 cudaDeviceProp properties(int64_t index) {
   cudaDeviceProp found{};
@@ -80,7 +85,7 @@ void run_on_gpu(const Work& work, int64_t n) {
 }
 
 std::string use_gpu(int64_t index) {
-  setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 0);  // without it cuBLAS sums in any order
+  setenv(kWorkspaceKey, kWorkspace, 0);  // without it cuBLAS sums in any order
   at::Context& context = at::globalContext();
   context.setDeterministicAlgorithms(true, /*warn_only=*/false);
   context.setDeterministicFillUninitializedMemory(false);  // whoever reads it would be wrong anyway
@@ -102,8 +107,11 @@ int64_t free_bytes() {
 std::string cuda_version() {
   int version = 0;
   if (cudaRuntimeGetVersion(&version) != cudaSuccess) return "unknown";
-  return fmt::format("{}.{}, cuDNN {}", version / 1000, version % 1000 / 10,
-                     at::detail::getCUDAHooks().versionCuDNN());
+  const char* workspace = std::getenv(kWorkspaceKey);
+  const bool is_usual = workspace == nullptr || std::string(workspace) == kWorkspace;
+  return fmt::format("{}.{}, cuDNN {}{}", version / 1000, version % 1000 / 10,
+                     at::detail::getCUDAHooks().versionCuDNN(),
+                     is_usual ? "" : fmt::format(", {} {}", kWorkspaceKey, workspace));
 }
 
 }  // namespace hanse

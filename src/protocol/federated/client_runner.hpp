@@ -53,8 +53,8 @@ class ClientRunner {
   // Brings rank 0's model to all ranks and to where they train. Collective. Cost: a broadcast of P
   // floats.
   virtual void receive(std::span<float> model) = 0;
-  // Brings the model that the ranks have stepped to where they train to this rank's memory, in which
-  // rules, files and updates read it; nothing where it is there.
+  // Brings the model that the ranks have stepped to where they train to this rank's memory, in
+  // which rules, files and updates read it; nothing where it is there.
   virtual void bring() {}
   // An evaluator of the model in `row` [P], which must stay, or of a client's view of round.model.
   // Valid until the next call. A client held out of training makes its own model of the samples
