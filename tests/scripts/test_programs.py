@@ -51,6 +51,18 @@ class ProgramsTest(unittest.TestCase):
             own = {name for name in exported(path) & library - program if "5hanse" in name}
             self.assertEqual(own, set(), path)
 
+    def test_the_gpu_that_pretends_takes_places_where_it_is_asked_for(self):
+        """Its functions stand in the place of the device library's, and no others: with it alone, and
+        where it is loaded."""
+        pretends = BUILD / "tests/lib/hanse-pretended-gpu.so"
+        if not pretends.exists():
+            self.skipTest("it is not built")
+        places = exported(pretends)
+        self.assertEqual(places - exported(BUILD / "lib/hanse-torch.so"), {"hanse_pretended_gpu"})
+        self.assertEqual(len(places), 8)
+        self.assertEqual([path.name for path in PROGRAMS if pretends.name in needed(path)],
+                         ["test_pretended_gpu"])
+
 
 if __name__ == "__main__":
     unittest.main()
