@@ -47,6 +47,7 @@ struct CohortJob {
   bool regret = false;
   double round_seconds = 0;        // of a clock whose every look takes a second
   int64_t sample_bytes = 1 << 20;  // on the device: all samples of it
+  bool graphs = true;
   ClientOptions client = {{.epochs = 2, .batch = 4}, {.lr = 0.1, .momentum = 0.5}};
 };
 
@@ -221,7 +222,7 @@ struct CohortRun : TrainerFixture<> {
       runner = make_cohort_runner(
           {comm, federation, *model, *update, aggregator->needs()}, settings,
           std::make_unique<CohortTraining>(instructed_clients(job), federation, model_options(c),
-                                           c.device, c.cohort, c.sample_bytes),
+                                           c.device, c.cohort, c.sample_bytes, c.graphs),
           torch_library().make_staged_communicator(comm));
     }
     start();
@@ -315,6 +316,18 @@ TEST_F(CohortRounds, ResumeIsExactOnAnotherNumberOfRanks) {
       const Kept kept = train_and_keep<CohortRun>(3, job, 2);
       EXPECT_EQ(go_on<CohortRun>(1, job, kept, kRounds - 2), whole.row) << name;
       EXPECT_EQ(go_on<CohortRun>(4, job, kept, kRounds - 2), whole.row) << name;
+    }
+  }
+}
+
+TEST_F(CohortRounds, RecordedStepsHaveTheSameBits) {
+  for (const std::string& device : test_devices()) {
+    for (auto [name, job] : device_jobs(device)) {
+      const Result recorded = train(2, job);
+      job.graphs = false;
+      const Result one_by_one = train(2, job);
+      EXPECT_EQ(recorded.row, one_by_one.row) << name;
+      EXPECT_EQ(recorded.losses, one_by_one.losses) << name;
     }
   }
 }

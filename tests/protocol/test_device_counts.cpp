@@ -145,6 +145,14 @@ TEST_F(DeviceCounts, StartsAreFew) {
   }
 }
 
+// Kernels of our own are recorded; resnet18's are autograd's.
+TEST_F(DeviceCounts, StepsAreRecorded) {
+  for (const Limit& limit : limits()) {
+    const bool is_recorded = counts_of({limit.model, kDrawn / 2, 4}).graph_launches > 0;
+    EXPECT_EQ(is_recorded, limit.model != "resnet18") << limit.model;
+  }
+}
+
 TEST_F(DeviceCounts, ACohortBringsItsNumbersAtOnce) {
   for (const Limit& limit : limits()) {
     const Counts counts = counts_of_cohort(limit.model, 4);
