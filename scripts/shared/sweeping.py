@@ -275,6 +275,24 @@ def program_of(path):
     return path.resolve()
 
 
+def refuse_own(key, who, how):
+    """Refuses a key that `who` sets for each run; `how` the user sets it instead."""
+    if key in ("run.seed", "run.out", "run.overwrite"):
+        raise Refused(f"{key}: {who} sets it; hint: {how}")
+
+
+def read_common(words, script, who, how):
+    """The --section.key=value words among those that the script's argparse does not know."""
+    common = {}
+    for word in words:
+        key, equals, value = word.removeprefix("--").partition("=")
+        if not word.startswith("--") or not equals or "." not in key:
+            raise Refused(f"unknown option '{word}'; hint: scripts/{script} --help")
+        refuse_own(key, who, how)
+        common[key] = value
+    return common
+
+
 def require_positive(options, *names):
     for name in names:
         value = getattr(options, name)

@@ -5,9 +5,7 @@
 #include <fstream>
 #include <latch>
 #include <limits>
-#include <system_error>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include <fmt/format.h>

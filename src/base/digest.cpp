@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <fstream>
 #include <memory>
-#include <vector>
 
 #include <fmt/format.h>
 

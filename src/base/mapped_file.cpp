@@ -1,8 +1,6 @@
 #include "hanse/base/mapped_file.hpp"
 
 #include <cerrno>
-#include <cstdint>
-#include <cstdlib>
 
 #include <fcntl.h>
 #include <fmt/format.h>

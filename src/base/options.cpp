@@ -5,13 +5,73 @@
 #include <charconv>
 #include <cmath>
 #include <map>
-#include <utility>
 
 #include <fmt/format.h>
 
 #include "hanse/base/error.hpp"
+#include "hanse/base/text.hpp"
 
 namespace hanse {
+
+namespace {
+
+// Reads a value of type T and checks its range.
+template <class T>
+T parse_in_range(std::string_view text, const Range& range) {
+  if (!range.word.empty() && text == range.word) return 0;
+  T value;
+  if constexpr (std::is_same_v<T, int64_t>) {
+    value = parse_integer(text);
+  } else {
+    value = parse_number(text);
+  }
+  if (range.contains(static_cast<double>(value))) return value;
+  const std::string allowed = range.text();
+  throw InvalidArgument(
+      fmt::format("{} is out of range {}", text, allowed.empty() ? "(-inf, inf)" : allowed));
+}
+
+// A number >= 0, or nothing for `word`.
+std::optional<double> parse_number_or(std::string_view text, const std::string& word) {
+  if (text == word) return std::nullopt;
+  const auto value = number_in(text);
+  if (!value || !at_least(0).contains(*value)) {
+    throw InvalidArgument(fmt::format("unknown value '{}'", text), "",
+                          fmt::format("known: {}, or a number of at least 0", word));
+  }
+  return value;
+}
+
+// The index of a name among the known ones. Throws InvalidArgument when it is not among them.
+std::size_t index_of(const std::vector<std::string>& names, std::string_view text) {
+  const auto found = std::ranges::find(names, text);
+  if (found == names.end()) {
+    throw InvalidArgument(fmt::format("unknown value '{}'", text), "",
+                          suggestion(std::string(text), names));
+  }
+  return static_cast<std::size_t>(found - names.begin());
+}
+
+// The kind may be chosen later: a value that one of the kinds accepts is accepted.
+void parse_for_any(const Option& option, std::string_view text) {
+  for (std::size_t i = 0; i + 1 < option.uses.size(); ++i) {
+    try {
+      return option.uses[i].parse(text);
+    } catch (const InvalidArgument&) {
+    }
+  }
+  option.uses.empty() ? option.parse(text) : option.uses.back().parse(text);
+}
+
+// The choice that leaves the option unused; that of its own section, where it has one.
+std::string choosing_key(const Option& option) {
+  const auto own = std::ranges::find_if(option.uses, [&](const KindUse& use) {
+    return use.selector.starts_with(option.section() + ".");
+  });
+  return own == option.uses.end() ? option.uses.front().selector : own->selector;
+}
+
+}  // namespace
 
 bool Range::contains(double x) const {
   if (!word.empty() && x == 0) return true;
@@ -49,14 +109,8 @@ int64_t parse_integer(std::string_view text) {
 }
 
 double parse_number(std::string_view text) {
-  std::string_view digits = text;
-  if (digits.starts_with('+') && !digits.starts_with("+-")) digits.remove_prefix(1);
-  double value = 0;
-  const auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (code != std::errc() || end != digits.data() + digits.size() || std::isnan(value)) {
-    throw InvalidArgument(fmt::format("'{}' is not a number", text));
-  }
-  return value;
+  if (const auto value = number_in(text)) return *value;
+  throw InvalidArgument(fmt::format("'{}' is not a number", text));
 }
 
 bool parse_bool(std::string_view text) {
@@ -85,41 +139,6 @@ std::string lower_case(std::string_view text) {
 std::string join(std::span<const std::string> items, const std::string& separator) {
   return fmt::format("{}", fmt::join(items, separator));
 }
-
-namespace {
-
-// Reads a value of type T and checks its range.
-template <class T>
-T parse_in_range(std::string_view text, const Range& range) {
-  if (!range.word.empty() && text == range.word) return 0;
-  T value;
-  if constexpr (std::is_same_v<T, int64_t>) {
-    value = parse_integer(text);
-  } else {
-    value = parse_number(text);
-  }
-  if (range.contains(static_cast<double>(value))) return value;
-  const std::string allowed = range.text();
-  throw InvalidArgument(
-      fmt::format("{} is out of range {}", text, allowed.empty() ? "(-inf, inf)" : allowed));
-}
-
-// A number >= 0, or nothing for `word`.
-std::optional<double> parse_number_or(std::string_view text, const std::string& word) {
-  if (text == word) return std::nullopt;
-  double value = -1;
-  try {
-    value = parse_number(text);
-  } catch (const InvalidArgument&) {
-  }
-  if (!at_least(0).contains(value)) {
-    throw InvalidArgument(fmt::format("unknown value '{}'", text), "",
-                          fmt::format("known: {}, or a number of at least 0", word));
-  }
-  return value;
-}
-
-}  // namespace
 
 Option& OptionTable::append(Option option) {
   index_.try_emplace(option.key, options_.size());
@@ -192,20 +211,6 @@ Option& OptionTable::add(const std::string& key, std::optional<double>& field,
        .format = [&field, word] { return field ? fmt::format("{}", *field) : word; }});
 }
 
-namespace {
-
-// The index of a name among the known ones. Throws InvalidArgument when it is not among them.
-std::size_t index_of(const std::vector<std::string>& names, std::string_view text) {
-  const auto found = std::ranges::find(names, text);
-  if (found == names.end()) {
-    throw InvalidArgument(fmt::format("unknown value '{}'", text), "",
-                          suggestion(std::string(text), names));
-  }
-  return static_cast<std::size_t>(found - names.begin());
-}
-
-}  // namespace
-
 Option& OptionTable::add_index(const std::string& key, std::vector<std::string> names,
                                const std::string& help, const IndexField& field) {
   return append_with_default(
@@ -269,21 +274,6 @@ Option* OptionTable::find(const std::string& key) {
 
 const Option& OptionTable::at(const std::string& key) const { return options_[index_.at(key)]; }
 
-namespace {
-
-// The kind may be chosen later: a value that one of the kinds accepts is accepted.
-void parse_for_any(const Option& option, std::string_view text) {
-  for (std::size_t i = 0; i + 1 < option.uses.size(); ++i) {
-    try {
-      return option.uses[i].parse(text);
-    } catch (const InvalidArgument&) {
-    }
-  }
-  option.uses.empty() ? option.parse(text) : option.uses.back().parse(text);
-}
-
-}  // namespace
-
 void OptionTable::set(const std::string& key, const std::string& text, const std::string& where) {
   Option* option = find(key);
   if (!option) throw unknown_key(key, where, options_);
@@ -336,18 +326,6 @@ void OptionTable::resolve() {
     }
   }
 }
-
-namespace {
-
-// The choice that leaves the option unused; that of its own section, where it has one.
-std::string choosing_key(const Option& option) {
-  const auto own = std::ranges::find_if(option.uses, [&](const KindUse& use) {
-    return use.selector.starts_with(option.section() + ".");
-  });
-  return own == option.uses.end() ? option.uses.front().selector : own->selector;
-}
-
-}  // namespace
 
 std::vector<std::string> OptionTable::ignored(const Reads& reads) const {
   std::vector<std::string> keys;

@@ -50,27 +50,6 @@ std::vector<std::string> that_begin_with(const std::string& text,
   return longer;
 }
 
-}  // namespace
-
-std::string nearest(const std::string& text, std::span<const std::string> known) {
-  const std::string wanted = lower_case(text);
-  const auto best = std::ranges::min_element(
-      known, {}, [&](const std::string& one) { return edit_distance(wanted, lower_case(one)); });
-  return best == known.end() ? std::string() : *best;
-}
-
-std::string suggestion(const std::string& text, std::span<const std::string> known) {
-  constexpr std::size_t kMostShown = 3;
-  std::vector<std::string> meant;
-  if (text.size() > 1) meant = that_begin_with(lower_case(text), known);
-  if (meant.empty()) meant.push_back(nearest(text, known));
-  if (meant.size() > kMostShown) meant.resize(1);
-  for (std::string& name : meant) name = "'" + name + "'";
-  return fmt::format("did you mean {}? known: {}", one_of(meant), join(known, ", "));
-}
-
-namespace {
-
 // "learning-rate" -> "lr"
 std::string initials(std::string_view name) {
   std::string letters;
@@ -96,43 +75,6 @@ std::vector<std::string> same_last_part(const std::string& key, std::span<const 
   }
   return keys;
 }
-
-}  // namespace
-
-// The error names the existing sections or keys, and the nearest.
-InvalidArgument unknown_key(const std::string& key, const std::string& where,
-                            std::span<const Option> options) {
-  const std::string section = key.substr(0, key.find('.'));
-  std::vector<std::string> sections, siblings, all;
-  for (const Option& option : options) {
-    all.push_back(option.key);
-    if (sections.empty() || sections.back() != option.section()) {
-      sections.push_back(option.section());
-    }
-    if (option.section() == section) siblings.push_back(option.key.substr(section.size() + 1));
-  }
-  const auto alike = same_last_part(key, options);
-  const std::string respelled = nearest(section, sections) + "." + last_part(key);
-  const bool has_section = section != key;
-  const bool mistyped_section = has_section && std::ranges::count(alike, respelled) > 0;
-  if (siblings.empty() && !alike.empty() && !mistyped_section) {
-    return InvalidArgument(fmt::format("unknown key '{}'", key), where,
-                           fmt::format("did you mean {}?", join(alike, " or ")));
-  }
-  if (siblings.empty()) {
-    return InvalidArgument(fmt::format("unknown section '{}' in key '{}'", section, key), where,
-                           fmt::format("did you mean '{}'? known sections: {}",
-                                       nearest(section, sections), join(sections, ", ")));
-  }
-  const auto own = std::ranges::find_if(
-      alike, [&](const std::string& one) { return one.starts_with(section + "."); });
-  return InvalidArgument(
-      fmt::format("unknown key '{}'", key), where,
-      fmt::format("did you mean '{}'? known keys of [{}]: {}",
-                  own == alike.end() ? nearest(key, all) : *own, section, join(siblings, ", ")));
-}
-
-namespace {
 
 // Keys that choose kinds.
 std::set<std::string> choosing_keys(std::span<const Option> options) {
@@ -173,6 +115,56 @@ std::vector<std::string> keys_that_tell_of(const std::string& method,
 }
 
 }  // namespace
+
+std::string nearest(const std::string& text, std::span<const std::string> known) {
+  const std::string wanted = lower_case(text);
+  const auto best = std::ranges::min_element(
+      known, {}, [&](const std::string& one) { return edit_distance(wanted, lower_case(one)); });
+  return best == known.end() ? std::string() : *best;
+}
+
+std::string suggestion(const std::string& text, std::span<const std::string> known) {
+  constexpr std::size_t kMostShown = 3;
+  std::vector<std::string> meant;
+  if (text.size() > 1) meant = that_begin_with(lower_case(text), known);
+  if (meant.empty()) meant.push_back(nearest(text, known));
+  if (meant.size() > kMostShown) meant.resize(1);
+  for (std::string& name : meant) name = "'" + name + "'";
+  return fmt::format("did you mean {}? known: {}", one_of(meant), join(known, ", "));
+}
+
+// The error names the existing sections or keys, and the nearest.
+InvalidArgument unknown_key(const std::string& key, const std::string& where,
+                            std::span<const Option> options) {
+  const std::string section = key.substr(0, key.find('.'));
+  std::vector<std::string> sections, siblings, all;
+  for (const Option& option : options) {
+    all.push_back(option.key);
+    if (sections.empty() || sections.back() != option.section()) {
+      sections.push_back(option.section());
+    }
+    if (option.section() == section) siblings.push_back(option.key.substr(section.size() + 1));
+  }
+  const auto alike = same_last_part(key, options);
+  const std::string respelled = nearest(section, sections) + "." + last_part(key);
+  const bool has_section = section != key;
+  const bool mistyped_section = has_section && std::ranges::count(alike, respelled) > 0;
+  if (siblings.empty() && !alike.empty() && !mistyped_section) {
+    return InvalidArgument(fmt::format("unknown key '{}'", key), where,
+                           fmt::format("did you mean {}?", join(alike, " or ")));
+  }
+  if (siblings.empty()) {
+    return InvalidArgument(fmt::format("unknown section '{}' in key '{}'", section, key), where,
+                           fmt::format("did you mean '{}'? known sections: {}",
+                                       nearest(section, sections), join(sections, ", ")));
+  }
+  const auto own = std::ranges::find_if(
+      alike, [&](const std::string& one) { return one.starts_with(section + "."); });
+  return InvalidArgument(
+      fmt::format("unknown key '{}'", key), where,
+      fmt::format("did you mean '{}'? known keys of [{}]: {}",
+                  own == alike.end() ? nearest(key, all) : *own, section, join(siblings, ", ")));
+}
 
 std::string hint_of_other_key(const Option& option, const std::string& value,
                               std::span<const Option> options) {

@@ -1,6 +1,5 @@
 #include "hanse/base/zip_directory.hpp"
 
-#include <algorithm>
 #include <cstring>
 #include <filesystem>
 

@@ -7,7 +7,6 @@
 #include "hanse/cli/program.hpp"
 #include "hanse/job/keyed_job.hpp"
 #include "hanse/run/catalog.hpp"
-#include "verbs.hpp"
 
 namespace hanse {
 

@@ -16,11 +16,7 @@
 namespace {
 
 const char* best_kernels() {
-#if defined(__x86_64__)
-  if (hanse::has_avx512()) return "SkylakeX";
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "Haswell";
-#endif
-  return nullptr;
+  return hanse::has_avx512() ? "SkylakeX" : hanse::has_avx2() ? "Haswell" : nullptr;
 }
 
 void choose_kernels() {

@@ -6,7 +6,6 @@
 #include "hanse/config.hpp"
 #include "hanse/job/keyed_job.hpp"
 #include "hanse/run/catalog.hpp"
-#include "verbs.hpp"
 
 namespace hanse {
 
@@ -41,32 +40,6 @@ std::string key_entry(const Option& option) {
   if (!option.range.empty()) text += fmt::format("; {}", option.range);
   return entry(head, text);
 }
-
-}  // namespace
-
-std::string manual_page() {
-  const KeyedJob defaults(catalog());
-  std::string text = fmt::format(
-      ".TH HANSE 1 \"\" \"hanse {}\" \"User Commands\"\n.SH NAME\nhanse \\- trains federated "
-      "models "
-      "on clusters\n.SH SYNOPSIS\n",
-      kVersion);
-  for (const Verb& verb : kVerbs) text += fmt::format(".B hanse {}\n.I ...\n.br\n", verb.name);
-  text += fmt::format(".SH COMMANDS\n.nf\n{}.fi\n.SH KINDS\n", roff(usage_text()));
-  for (const KindFamily& family : catalog()) {
-    text += fmt::format(".SS {} ({})\n", roff(family.name), roff(family.key));
-    for (const auto& row : family.rows) text += entry(row.name, row.summary);
-  }
-  text += ".SH KEYS\nWith their defaults.\n";
-  std::string section;
-  for (const Option& option : defaults.table.options()) {
-    if (option.section() != section) text += fmt::format(".SS [{}]\n", section = option.section());
-    text += key_entry(option);
-  }
-  return text + ".SH SEE ALSO\n.BR mpirun (1)\n";
-}
-
-namespace {
 
 // The lines of a bash `case` that set `words` when `verb` or `key` is `what`.
 std::string when(const std::string& what, const std::string& words) {
@@ -123,6 +96,28 @@ void put(std::string& text, const std::string& name, const std::string& value) {
 }
 
 }  // namespace
+
+std::string manual_page() {
+  const KeyedJob defaults(catalog());
+  std::string text = fmt::format(
+      ".TH HANSE 1 \"\" \"hanse {}\" \"User Commands\"\n.SH NAME\nhanse \\- trains federated "
+      "models "
+      "on clusters\n.SH SYNOPSIS\n",
+      kVersion);
+  for (const Verb& verb : kVerbs) text += fmt::format(".B hanse {}\n.I ...\n.br\n", verb.name);
+  text += fmt::format(".SH COMMANDS\n.nf\n{}.fi\n.SH KINDS\n", roff(usage_text()));
+  for (const KindFamily& family : catalog()) {
+    text += fmt::format(".SS {} ({})\n", roff(family.name), roff(family.key));
+    for (const auto& row : family.rows) text += entry(row.name, row.summary);
+  }
+  text += ".SH KEYS\nWith their defaults.\n";
+  std::string section;
+  for (const Option& option : defaults.table.options()) {
+    if (option.section() != section) text += fmt::format(".SS [{}]\n", section = option.section());
+    text += key_entry(option);
+  }
+  return text + ".SH SEE ALSO\n.BR mpirun (1)\n";
+}
 
 std::string bash_completion() {
   const KeyedJob defaults(catalog());

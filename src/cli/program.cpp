@@ -14,13 +14,9 @@
 #include "hanse/base/log.hpp"
 #include "hanse/base/mpirun.hpp"
 #include "hanse/comm/agreement.hpp"
+#include "hanse/comm/communicator.hpp"
 #include "hanse/comm/mpi_environment.hpp"
-#include "hanse/comm/single_communicator.hpp"
-#include "hanse/run/convert.hpp"
 #include "hanse/run/execute.hpp"
-#include "hanse/run/plan.hpp"
-#include "hanse/run/replay.hpp"
-#include "hanse/run/stop_request.hpp"
 #include "hanse/store/inspect.hpp"
 
 namespace hanse {

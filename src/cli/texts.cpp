@@ -12,48 +12,6 @@
 
 namespace hanse {
 
-std::string usage_text() {
-  return R"(Hanse trains federated models on clusters.
-
-  hanse run JOB.cfg [--section.key=value ...]     train; alone or under mpirun or srun
-  hanse resume RUN_DIR [--section.key=value ...]  continue from the last complete checkpoint
-  hanse plan JOB.cfg [--ranks=N ...]              memory, bytes and time a round; keeps nothing;
-      --hosts=H --cores=C (a host) --link-gbit=G --latency-us=L (of its network link) --json
-  hanse check JOB.cfg [--section.key=value ...]   are its options right? reads no data
-  hanse convert JOB.cfg OUT.h5                    its data and clients as one file to map
-  hanse replay TRACE.json [--check]               one rule on recorded feedback, JSON to stdout;
-      --check proves that the rule depends on its inputs and its saved state alone
-  hanse list [KIND]                               what a job file can choose, with all options
-  hanse list --markdown                           the same as the tables of jobs/keys.md
-  hanse list --man, hanse list --bash             a manual page; completion for bash
-  hanse inspect FILE.h5 [--verify]                what a checkpoint, model or data file holds;
-      --verify reads all of it and compares with its digest
-  hanse --version                                 versions of Hanse and its libraries
-
-A job file has [section] lines and key = value lines; each key is also an option
---section.key=value, which wins. Example: mpirun -n 2 hanse run jobs/fashion-mnist.cfg
-
-Exit status: 0 done, 1 failed while running, 2 bad usage, option or input, 75 stopped on request
-after a checkpoint (SIGUSR1, SIGUSR2, SIGXCPU, SIGTERM, SIGHUP, Ctrl-C without mpirun,
-run.max-seconds).
-)";
-}
-
-std::string version_text() {
-  bool has_torch = true;
-  try {
-    torch_library();  // loaded, so that its version is shown, too
-  } catch (const InvalidArgument&) {
-    has_torch = false;
-  }
-  std::string text;
-  for (const auto& [name, version] : versions()) {
-    const bool is_missing = name == "libtorch" && !has_torch;
-    text += fmt::format("{:<9} {}\n", name, is_missing ? "none; scripts/build adds it" : version);
-  }
-  return text;
-}
-
 namespace {
 
 // `use` is the option itself, or its use by a kind.
@@ -96,36 +54,6 @@ std::string family_text(const KindFamily& family, const OptionTable& table) {
   if (!shared.empty()) text += fmt::format("  options of every kind\n{}", shared);
   return text + "\n";
 }
-
-}  // namespace
-
-std::string list_text(const std::string& kind) {
-  const KeyedJob defaults(catalog());
-  std::string text;
-  std::vector<std::string> names, covered;
-  for (const KindFamily& family : catalog()) {
-    names.push_back(family.name);
-    covered.push_back(family.section());
-    const bool wanted = kind.empty() || kind == family.name || kind == covered.back();
-    if (wanted) text += family_text(family, defaults.table);
-  }
-  for (const Option& option : defaults.table.options()) {
-    const std::string section = option.section();
-    if (std::find(covered.begin(), covered.end(), section) != covered.end()) continue;
-    covered.push_back(section);
-    names.push_back(section);
-    if (kind.empty() || kind == section) {
-      text += fmt::format("[{}]\n{}\n", section, shared_lines(defaults.table, section));
-    }
-  }
-  if (text.empty()) {
-    throw InvalidArgument(fmt::format("unknown kind '{}'", kind), "hanse list",
-                          suggestion(kind, names));
-  }
-  return text;
-}
-
-namespace {
 
 constexpr const char* kHead = R"(# Every key of a job file
 
@@ -188,6 +116,74 @@ std::string kind_rows(const std::string& section) {
 }
 
 }  // namespace
+
+std::string usage_text() {
+  return R"(Hanse trains federated models on clusters.
+
+  hanse run JOB.cfg [--section.key=value ...]     train; alone or under mpirun or srun
+  hanse resume RUN_DIR [--section.key=value ...]  continue from the last complete checkpoint
+  hanse plan JOB.cfg [--ranks=N ...]              memory, bytes and time a round; keeps nothing;
+      --hosts=H --cores=C (a host) --link-gbit=G --latency-us=L (of its network link) --json
+  hanse check JOB.cfg [--section.key=value ...]   are its options right? reads no data
+  hanse convert JOB.cfg OUT.h5                    its data and clients as one file to map
+  hanse replay TRACE.json [--check]               one rule on recorded feedback, JSON to stdout;
+      --check proves that the rule depends on its inputs and its saved state alone
+  hanse list [KIND]                               what a job file can choose, with all options
+  hanse list --markdown                           the same as the tables of jobs/keys.md
+  hanse list --man, hanse list --bash             a manual page; completion for bash
+  hanse inspect FILE.h5 [--verify]                what a checkpoint, model or data file holds;
+      --verify reads all of it and compares with its digest
+  hanse --version                                 versions of Hanse and its libraries
+
+A job file has [section] lines and key = value lines; each key is also an option
+--section.key=value, which wins. Example: mpirun -n 2 hanse run jobs/fashion-mnist.cfg
+
+Exit status: 0 done, 1 failed while running, 2 bad usage, option or input, 75 stopped on request
+after a checkpoint (SIGUSR1, SIGUSR2, SIGXCPU, SIGTERM, SIGHUP, Ctrl-C without mpirun,
+run.max-seconds).
+)";
+}
+
+std::string version_text() {
+  bool has_torch = true;
+  try {
+    torch_library();  // loaded, so that its version is shown, too
+  } catch (const InvalidArgument&) {
+    has_torch = false;
+  }
+  std::string text;
+  for (const auto& [name, version] : versions()) {
+    const bool is_missing = name == "libtorch" && !has_torch;
+    text += fmt::format("{:<9} {}\n", name, is_missing ? "none; scripts/build adds it" : version);
+  }
+  return text;
+}
+
+std::string list_text(const std::string& kind) {
+  const KeyedJob defaults(catalog());
+  std::string text;
+  std::vector<std::string> names, covered;
+  for (const KindFamily& family : catalog()) {
+    names.push_back(family.name);
+    covered.push_back(family.section());
+    const bool wanted = kind.empty() || kind == family.name || kind == covered.back();
+    if (wanted) text += family_text(family, defaults.table);
+  }
+  for (const Option& option : defaults.table.options()) {
+    const std::string section = option.section();
+    if (std::find(covered.begin(), covered.end(), section) != covered.end()) continue;
+    covered.push_back(section);
+    names.push_back(section);
+    if (kind.empty() || kind == section) {
+      text += fmt::format("[{}]\n{}\n", section, shared_lines(defaults.table, section));
+    }
+  }
+  if (text.empty()) {
+    throw InvalidArgument(fmt::format("unknown kind '{}'", kind), "hanse list",
+                          suggestion(kind, names));
+  }
+  return text;
+}
 
 std::string list_markdown() {
   const KeyedJob defaults(catalog());

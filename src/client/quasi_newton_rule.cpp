@@ -1,6 +1,5 @@
 #include "quasi_newton_rule.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 

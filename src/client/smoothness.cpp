@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 
 #include "hanse/base/error.hpp"
-#include "hanse/model/model.hpp"
 
 namespace hanse {
 

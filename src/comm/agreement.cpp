@@ -8,6 +8,7 @@
 #include "hanse/base/available_memory.hpp"
 #include "hanse/base/digest.hpp"
 #include "hanse/base/error.hpp"
+#include "hanse/comm/bcast_list.hpp"
 
 namespace hanse {
 
@@ -48,7 +49,7 @@ void agree(Communicator& comm, std::exception_ptr failure) {
     }
   }
   comm.bcast(std::span(&status, 1), root);
-  what = bcast_text(comm, what, root);
+  bcast_list(comm, what, root);
   throw AgreedError(what, static_cast<ExitStatus>(status));
 }
 
@@ -66,7 +67,8 @@ void agree_on(Communicator& comm, const std::function<void()>& work) {
 
 void require_same(Communicator& comm, const std::string& what, const std::string& text,
                   const std::string& hint) {
-  const std::string first = bcast_text(comm, text, 0);
+  std::string first = text;
+  bcast_list(comm, first);
   agree_on(comm, [&] {
     if (text == first) return;
     const auto brief = [](const std::string& value) {

@@ -1,7 +1,6 @@
 #include "hanse/comm/balance.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <map>
 #include <numeric>

@@ -2,12 +2,34 @@
 
 #include <algorithm>
 #include <cmath>
-
-#include "hanse/comm/tree_shape.hpp"
+#include <cstddef>
+#include <map>
 
 namespace hanse {
 
 namespace {
+
+// Children of a rank in the tree of hosts: a chain, unless hosts outnumber a message's chunks.
+int64_t arity_between_hosts(int64_t hosts, int64_t chunks) { return hosts <= chunks ? 1 : 2; }
+constexpr int64_t kArityWithinHost = 2;
+
+TreeShape shape_of(int64_t arity, int64_t nodes) {
+  const auto n = static_cast<double>(nodes);
+  return {.copies = static_cast<double>(std::min(arity, nodes - 1)),
+          .levels = arity == 1 ? n - 1 : std::floor(std::log2(n))};
+}
+
+// Links `rank` to its neighbours in a complete tree over `ranks`, level by level.
+void link(std::span<const int> ranks, int64_t arity, int rank, TreePlace& place) {
+  const auto found = std::find(ranks.begin(), ranks.end(), rank);
+  if (found == ranks.end()) return;
+  const int64_t at = found - ranks.begin();
+  if (at > 0) place.parent = ranks[static_cast<std::size_t>((at - 1) / arity)];
+  const auto end = std::min(arity * at + arity + 1, static_cast<int64_t>(ranks.size()));
+  for (int64_t child = arity * at + 1; child < end; ++child) {
+    place.children.push_back(ranks[static_cast<std::size_t>(child)]);
+  }
+}
 
 struct Transfer {
   double wire_s = 0;  // seconds of the slowest part
@@ -32,6 +54,30 @@ Transfer transfer(const Cluster& cluster, double bytes) {
 }
 
 }  // namespace
+
+TreeShape tree_between_hosts(int64_t hosts, int64_t chunks) {
+  return shape_of(arity_between_hosts(hosts, chunks), hosts);
+}
+
+TreeShape tree_within_host(int64_t ranks) { return shape_of(kArityWithinHost, ranks); }
+
+TreePlace place_in_tree(int rank, int root, std::span<const int> hosts, int64_t chunks) {
+  std::map<int, std::vector<int>> ranks_of;  // host: its ranks, the one linked to others first
+  std::vector<int> leaders{root};
+  ranks_of[hosts[static_cast<std::size_t>(root)]] = leaders;
+  for (int other = 0; other < static_cast<int>(hosts.size()); ++other) {
+    if (other == root) continue;
+    std::vector<int>& neighbours = ranks_of[hosts[static_cast<std::size_t>(other)]];
+    if (neighbours.empty()) leaders.push_back(other);
+    neighbours.push_back(other);
+  }
+  TreePlace place;
+  const auto n_hosts = static_cast<int64_t>(leaders.size());
+  link(leaders, arity_between_hosts(n_hosts, chunks), rank, place);
+  place.parent_elsewhere = place.parent >= 0;
+  link(ranks_of[hosts[static_cast<std::size_t>(rank)]], kArityWithinHost, rank, place);
+  return place;
+}
 
 double transfer_s(const Cluster& cluster, double bytes) {
   return transfer(cluster, bytes).seconds();

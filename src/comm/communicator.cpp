@@ -1,13 +1,53 @@
 #include "hanse/comm/communicator.hpp"
 
-#include <algorithm>
+#include <cstdlib>
+#include <cstring>
 #include <thread>
 
 #include "hanse/base/aligned.hpp"
+#include "hanse/base/error.hpp"
 #include "hanse/base/scope.hpp"
-#include "hanse/comm/sum_elements.hpp"
 
 namespace hanse {
+
+namespace {
+
+class SingleCommunicator final : public Communicator {
+ public:
+  int rank() const override { return 0; }
+  int size() const override { return 1; }
+  void barrier() override {}
+
+  std::unique_ptr<Communicator> split(int64_t) override { return make_single_communicator(); }
+
+  std::shared_ptr<std::byte> allocate_shared(int64_t bytes) override {
+    const auto aligned =
+        std::max<std::size_t>((static_cast<std::size_t>(bytes) + 63) / 64 * 64, 64);
+    auto* memory = static_cast<std::byte*>(std::aligned_alloc(64, aligned));
+    if (!memory) throw IoError("no room for shared memory", std::to_string(bytes) + " bytes");
+    std::memset(memory, 0, aligned);
+    return {memory, [](std::byte* p) { std::free(p); }};
+  }
+
+ private:
+  void bcast_impl(Buffer, int) override {}
+  void reduce_impl(Buffer, ReduceOp, int) override {}
+  void allgatherv_impl(Buffer, std::span<const int64_t>) override {}
+  std::vector<std::byte> gatherv_impl(std::span<const std::byte> data, int,
+                                      std::vector<int64_t>& bytes_of) override {
+    bytes_of.assign(1, static_cast<int64_t>(data.size()));
+    return {data.begin(), data.end()};
+  }
+  void alltoallv_impl(std::span<const std::byte> out, std::span<const int64_t>,
+                      std::span<std::byte> in, std::span<const int64_t>, std::size_t) override {
+    std::copy(out.begin(), out.end(), in.begin());
+  }
+  [[noreturn]] static void refuse() { throw CommError("there is no other rank", 0, 0); }
+  void send_impl(std::span<const std::byte>, int) override { refuse(); }
+  int recv_impl(std::span<std::byte>, int) override { refuse(); }
+};
+
+}  // namespace
 
 ExchangeTimes Communicator::exchange_impl(Buffer data, double unit, std::span<float> result,
                                           const ExchangeStep& step) {
@@ -43,13 +83,8 @@ void Communicator::wait_until(const std::function<bool()>& done) {
   while (!done()) std::this_thread::yield();
 }
 
-std::string bcast_text(Communicator& comm, const std::string& text, int root) {
-  auto length = static_cast<int64_t>(text.size());
-  comm.bcast(std::span(&length, 1), root);
-  std::string result = text;
-  result.resize(static_cast<std::size_t>(length));
-  comm.bcast(std::as_writable_bytes(std::span(result)), root);
-  return result;
+std::unique_ptr<Communicator> make_single_communicator() {
+  return std::make_unique<SingleCommunicator>();
 }
 
 }  // namespace hanse

@@ -1,8 +1,6 @@
 #include "host_rows.hpp"
 
-#include <algorithm>
-
-#include "hanse/comm/sum_elements.hpp"
+#include "hanse/comm/element.hpp"
 
 namespace hanse {
 

@@ -5,16 +5,13 @@
 
 #include <mpi.h>
 
-#include "exchange.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/scope.hpp"
-#include "hanse/comm/agreement.hpp"
 #include "hanse/comm/common_memory.hpp"
+#include "hanse/comm/element.hpp"
 #include "hanse/comm/mpi_environment.hpp"
-#include "hanse/comm/sum_elements.hpp"
 #include "host_rows.hpp"
-#include "mpi_hosts.hpp"
-#include "mpi_messages.hpp"
+#include "mpi_support.hpp"
 #include "pipeline.hpp"
 #include "watchdog.hpp"
 

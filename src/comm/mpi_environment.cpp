@@ -2,7 +2,6 @@
 
 #include <cstdlib>
 #include <ctime>
-#include <string>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -14,7 +13,6 @@
 
 #include "hanse/base/available_memory.hpp"
 #include "hanse/base/error.hpp"
-#include "hanse/base/mpirun.hpp"
 #include "hanse/config.hpp"
 
 namespace hanse {

@@ -1,6 +1,6 @@
 #include "pipeline.hpp"
 
-#include "mpi_messages.hpp"
+#include "mpi_support.hpp"
 #include "packing.hpp"
 
 namespace hanse {

@@ -1,5 +1,3 @@
-#include "hanse/comm/simulated_communicator.hpp"
-
 #include <algorithm>
 #include <array>
 #include <set>
@@ -8,6 +6,7 @@
 
 #include "hanse/base/scope.hpp"
 #include "hanse/base/simulated_time.hpp"
+#include "hanse/comm/cluster.hpp"
 #include "hanse/comm/forwarding_communicator.hpp"
 
 namespace hanse {

@@ -1,7 +1,7 @@
-#include "hanse/comm/sum_elements.hpp"
-
 #include <algorithm>
 #include <type_traits>
+
+#include "hanse/comm/element.hpp"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

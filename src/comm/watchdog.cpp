@@ -5,7 +5,6 @@
 #include <condition_variable>
 #include <csignal>
 #include <cstdlib>
-#include <mutex>
 
 #include <fmt/format.h>
 #include <sched.h>

@@ -1,5 +1,4 @@
 // The binary files of CIFAR-10 and CIFAR-100; data/README.md has the grammar.
-#include <algorithm>
 #include <filesystem>
 #include <fstream>
 

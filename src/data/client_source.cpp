@@ -5,15 +5,75 @@
 #include <numeric>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "hanse/base/index.hpp"
 #include "hanse/base/log.hpp"
 #include "hanse/data/names.hpp"
 #include "split.hpp"
 
 namespace hanse {
+
+namespace {
+
+// Splits the samples [begin, end_of(client)) of every client.
+void split_part(const ClientLayout& layout, ClientSplitter&& splitter, const SampleArrays& arrays,
+                int64_t (*end_of)(const ClientRanges& own)) {
+  std::vector<int64_t> own;
+  std::vector<std::byte> scratch;
+  for (std::size_t c = 0; c < layout.clients.size(); ++c) {
+    const int64_t begin = layout.clients[c].begin;
+    own.resize(static_cast<std::size_t>(end_of(layout.clients[c]) - begin));
+    std::iota(own.begin(), own.end(), begin);
+    splitter.split(own, c);
+    arrays.for_each(layout, [&](std::byte* array, int64_t width) {
+      std::byte* first = array + begin * width;
+      scratch.assign(first, first + std::ssize(own) * width);
+      copy_ordered(first, scratch.data(), own, begin, width);
+    });
+  }
+}
+
+constexpr std::size_t kMostNames = 8;  // that a line shows
+
+// "a, b, c", or the first ones and " ... z".
+std::string shortened(const std::vector<std::string>& names) {
+  if (names.size() <= kMostNames) return fmt::format("{}", fmt::join(names, ", "));
+  const std::vector<std::string> first(names.begin(), names.begin() + kMostNames - 1);
+  return fmt::format("{} ... {}", fmt::join(first, ", "), names.back());
+}
+
+std::string class_text(const ClientLayout& layout) {
+  const LabelForm form = layout.label_form();
+  if (layout.classes == 0 && !layout.multi_label) {
+    return layout.label_values == 1 ? "a number to predict"
+                                    : fmt::format("{} numbers to predict", layout.label_values);
+  }
+  std::string text = counted(form.scored_classes(), layout.multi_label ? "label" : "class",
+                             layout.multi_label ? "labels" : "classes");
+  if (!layout.class_names.empty()) text += ": " + shortened(layout.class_names);
+  return text;
+}
+
+// "; class 0 has no sample"
+std::string empty_classes(const ClientLayout& layout, std::span<const int32_t> labels) {
+  if (layout.classes == 0 || layout.label_values != 1) return "";
+  std::vector<bool> seen(to_index(layout.classes));
+  for (const int32_t label : labels) seen[static_cast<std::size_t>(label)] = true;
+  std::vector<std::string> missing;
+  for (std::size_t c = 0; c < seen.size(); ++c) {
+    if (seen[c]) continue;
+    missing.push_back(layout.class_names.empty() ? std::to_string(c) : layout.class_names[c]);
+  }
+  if (missing.empty()) return "";
+  return fmt::format("; {} {} no sample: {}", counted(std::ssize(missing), "class", "classes"),
+                     missing.size() == 1 ? "has" : "have", shortened(missing));
+}
+
+}  // namespace
 
 int64_t ClientLayout::sample_values() const {
   return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
@@ -109,28 +169,6 @@ uint64_t digest_of(const ClientLayout& layout, const SampleArrays& arrays) {
   return digest;
 }
 
-namespace {
-
-// Splits the samples [begin, end_of(client)) of every client.
-void split_part(const ClientLayout& layout, ClientSplitter&& splitter, const SampleArrays& arrays,
-                int64_t (*end_of)(const ClientRanges& own)) {
-  std::vector<int64_t> own;
-  std::vector<std::byte> scratch;
-  for (std::size_t c = 0; c < layout.clients.size(); ++c) {
-    const int64_t begin = layout.clients[c].begin;
-    own.resize(static_cast<std::size_t>(end_of(layout.clients[c]) - begin));
-    std::iota(own.begin(), own.end(), begin);
-    splitter.split(own, c);
-    arrays.for_each(layout, [&](std::byte* array, int64_t width) {
-      std::byte* first = array + begin * width;
-      scratch.assign(first, first + std::ssize(own) * width);
-      copy_ordered(first, scratch.data(), own, begin, width);
-    });
-  }
-}
-
-}  // namespace
-
 void split_clients(const ClientLayout& layout, double test_fraction, double validation_fraction,
                    uint64_t seed, const SampleArrays& arrays) {
   const bool stratified = arrays.labels && layout.label_values == 1;
@@ -145,6 +183,19 @@ void split_clients(const ClientLayout& layout, double test_fraction, double vali
                ClientSplitter(labels, layout.classes, validation_fraction, seed, kValidationPart),
                arrays, [](const ClientRanges& own) { return own.test_begin(); });
   }
+}
+
+std::string counted(int64_t count, const std::string& one, const std::string& many) {
+  return fmt::format("{} {}", count, count == 1 ? one : many);
+}
+
+std::string data_line(const ClientLayout& layout, std::span<const int32_t> labels) {
+  std::string line =
+      fmt::format("data: {} of {}, {}", counted(layout.samples(), "sample", "samples"),
+                  counted(std::ssize(layout.clients), "client", "clients"), class_text(layout));
+  line += empty_classes(layout, labels);
+  if (!layout.unread.empty()) line += fmt::format("; not read: {}", fmt::join(layout.unread, ", "));
+  return line;
 }
 
 }  // namespace hanse

@@ -101,4 +101,13 @@ std::unique_ptr<ClientSource> make_tff_source(const DataOptions& data, uint64_t 
 // The source of Hanse's own file, read whole and checked: to write it again.
 std::unique_ptr<ClientSource> make_copied_source(const std::string& path);
 
+// "1 user", "2 users".
+std::string counted(int64_t count, const std::string& one, const std::string& many);
+
+// The line at the start of a run that describes the data:
+// "data: 120 samples of 4 clients, 3 classes: cat, dog, horse", and behind it any oddities: classes
+// without a sample, and parts of the source that were not read. `labels` of all samples of the
+// layout; empty: there are targets. Cost: a pass over the labels.
+std::string data_line(const ClientLayout& layout, std::span<const int32_t> labels);
+
 }  // namespace hanse

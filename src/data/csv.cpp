@@ -1,7 +1,6 @@
 // Numeric tables with a header line; data/README.md has the grammar.
 #include <algorithm>
 #include <cmath>
-#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -9,7 +8,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "csv_cells.hpp"
 #include "csv_header.hpp"
 #include "csv_names.hpp"
 #include "csv_scanner.hpp"
@@ -20,7 +18,6 @@
 #include "hanse/data/dataset.hpp"
 #include "input_file.hpp"
 #include "rounded_numbers.hpp"
-#include "whole_number.hpp"
 
 namespace hanse {
 

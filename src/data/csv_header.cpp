@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "csv_cells.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/options.hpp"
 
@@ -54,49 +53,6 @@ char separator_of(std::string_view line, const std::string& label_column) {
   }
   return most;
 }
-
-}  // namespace
-
-bool CsvColumns::is_label(std::size_t column) const {
-  return std::ranges::count(labels, column) > 0;
-}
-
-int64_t CsvColumns::features() const {
-  return std::ssize(names) - std::ssize(labels) - (client ? 1 : 0);
-}
-
-CsvDialect find_dialect(std::string_view& text, const std::string& label_column) {
-  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
-  text = text.substr(0, text.find_last_not_of(" \t\r\n\x1A") + 1);
-  CsvDialect dialect;
-  if (text.find('\n') == text.npos && text.find('\r') != text.npos) dialect.line_end = '\r';
-  const auto first_line = [&] { return text.substr(0, text.find(dialect.line_end)); };
-  if (const auto line = fields_of(first_line(), '\0').front();
-      line.size() <= 5 && line.starts_with("sep=")) {  // as workbooks write it
-    dialect.separator = line.size() == 5 ? line.back() : '\t';
-    dialect.first_line = 2;
-    text.remove_prefix(std::min(first_line().size() + 1, text.size()));
-  } else {
-    dialect.separator = separator_of(first_line(), label_column);
-  }
-  return dialect;
-}
-
-void refuse_sample(const std::string& where, const ColumnNames& fields, const std::string& more) {
-  const std::size_t features = fields.size() - 1;
-  std::string header = "x1";
-  for (std::size_t i = 2; i <= std::min<std::size_t>(features, 4); ++i) {
-    header += i == 4 && features > 4 ? fmt::format(",...,x{}", features) : fmt::format(",x{}", i);
-  }
-  const ColumnNames some(fields.begin(),
-                         fields.begin() + std::min<std::ptrdiff_t>(features + 1, 3));
-  throw InvalidArgument(
-      fmt::format("the first line names the columns, and '{}{}' looks like a sample",
-                  fmt::join(some, ","), some.size() < fields.size() ? ",..." : ""),
-      where, fmt::format("put a line of names above it, such as {},label{}", header, more));
-}
-
-namespace {
 
 // A number, a missing one, or one that appeared twice and that pandas renamed: 0.2.1.
 bool is_number_like(const std::string& field) {
@@ -206,10 +162,6 @@ void remark_separator(const CsvScanner& scanner, CsvColumns& columns) {
                                 : fmt::format("the columns are separated by '{}'", separator));
 }
 
-}  // namespace
-
-namespace {
-
 // If the text is no table, its first line shows it.
 void check_first_line(const CsvScanner& scanner) {
   const std::string& first = scanner.fields().front().text;
@@ -228,6 +180,45 @@ void check_first_line(const CsvScanner& scanner) {
 }
 
 }  // namespace
+
+bool CsvColumns::is_label(std::size_t column) const {
+  return std::ranges::count(labels, column) > 0;
+}
+
+int64_t CsvColumns::features() const {
+  return std::ssize(names) - std::ssize(labels) - (client ? 1 : 0);
+}
+
+CsvDialect find_dialect(std::string_view& text, const std::string& label_column) {
+  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
+  text = text.substr(0, text.find_last_not_of(" \t\r\n\x1A") + 1);
+  CsvDialect dialect;
+  if (text.find('\n') == text.npos && text.find('\r') != text.npos) dialect.line_end = '\r';
+  const auto first_line = [&] { return text.substr(0, text.find(dialect.line_end)); };
+  if (const auto line = fields_of(first_line(), '\0').front();
+      line.size() <= 5 && line.starts_with("sep=")) {  // as workbooks write it
+    dialect.separator = line.size() == 5 ? line.back() : '\t';
+    dialect.first_line = 2;
+    text.remove_prefix(std::min(first_line().size() + 1, text.size()));
+  } else {
+    dialect.separator = separator_of(first_line(), label_column);
+  }
+  return dialect;
+}
+
+void refuse_sample(const std::string& where, const ColumnNames& fields, const std::string& more) {
+  const std::size_t features = fields.size() - 1;
+  std::string header = "x1";
+  for (std::size_t i = 2; i <= std::min<std::size_t>(features, 4); ++i) {
+    header += i == 4 && features > 4 ? fmt::format(",...,x{}", features) : fmt::format(",x{}", i);
+  }
+  const ColumnNames some(fields.begin(),
+                         fields.begin() + std::min<std::ptrdiff_t>(features + 1, 3));
+  throw InvalidArgument(
+      fmt::format("the first line names the columns, and '{}{}' looks like a sample",
+                  fmt::join(some, ","), some.size() < fields.size() ? ",..." : ""),
+      where, fmt::format("put a line of names above it, such as {},label{}", header, more));
+}
 
 CsvColumns read_header(CsvScanner& scanner, const DataOptions& options) {
   if (!scanner.next()) {

@@ -9,7 +9,6 @@
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
 #include "hanse/base/log.hpp"
-#include "whole_number.hpp"
 
 namespace hanse {
 
@@ -34,6 +33,62 @@ std::string common_form(std::string_view name) {
     if (const auto whole = whole_number(form)) return *whole;
   }
   return form.size() > 1 ? form : "";
+}
+
+bool is_word(const CsvName& name) { return !whole_number(name.text); }
+
+// A class's place in the order of classes.
+struct ClassKey {
+  // If words are classes as well, a number is a name: two ways to write it are two classes.
+  ClassKey(const CsvName& name, bool are_mixed) {
+    auto whole = whole_number(name.text);
+    is_word = !whole;
+    if (whole) number = std::move(*whole);
+    if (is_word || are_mixed) text = name.text;
+  }
+
+  bool operator<(const ClassKey& other) const {
+    if (is_word != other.is_word) return other.is_word;
+    if (number != other.number) return less_whole(number, other.number);
+    return text < other.text;
+  }
+
+  bool is_word;
+  std::string number, text;
+};
+
+// There are whole numbers and words. Do the words belong to the classes?
+void check_mixture(const CsvNames& names) {
+  const int64_t words = std::ranges::count_if(names.all(), is_word);
+  const int64_t numbers = std::ssize(names.all()) - words;
+  // If numbers are quoted as well, a word's quotes say nothing.
+  const bool all_quoted =
+      std::ranges::all_of(names.all(), [](const CsvName& name) { return name.quoted; });
+  const std::string hint = all_quoted ? "correct it or remove the row"
+                                      : "correct it or remove the row; in quotes it is a class";
+  const CsvName* word = nullptr;
+  for (const CsvName& name : names.all()) {
+    if (!is_word(name)) continue;
+    if (!word) word = &name;
+    if (name.quoted && !all_quoted) continue;
+    if (!meant_number(name.text).empty()) {
+      throw InvalidArgument(fmt::format("label '{}' is no number as it is written", name.text),
+                            names.where(name), number_hint(name.text));
+    }
+    if (name.missing == Missing::kNo) continue;
+    throw InvalidArgument(
+        fmt::format("the label is missing: '{}', among {} whole numbers", name.text, numbers),
+        names.where(name), hint);
+  }
+  if (words == 1 && numbers > 1 && (all_quoted || !word->quoted)) {
+    throw InvalidArgument(
+        fmt::format("label '{}' is no number, and the {} others are", word->text, numbers),
+        names.where(*word), hint);
+  }
+  warning(
+      fmt::format("{}: {} of the classes are numbers and {} are none ('{}'); the numbers come "
+                  "first",
+                  names.file_and_column(), numbers, words, word->text));
 }
 
 }  // namespace
@@ -96,66 +151,6 @@ std::string CsvNames::file_and_column() const {
 std::string CsvNames::where(int64_t line) const {
   return fmt::format("{}:{}, {}", scanner_.file(), line, place_);
 }
-
-namespace {
-
-bool is_word(const CsvName& name) { return !whole_number(name.text); }
-
-// A class's place in the order of classes.
-struct ClassKey {
-  // If words are classes as well, a number is a name: two ways to write it are two classes.
-  ClassKey(const CsvName& name, bool are_mixed) {
-    auto whole = whole_number(name.text);
-    is_word = !whole;
-    if (whole) number = std::move(*whole);
-    if (is_word || are_mixed) text = name.text;
-  }
-
-  bool operator<(const ClassKey& other) const {
-    if (is_word != other.is_word) return other.is_word;
-    if (number != other.number) return less_whole(number, other.number);
-    return text < other.text;
-  }
-
-  bool is_word;
-  std::string number, text;
-};
-
-// There are whole numbers and words. Do the words belong to the classes?
-void check_mixture(const CsvNames& names) {
-  const int64_t words = std::ranges::count_if(names.all(), is_word);
-  const int64_t numbers = std::ssize(names.all()) - words;
-  // If numbers are quoted as well, a word's quotes say nothing.
-  const bool all_quoted =
-      std::ranges::all_of(names.all(), [](const CsvName& name) { return name.quoted; });
-  const std::string hint = all_quoted ? "correct it or remove the row"
-                                      : "correct it or remove the row; in quotes it is a class";
-  const CsvName* word = nullptr;
-  for (const CsvName& name : names.all()) {
-    if (!is_word(name)) continue;
-    if (!word) word = &name;
-    if (name.quoted && !all_quoted) continue;
-    if (!meant_number(name.text).empty()) {
-      throw InvalidArgument(fmt::format("label '{}' is no number as it is written", name.text),
-                            names.where(name), number_hint(name.text));
-    }
-    if (name.missing == Missing::kNo) continue;
-    throw InvalidArgument(
-        fmt::format("the label is missing: '{}', among {} whole numbers", name.text, numbers),
-        names.where(name), hint);
-  }
-  if (words == 1 && numbers > 1 && (all_quoted || !word->quoted)) {
-    throw InvalidArgument(
-        fmt::format("label '{}' is no number, and the {} others are", word->text, numbers),
-        names.where(*word), hint);
-  }
-  warning(
-      fmt::format("{}: {} of the classes are numbers and {} are none ('{}'); the numbers come "
-                  "first",
-                  names.file_and_column(), numbers, words, word->text));
-}
-
-}  // namespace
 
 void number_classes(const CsvNames& names, Dataset& dataset) {
   const auto words = std::ranges::count_if(names.all(), is_word);

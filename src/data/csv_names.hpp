@@ -7,9 +7,7 @@
 #include <string_view>
 #include <unordered_map>
 #include <utility>
-#include <vector>
 
-#include "csv_cells.hpp"
 #include "csv_scanner.hpp"
 #include "hanse/data/dataset.hpp"
 

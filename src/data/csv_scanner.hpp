@@ -1,7 +1,9 @@
-// A text as records of fields: the grammar of csv in data/README.md.
+// A text as records of fields, the grammar of csv in data/README.md, and what the text of one field
+// means.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -52,5 +54,36 @@ class CsvScanner {
   int64_t next_line_;
   std::vector<CsvField> fields_;  // of the last record; the strings' memory is used again
 };
+
+// Does a text stand for a value that is missing?
+enum class Missing {
+  kNo,
+  kPerhaps,  // "none", "-", "unknown": may be the name of a class
+  kYes,      // "NA", "n/a", "NaN", "null", "?", "#N/A", "\N" and the like
+};
+Missing missing_mark(std::string_view text);
+
+// A decimal number, infinity beyond the doubles; empty: it is no number.
+std::optional<double> to_number(std::string_view text);
+
+// The number that a text means if Unicode's minus or blanks, blanks, "_" or a decimal comma are
+// mended; empty: none.
+std::string meant_number(std::string_view text);
+
+// A hint at how to mend a text that should be a number.
+std::string number_hint(std::string_view text);
+
+// Throws InvalidArgument: the text is not UTF-8.
+void require_utf8(std::string_view text, const std::string& where);
+
+// A whole number of any length as text: a double holds all of them only below 2^53, and codes and
+// identifiers are longer. The digits of a decimal number without a fraction, behind "-" when it is
+// negative: "7" for "7",
+// "+7", "007", "7.0" and "70e-1", "0" for "-0". Empty: it is no number, has a fraction, or is
+// written with an exponent and has more than 1000 digits.
+std::optional<std::string> whole_number(std::string_view text);
+
+// Compares by value. REQUIRES: results of whole_number().
+bool less_whole(const std::string& a, const std::string& b);
 
 }  // namespace hanse

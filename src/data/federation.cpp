@@ -7,7 +7,6 @@
 #include <fmt/ranges.h>
 
 #include "client_source.hpp"
-#include "data_line.hpp"
 #include "hanse/base/available_memory.hpp"
 #include "hanse/base/digest.hpp"
 #include "hanse/base/error.hpp"
@@ -15,10 +14,8 @@
 #include "hanse/base/mapped_file.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/comm/bcast_list.hpp"
-#include "hanse/comm/single_communicator.hpp"
 #include "kinds.hpp"
 #include "normalize.hpp"
-#include "sources.hpp"
 #include "split.hpp"
 
 namespace hanse {
@@ -196,6 +193,20 @@ void normalize(std::span<const ChannelScale> scales, int64_t sample_values, int6
   }
 }
 
+// Copies the `each` values of samples begin + order[i] from `all`, unless that is empty.
+template <class T>
+void pick(std::span<const T> all, int64_t each, int64_t begin, std::span<const int32_t> order,
+          std::vector<T>& out) {
+  out.resize(all.empty() ? 0 : order.size() * to_index(each));
+  if (all.empty()) return;
+  T* to = out.data();
+  if (each == 1) {  // no call of memmove a sample
+    for (const int32_t i : order) *to++ = all[to_index(begin + i)];
+    return;
+  }
+  for (const int32_t i : order) to = std::copy_n(all.data() + (begin + i) * each, each, to);
+}
+
 }  // namespace
 
 Federation Federation::load(const DataOptions& data, const FederationOptions& federation,
@@ -295,24 +306,6 @@ void Federation::values_of(int64_t sample, int64_t count, float* out) const {
   }
   normalize(scales_, sample_values(), count, out);
 }
-
-namespace {
-
-// Copies the `each` values of samples begin + order[i] from `all`, unless that is empty.
-template <class T>
-void pick(std::span<const T> all, int64_t each, int64_t begin, std::span<const int32_t> order,
-          std::vector<T>& out) {
-  out.resize(all.empty() ? 0 : order.size() * to_index(each));
-  if (all.empty()) return;
-  T* to = out.data();
-  if (each == 1) {  // no call of memmove a sample
-    for (const int32_t i : order) *to++ = all[to_index(begin + i)];
-    return;
-  }
-  for (const int32_t i : order) to = std::copy_n(all.data() + (begin + i) * each, each, to);
-}
-
-}  // namespace
 
 void Federation::gather_labels(int64_t begin, std::span<const int32_t> order,
                                std::vector<int32_t>& labels, std::vector<float>& targets) const {

@@ -2,7 +2,6 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <span>
 
@@ -16,8 +15,7 @@
 #include "hanse/data/names.hpp"
 #include "hanse/data/seal.hpp"
 #include "hanse_file_fields.hpp"
-#include "hanse_file_format.hpp"
-#include "sources.hpp"
+#include "kinds.hpp"
 
 namespace hanse {
 

@@ -10,8 +10,7 @@
 
 #include "hanse/base/available_memory.hpp"
 #include "hanse/base/error.hpp"
-#include "hdf5_driver.hpp"
-#include "hdf5_limits.hpp"
+#include "hdf5_guard.hpp"
 
 namespace hanse::hdf5 {
 

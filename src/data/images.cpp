@@ -1,13 +1,13 @@
 // Folders of pictures, a folder a class; data/README.md has the grammar.
 #include <fmt/format.h>
 
-#include "channels.hpp"
 #include "hanse/base/available_memory.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
 #include "hanse/data/dataset.hpp"
 #include "picture.hpp"
 #include "picture_folder.hpp"
+#include "rounded_numbers.hpp"
 
 namespace hanse {
 

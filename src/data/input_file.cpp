@@ -25,6 +25,22 @@ InvalidArgument damaged(const std::string& path, const std::string& field, std::
                          "the file is incomplete or corrupt; fetch it again");
 }
 
+std::pmr::string read_all(InputFile& file) {
+  std::pmr::string text;
+  for (;;) {
+    const std::size_t size = text.size();
+    require_memory(2 * static_cast<int64_t>(size), "unpacked it takes more than", file.path(),
+                   "unpack it, then it is mapped");
+    text.resize(size + std::max<std::size_t>(size, kBufferBytes));
+    const auto room = static_cast<int64_t>(text.size() - size);
+    const int64_t got = file.read("text", text.data() + size, room);
+    if (got < room) {
+      text.resize(size + static_cast<std::size_t>(got));
+      return text;
+    }
+  }
+}
+
 }  // namespace
 
 InputFile::InputFile(const std::string& path) : path_(path) {
@@ -67,26 +83,6 @@ int64_t InputFile::read(const std::string& field, void* out, int64_t bytes) {
   }
   return done;
 }
-
-namespace {
-
-std::pmr::string read_all(InputFile& file) {
-  std::pmr::string text;
-  for (;;) {
-    const std::size_t size = text.size();
-    require_memory(2 * static_cast<int64_t>(size), "unpacked it takes more than", file.path(),
-                   "unpack it, then it is mapped");
-    text.resize(size + std::max<std::size_t>(size, kBufferBytes));
-    const auto room = static_cast<int64_t>(text.size() - size);
-    const int64_t got = file.read("text", text.data() + size, room);
-    if (got < room) {
-      text.resize(size + static_cast<std::size_t>(got));
-      return text;
-    }
-  }
-}
-
-}  // namespace
 
 InputText::InputText(const std::string& path) {
   InputFile file(path);

@@ -8,12 +8,10 @@
 #include <fmt/format.h>
 
 #include "client_source.hpp"
-#include "data_line.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/log.hpp"
 #include "leaf_file.hpp"
 #include "rounded_numbers.hpp"
-#include "token_storage.hpp"
 #include "vocabulary.hpp"
 
 namespace hanse {

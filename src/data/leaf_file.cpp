@@ -8,10 +8,10 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "array_element.hpp"
 #include "file_signature.hpp"
 #include "hanse/base/error.hpp"
 #include "input_file.hpp"
+#include "rounded_numbers.hpp"
 
 namespace hanse {
 

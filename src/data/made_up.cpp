@@ -11,7 +11,7 @@
 #include "hanse/base/options.hpp"
 #include "hanse/base/random.hpp"
 #include "hanse/data/dataset.hpp"
-#include "token_storage.hpp"
+#include "vocabulary.hpp"
 
 namespace hanse {
 

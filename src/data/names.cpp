@@ -10,7 +10,6 @@
 #include "hanse/base/error.hpp"
 #include "hanse/base/text.hpp"
 #include "hanse/comm/agreement.hpp"
-#include "hanse/comm/single_communicator.hpp"
 
 namespace hanse {
 

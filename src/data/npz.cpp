@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "channels.hpp"
 #include "client_source.hpp"
 #include "hanse/base/available_memory.hpp"
 #include "hanse/base/error.hpp"
@@ -18,6 +17,7 @@
 #include "hanse/data/dataset.hpp"
 #include "input_file.hpp"
 #include "npy_array.hpp"
+#include "rounded_numbers.hpp"
 
 namespace hanse {
 

@@ -127,6 +127,61 @@ Partition move_to_small(std::vector<int64_t> owners, int64_t clients, int64_t le
   return from_owners(owners, clients);
 }
 
+// Number of class groups, the last of which may be smaller.
+int64_t count_groups(const Dataset& dataset, const FederationOptions& options) {
+  const int64_t each = options.labels_per_client;
+  if (each < 1 || each > dataset.classes) {
+    throw InvalidArgument(fmt::format("groups of {} classes", each), "federation.labels-per-client",
+                          fmt::format("1 to {} are possible", dataset.classes));
+  }
+  const int64_t groups = (dataset.classes + each - 1) / each;
+  if (options.clients % groups != 0) {
+    throw InvalidArgument(fmt::format("{} clients cannot share {} classes in groups of {}",
+                                      options.clients, dataset.classes, each),
+                          "federation.clients",
+                          fmt::format("use {}, {}, {} or another multiple of {}", groups,
+                                      2 * groups, 3 * groups, groups));
+  }
+  return groups;
+}
+
+// The owners of each label, [classes]: client c has label c mod classes, and random others.
+std::vector<std::vector<int64_t>> draw_labels(int64_t classes, const FederationOptions& options,
+                                              uint64_t seed) {
+  std::vector<std::vector<int64_t>> owners(static_cast<std::size_t>(classes));
+  for (int64_t client = 0; client < options.clients; ++client) {
+    const int64_t first = client % classes;
+    std::vector<int64_t> others;
+    for (int64_t label = 0; label < classes; ++label) {
+      if (label != first) others.push_back(label);
+    }
+    partition_stream(seed, PartitionStream::kLabels, static_cast<uint64_t>(client))
+        .shuffle(std::span<int64_t>(others));
+    others.resize(static_cast<std::size_t>(options.labels_per_client - 1));
+    others.push_back(first);
+    for (const int64_t label : others) owners[static_cast<std::size_t>(label)].push_back(client);
+  }
+  return owners;
+}
+
+// Makes the partition of each client's samples, in ascending order. Throws InvalidArgument for a
+// client without samples: `what` is wrong, and what may help.
+Partition from_clients(std::vector<std::vector<int64_t>>& samples, const std::string& what,
+                       const std::string& hint) {
+  Partition result{.offsets = {0}};
+  for (std::vector<int64_t>& own : samples) {
+    if (own.empty()) {
+      throw InvalidArgument(fmt::format("client {} {}", result.clients(), what),
+                            "federation.clients", hint);
+    }
+    std::ranges::sort(own);
+    result.order.insert(result.order.end(), own.begin(), own.end());
+    result.offsets.push_back(std::ssize(result.order));
+  }
+  result.train_end.assign(result.offsets.begin() + 1, result.offsets.end());
+  return result;
+}
+
 }  // namespace
 
 Partition partition_dirichlet(const Dataset& dataset, const FederationOptions& options,
@@ -175,28 +230,6 @@ Partition partition_shards(const Dataset& dataset, const FederationOptions& opti
   return from_owners(owners, options.clients);
 }
 
-namespace {
-
-// Number of class groups, the last of which may be smaller.
-int64_t count_groups(const Dataset& dataset, const FederationOptions& options) {
-  const int64_t each = options.labels_per_client;
-  if (each < 1 || each > dataset.classes) {
-    throw InvalidArgument(fmt::format("groups of {} classes", each), "federation.labels-per-client",
-                          fmt::format("1 to {} are possible", dataset.classes));
-  }
-  const int64_t groups = (dataset.classes + each - 1) / each;
-  if (options.clients % groups != 0) {
-    throw InvalidArgument(fmt::format("{} clients cannot share {} classes in groups of {}",
-                                      options.clients, dataset.classes, each),
-                          "federation.clients",
-                          fmt::format("use {}, {}, {} or another multiple of {}", groups,
-                                      2 * groups, 3 * groups, groups));
-  }
-  return groups;
-}
-
-}  // namespace
-
 Partition partition_by_label(const Dataset& dataset, const FederationOptions& options,
                              uint64_t seed) {
   require_labels(dataset, options);
@@ -218,51 +251,6 @@ Partition partition_by_label(const Dataset& dataset, const FederationOptions& op
   }
   return from_owners(owners, options.clients);
 }
-
-namespace {
-
-// The owners of each label, [classes]: client c has label c mod classes, and random others.
-std::vector<std::vector<int64_t>> draw_labels(int64_t classes, const FederationOptions& options,
-                                              uint64_t seed) {
-  std::vector<std::vector<int64_t>> owners(static_cast<std::size_t>(classes));
-  for (int64_t client = 0; client < options.clients; ++client) {
-    const int64_t first = client % classes;
-    std::vector<int64_t> others;
-    for (int64_t label = 0; label < classes; ++label) {
-      if (label != first) others.push_back(label);
-    }
-    partition_stream(seed, PartitionStream::kLabels, static_cast<uint64_t>(client))
-        .shuffle(std::span<int64_t>(others));
-    others.resize(static_cast<std::size_t>(options.labels_per_client - 1));
-    others.push_back(first);
-    for (const int64_t label : others) owners[static_cast<std::size_t>(label)].push_back(client);
-  }
-  return owners;
-}
-
-}  // namespace
-
-namespace {
-
-// Makes the partition of each client's samples, in ascending order. Throws InvalidArgument for a
-// client without samples: `what` is wrong, and what may help.
-Partition from_clients(std::vector<std::vector<int64_t>>& samples, const std::string& what,
-                       const std::string& hint) {
-  Partition result{.offsets = {0}};
-  for (std::vector<int64_t>& own : samples) {
-    if (own.empty()) {
-      throw InvalidArgument(fmt::format("client {} {}", result.clients(), what),
-                            "federation.clients", hint);
-    }
-    std::ranges::sort(own);
-    result.order.insert(result.order.end(), own.begin(), own.end());
-    result.offsets.push_back(std::ssize(result.order));
-  }
-  result.train_end.assign(result.offsets.begin() + 1, result.offsets.end());
-  return result;
-}
-
-}  // namespace
 
 Partition partition_labels(const Dataset& dataset, const FederationOptions& options,
                            uint64_t seed) {

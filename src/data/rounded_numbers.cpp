@@ -1,8 +1,5 @@
 #include "rounded_numbers.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 namespace hanse {
 
 namespace {

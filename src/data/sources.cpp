@@ -1,4 +1,3 @@
-#include "sources.hpp"
 
 #include <utility>
 
@@ -97,6 +96,14 @@ std::unique_ptr<ClientSource> make_partitioned_source(const DataOptions& data,
                                              std::move(names), common_labels);
 }
 
+std::unique_ptr<ClientSource> source_of(const DataOptions& data,
+                                        const FederationOptions& federation, uint64_t seed) {
+  const DataKind& kind = find_data_kind(data.kind);
+  if (!kind.stream && !kind.read) return make_copied_source(data.path);
+  if (!kind.stream) return make_partitioned_source(data, federation, seed);
+  return kind.stream(data, federation, seed);
+}
+
 }  // namespace
 
 void check_own_clients(const DataOptions& data, const FederationOptions& federation) {
@@ -124,18 +131,6 @@ void check_own_clients(const DataOptions& data, const FederationOptions& federat
                           "data.standardize", "use none; only data.kind = csv can");
   }
 }
-
-namespace {
-
-std::unique_ptr<ClientSource> source_of(const DataOptions& data,
-                                        const FederationOptions& federation, uint64_t seed) {
-  const DataKind& kind = find_data_kind(data.kind);
-  if (!kind.stream && !kind.read) return make_copied_source(data.path);
-  if (!kind.stream) return make_partitioned_source(data, federation, seed);
-  return kind.stream(data, federation, seed);
-}
-
-}  // namespace
 
 std::unique_ptr<ClientSource> make_client_source(const DataOptions& data,
                                                  const FederationOptions& federation,

@@ -1,19 +1,16 @@
 #include "text_source.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <span>
 #include <string_view>
 
 #include <fmt/format.h>
 
-#include "data_line.hpp"
 #include "file_signature.hpp"
 #include "hanse/base/error.hpp"
 #include "input_file.hpp"
 #include "split.hpp"
-#include "token_storage.hpp"
 
 namespace hanse {
 

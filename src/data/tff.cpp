@@ -7,14 +7,12 @@
 
 #include <fmt/format.h>
 
-#include "array_element.hpp"
-#include "data_line.hpp"
+#include "client_source.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/log.hpp"
 #include "rounded_numbers.hpp"
 #include "text_source.hpp"
-#include "tff_pair.hpp"
-#include "tff_tags.hpp"
+#include "tff_file.hpp"
 
 namespace hanse {
 

@@ -1,16 +1,14 @@
-#include "tff_tags.hpp"
-
 #include <algorithm>
-#include <string_view>
 #include <unordered_map>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "data_line.hpp"
+#include "client_source.hpp"
 #include "hanse/base/index.hpp"
 #include "hanse/base/options.hpp"
 #include "hanse/base/text.hpp"
+#include "tff_file.hpp"
 #include "vocabulary.hpp"
 
 namespace hanse {

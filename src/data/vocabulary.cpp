@@ -1,12 +1,11 @@
 #include "vocabulary.hpp"
 
 #include <algorithm>
-#include <unordered_map>
 
 #include <boost/locale/utf.hpp>
 #include <fmt/format.h>
 
-#include "data_line.hpp"
+#include "client_source.hpp"
 #include "hanse/base/error.hpp"
 
 namespace hanse {

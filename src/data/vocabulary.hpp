@@ -1,6 +1,7 @@
 // Text as a sequence of tokens: characters or words, each a number below the vocabulary's size.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -8,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "hanse/data/dataset.hpp"
 #include "hanse/data/options.hpp"
 
 namespace hanse {
@@ -52,5 +54,21 @@ std::unique_ptr<Vocabulary> make_word_vocabulary(int64_t size);
 // their bytes.
 std::vector<std::string> most_frequent(const std::unordered_map<std::string, int64_t>& counts,
                                        int64_t wanted);
+
+// As few bytes a token as the vocabulary needs.
+inline Storage token_storage(int64_t vocabulary) {
+  if (vocabulary <= 1 << 8) return Storage::kToken;
+  return vocabulary <= 1 << 16 ? Storage::kToken16 : Storage::kFloat;
+}
+
+// Calls write(first value) on tokens stored so.
+template <class Write>
+void write_tokens(Storage storage, std::byte* place, Write write) {
+  switch (storage) {
+    case Storage::kToken: return write(reinterpret_cast<uint8_t*>(place));
+    case Storage::kToken16: return write(reinterpret_cast<uint16_t*>(place));
+    default: return write(reinterpret_cast<float*>(place));
+  }
+}
 
 }  // namespace hanse

@@ -1,5 +1,3 @@
-#include "hanse/evaluation/sample_scores.hpp"
-
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -10,6 +8,7 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
+#include "hanse/evaluation/asked_metrics.hpp"
 
 namespace hanse {
 

@@ -4,16 +4,12 @@
 
 #include "families.hpp"
 #include "hanse/base/error.hpp"
-#include "hanse/kinds/availability.hpp"
+#include "hanse/kinds/own_rules.hpp"
 #include "hanse/kinds/samplers.hpp"
 #include "hanse/rules/aggregation/aaggff.hpp"
-#include "hanse/rules/aggregation/aggregator.hpp"
-#include "hanse/rules/aggregation/by_formula.hpp"
 #include "hanse/rules/aggregation/fair.hpp"
-#include "hanse/rules/aggregation/fedheal.hpp"
 #include "hanse/rules/aggregation/multi_objective.hpp"
 #include "hanse/rules/aggregation/quasi_newton.hpp"
-#include "own_rules.hpp"
 
 namespace hanse {
 

@@ -1,5 +1,3 @@
-#include "hanse/kinds/availability.hpp"
-
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -9,6 +7,8 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/base/options.hpp"
+#include "hanse/base/text.hpp"
+#include "hanse/kinds/samplers.hpp"
 
 namespace hanse {
 
@@ -20,14 +20,9 @@ constexpr const char* kKnown =
 
 // Nothing when the text is no number.
 std::optional<double> as_probability(const std::string& text) {
-  double value = 0;
-  try {
-    value = parse_number(text);
-  } catch (const InvalidArgument&) {
-    return std::nullopt;
-  }
-  if (value > 0 && value <= 1) return value;
-  throw InvalidArgument(fmt::format("{} is not in (0, 1]", value), kOption, kKnown);
+  const auto value = number_in(text);
+  if (!value || (*value > 0 && *value <= 1)) return value;
+  throw InvalidArgument(fmt::format("{} is not in (0, 1]", *value), kOption, kKnown);
 }
 
 struct Blocks {

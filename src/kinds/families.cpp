@@ -4,7 +4,8 @@
 #include "hanse/client/schedule.hpp"
 #include "hanse/data/kinds.hpp"
 #include "hanse/kinds/families.hpp"
-#include "own_rules.hpp"
+#include "hanse/model/model.hpp"
+#include "hanse/protocol/server_optimizer.hpp"
 
 namespace hanse {
 
@@ -46,7 +47,10 @@ KindFamily optimizer_family() {
   auto family = family_of<&Job::server, &ServerOptions::optimizer>(
       "optimizers", "server.optimizer", "how the server steps along the mixed update",
       server_optimizer_kinds());
-  for (auto& row : own_optimizer_rows()) family.rows.push_back(std::move(row));
+  const auto own = own_rule_keys(keys_of<Job>(
+      "server", [](Job & job) -> auto& { return job.server.own; }));
+  family.rows.push_back({"python", "a step of your own, in Python", own});
+  family.rows.push_back({"plugin", "a step of your own, in a library", own});
   return family;
 }
 

@@ -1,4 +1,4 @@
-#include "own_rules.hpp"
+#include "hanse/kinds/own_rules.hpp"
 
 #include <filesystem>
 
@@ -6,18 +6,12 @@
 
 #include "hanse/base/digest.hpp"
 #include "hanse/base/error.hpp"
+#include "hanse/job/job.hpp"
 
 namespace hanse {
 
 RuleSource own_rule(const std::string& section, const std::string& kind, const RuleFile& file) {
   return {.section = section, .file = file, .python = kind == "python"};
-}
-
-std::vector<KindRow<Job>> own_optimizer_rows() {
-  const auto keys = own_rule_keys(keys_of<Job>(
-      "server", [](Job & job) -> auto& { return job.server.own; }));
-  return {{"python", "a step of your own, in Python", keys},
-          {"plugin", "a step of your own, in a library", keys}};
 }
 
 std::vector<std::pair<std::string, RuleFile*>> rule_files(Job& job, bool has_rules) {

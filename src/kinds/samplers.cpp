@@ -2,17 +2,16 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 
 #include <fmt/format.h>
 
 #include "families.hpp"
 #include "hanse/base/error.hpp"
+#include "hanse/base/text.hpp"
 #include "hanse/client/smoothness.hpp"
+#include "hanse/kinds/own_rules.hpp"
 #include "hanse/rules/sampling/basic.hpp"
-#include "hanse/rules/sampling/by_formula.hpp"
 #include "hanse/rules/sampling/learning.hpp"
-#include "own_rules.hpp"
 
 namespace hanse {
 
@@ -248,12 +247,7 @@ const Family<SamplerKind> kSamplers{
 
 std::optional<double> given_bound(const std::string& text) {
   if (value_of<AskedBound>(text)) return std::nullopt;
-  double value = 0;
-  try {
-    value = parse_number(text);
-  } catch (const InvalidArgument&) {
-  }
-  if (value > 0) return value;
+  if (const auto value = number_in(text); value && *value > 0) return value;
   throw InvalidArgument(fmt::format("unknown value '{}'", text), "sampler.a-max",
                         "known: auto, first-round, running, or a number above 0");
 }

@@ -10,11 +10,8 @@
 #include "hanse/client/second_order.hpp"
 #include "hanse/client/updates.hpp"
 #include "hanse/kinds/aggregators.hpp"
-#include "hanse/kinds/availability.hpp"
 #include "hanse/kinds/own_rules.hpp"
 #include "hanse/kinds/samplers.hpp"
-#include "hanse/protocol/dyn_optimizer.hpp"
-#include "hanse/protocol/server_optimizer.hpp"
 
 namespace hanse {
 

@@ -1,6 +1,5 @@
 #include "hanse/model/gradient_record.hpp"
 
-#include <algorithm>
 #include <cstddef>
 
 #include "hanse/base/products.hpp"

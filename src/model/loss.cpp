@@ -212,12 +212,6 @@ class SquaredError final : public Loss {
   }
 };
 
-}  // namespace
-
-double Loss::count_correct(const Batch&, const float*) const { return 0; }
-
-namespace {
-
 // How many of one sample's logits rank before the label's.
 int32_t rank_of(std::span<const float> z, int32_t label) {
   const auto own = static_cast<std::size_t>(label);
@@ -238,6 +232,8 @@ int32_t class_of(std::span<const float> z, int32_t label) {
 }
 
 }  // namespace
+
+double Loss::count_correct(const Batch&, const float*) const { return 0; }
 
 EvaluationSums Loss::evaluate(const Batch& batch, float* logits, SampleResults results) const {
   EvaluationSums sums{.correct = count_correct(batch, logits), .samples = batch.rows};

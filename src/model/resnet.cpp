@@ -8,13 +8,13 @@
 
 #include <fmt/format.h>
 
-#include "kernels/channels_last.hpp"
-#include "layers/group_norm.hpp"
 #include "hanse/base/error.hpp"
+#include "kernels/convolution_kernels.hpp"
+#include "kernels/shares.hpp"
+#include "layers/group_norm.hpp"
+#include "layers/same_convolution.hpp"
 #include "makers.hpp"
 #include "network_model.hpp"
-#include "layers/same_convolution.hpp"
-#include "kernels/shares.hpp"
 
 namespace hanse {
 

@@ -1,6 +1,5 @@
 // Cross-entropy with label smoothing (Szegedy et al. 2016) and class weights.
 #include <algorithm>
-#include <utility>
 
 #include <fmt/format.h>
 

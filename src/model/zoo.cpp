@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <string>
-#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

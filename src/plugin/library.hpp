@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "hanse/base/rule_file.hpp"
 #include "hanse/base/state.hpp"

@@ -1,9 +1,8 @@
-#include "hanse/protocol/bandit_policy.hpp"
-
 #include <stdexcept>
 
 #include "hanse/base/index.hpp"
 #include "hanse/base/products.hpp"
+#include "hanse/protocol/bandit_setup.hpp"
 #include "hanse/rules/bandit/logistic.hpp"
 #include "hanse/rules/bandit/network.hpp"
 

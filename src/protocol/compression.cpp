@@ -1,10 +1,7 @@
-#include "hanse/protocol/compression.hpp"
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <numeric>
-#include <string>
 #include <vector>
 
 #include <fmt/format.h>
@@ -12,6 +9,7 @@
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
 #include "hanse/base/random.hpp"
+#include "hanse/protocol/update_stage.hpp"
 
 namespace hanse {
 

@@ -2,11 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
-#include <map>
-#include <numeric>
-#include <set>
-#include <utility>
 
 #include "hanse/base/index.hpp"
 

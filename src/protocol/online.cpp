@@ -12,10 +12,8 @@
 #include "hanse/base/scope.hpp"
 #include "hanse/base/subnormals.hpp"
 #include "hanse/client/evaluator.hpp"
-#include "hanse/rules/experts/experts.hpp"
 #include "online_scores.hpp"
-#include "peer_gradients.hpp"
-#include "peer_mixture.hpp"
+#include "peers.hpp"
 
 namespace hanse {
 

@@ -1,7 +1,7 @@
 // What OnlineTrainer::round() sends, in the order in which it does, and what a rank keeps.
 #include "hanse/protocol/online.hpp"
 #include "online_scores.hpp"
-#include "peer_gradients.hpp"
+#include "peers.hpp"
 
 namespace hanse {
 

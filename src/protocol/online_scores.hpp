@@ -10,7 +10,6 @@
 #include "hanse/base/state.hpp"
 #include "hanse/protocol/protocol.hpp"
 #include "hanse/rules/experts/experts.hpp"
-#include "hanse/rules/experts/regret.hpp"
 
 namespace hanse {
 

@@ -2,7 +2,6 @@
 
 #include <array>
 #include <sstream>
-#include <utility>
 #include <variant>
 
 #include "hanse/comm/agreement.hpp"

@@ -1,17 +1,12 @@
 #include "hanse/protocol/server_optimizer.hpp"
 
-#include <vector>
+#include <cmath>
 
-#include "hanse/base/decay.hpp"
 #include "hanse/base/kind.hpp"
 #include "hanse/client/options.hpp"
 #include "hanse/rules/newton/symmetric.hpp"
 
 namespace hanse {
-
-double server_rate(const ServerOptions& options, int64_t round) {
-  return stepwise_decay(options.lr, options.lr_decay, options.lr_decay_every, round);
-}
 
 namespace {
 
@@ -132,7 +127,34 @@ const std::vector<OptimizerKind> kOptimizers{
      make<EntryOptimizer<EntryRule::kAdagrad>>},
 };
 
+class DynOptimizer final : public ServerOptimizer {
+ public:
+  explicit DynOptimizer(int64_t n_params) : h_(static_cast<std::size_t>(n_params)) {}
+
+  void observe(std::span<const float> sum) override { share_ = sum.front(); }
+
+  void step(std::span<float> theta, std::span<const float> update, double lr,
+            int64_t begin) override {
+    const auto h = std::span(h_).subspan(static_cast<std::size_t>(begin));
+    for (std::size_t i = 0; i < theta.size(); ++i) {
+      h[i] -= share_ * update[i];
+      theta[i] += static_cast<float>(lr) * update[i] - h[i];
+    }
+  }
+
+ private:
+  void visit(StateFields& fields) override { fields.fixed("h", h_); }
+
+  std::vector<float> h_;  // [P]
+  float share_ = 0;       // of the clients, in this round
+};
+
 }  // namespace
+
+double server_rate(const ServerOptions& options, int64_t round) {
+  const auto decays = static_cast<double>((round - 1) / options.lr_decay_every);
+  return options.lr * std::pow(options.lr_decay, decays);
+}
 
 std::vector<KindRow<ServerOptions>> server_optimizer_kinds() {
   return {kOptimizers.begin(), kOptimizers.end()};
@@ -148,6 +170,10 @@ std::unique_ptr<ServerOptimizer> make_server_optimizer(const ServerOptions& opti
 std::unique_ptr<ServerOptimizer> make_newton_optimizer(const SecondOrderOptions& options,
                                                        int64_t n_params) {
   return std::make_unique<NewtonOptimizer>(options, n_params);
+}
+
+std::unique_ptr<ServerOptimizer> make_dyn_optimizer(int64_t n_params) {
+  return std::make_unique<DynOptimizer>(n_params);
 }
 
 }  // namespace hanse

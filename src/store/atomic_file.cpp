@@ -1,7 +1,6 @@
 #include "hanse/store/atomic_file.hpp"
 
 #include <cerrno>
-#include <cstdio>
 #include <filesystem>
 
 #include <fcntl.h>

@@ -1,4 +1,3 @@
-#include "checkpoint_rows.hpp"
 
 #include <algorithm>
 #include <exception>
@@ -56,24 +55,6 @@ void merge(const std::vector<int64_t>& all, const std::vector<int64_t>& counts, 
     out.owners.push_back(rank);
   }
 }
-
-}  // namespace
-
-Directory gather_directory(const ClientStateStore* clients, Communicator& comm) {
-  Directory directory;
-  directory.width = agreed_width(clients, comm);
-  if (directory.width < 0) return directory;
-  const std::vector<int64_t> own = clients ? clients->clients() : std::vector<int64_t>();
-  std::vector<int64_t> counts;
-  const auto all = comm.gatherv(std::span<const int64_t>(own), 0, &counts);
-  agree_on(comm, [&] {
-    if (comm.rank() == 0) merge(all, counts, directory);
-  });
-  bcast_list(comm, directory.ids);
-  return directory;
-}
-
-namespace {
 
 // Rows of the file that this rank holds, ascending.
 std::vector<int64_t> own_rows(const Directory& directory, const ClientStateStore* clients) {
@@ -200,6 +181,20 @@ void write_rows_through_root(const std::string& path, const Directory& directory
 }
 
 }  // namespace
+
+Directory gather_directory(const ClientStateStore* clients, Communicator& comm) {
+  Directory directory;
+  directory.width = agreed_width(clients, comm);
+  if (directory.width < 0) return directory;
+  const std::vector<int64_t> own = clients ? clients->clients() : std::vector<int64_t>();
+  std::vector<int64_t> counts;
+  const auto all = comm.gatherv(std::span<const int64_t>(own), 0, &counts);
+  agree_on(comm, [&] {
+    if (comm.rank() == 0) merge(all, counts, directory);
+  });
+  bcast_list(comm, directory.ids);
+  return directory;
+}
 
 void write_rows(const std::string& path, int64_t file_bytes, const Directory& directory,
                 const ClientStateStore* clients, Communicator& comm) {

@@ -1,6 +1,5 @@
 #include "hanse/store/client_history.hpp"
 
-#include <algorithm>
 #include <filesystem>
 #include <limits>
 #include <utility>

@@ -1,10 +1,8 @@
 #include "hanse/store/inspect.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <filesystem>
 #include <fstream>
-#include <optional>
 #include <vector>
 
 #include <fmt/format.h>

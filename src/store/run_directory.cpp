@@ -11,10 +11,8 @@
 #include <unistd.h>
 
 #include "hanse/base/error.hpp"
-#include "hanse/base/index.hpp"
 #include "hanse/base/options.hpp"
 #include "hanse/base/text.hpp"
-#include "hanse/store/atomic_file.hpp"
 #include "hanse/store/checkpoint.hpp"
 #include "hanse/store/client_history.hpp"
 

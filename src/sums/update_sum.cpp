@@ -7,7 +7,7 @@
 #include "fold_kernels.hpp"
 #include "hanse/base/aligned.hpp"
 #include "hanse/base/index.hpp"
-#include "hanse/comm/sum_elements.hpp"
+#include "hanse/comm/element.hpp"
 #include "hanse/sums/fold_entry.hpp"
 
 namespace hanse {

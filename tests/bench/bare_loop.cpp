@@ -11,7 +11,7 @@
 #include "bench_job.hpp"
 #include "hanse/base/aligned.hpp"
 #include "hanse/base/clock.hpp"
-#include "hanse/comm/single_communicator.hpp"
+#include "hanse/comm/communicator.hpp"
 #include "hanse/kinds/samplers.hpp"
 #include "hanse/kinds/updates.hpp"
 #include "hanse/run/assembly.hpp"

@@ -15,7 +15,7 @@
 
 #include "bench_job.hpp"
 #include "hanse/base/error.hpp"
-#include "hanse/comm/single_communicator.hpp"
+#include "hanse/comm/communicator.hpp"
 #include "hanse/kinds/experts.hpp"
 #include "hanse/protocol/stream.hpp"
 #include "hanse/run/assembly.hpp"

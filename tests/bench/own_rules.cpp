@@ -11,7 +11,7 @@
 #include "hanse/base/clock.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/plugin/rules.hpp"
-#include "hanse/rules/aggregation/by_formula.hpp"
+#include "hanse/rules/aggregation/aggregator.hpp"
 
 namespace {
 

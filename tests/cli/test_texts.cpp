@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "cli/verbs.hpp"
 #include "hanse/base/digest.hpp"
 #include "hanse/cli/program.hpp"
 #include "hanse/comm/mpi_environment.hpp"

@@ -7,7 +7,7 @@
 
 #include "client/batch_stream.hpp"
 #include "hanse/base/error.hpp"
-#include "hanse/comm/single_communicator.hpp"
+#include "hanse/comm/communicator.hpp"
 #include "support/errors.hpp"
 
 namespace hanse {

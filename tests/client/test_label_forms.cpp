@@ -7,9 +7,8 @@
 #include <gtest/gtest.h>
 
 #include "client/batch_stream.hpp"
-#include "client/class_weights.hpp"
 #include "hanse/base/error.hpp"
-#include "hanse/comm/single_communicator.hpp"
+#include "hanse/comm/communicator.hpp"
 #include "support/errors.hpp"
 #include "support/scratch_folder.hpp"
 

@@ -7,7 +7,7 @@
 #include "client/support.hpp"
 #include "hanse/base/simulated_time.hpp"
 #include "hanse/client/simulated_update.hpp"
-#include "hanse/comm/single_communicator.hpp"
+#include "hanse/comm/communicator.hpp"
 
 namespace hanse {
 namespace {

@@ -10,6 +10,7 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/comm/agreement.hpp"
+#include "hanse/comm/bcast_list.hpp"
 
 namespace hanse {
 
@@ -181,11 +182,11 @@ void check_allgatherv(Communicator& comm) {
 
 void check_text(Communicator& comm) {
   for (int root = 0; root < comm.size(); ++root) {
-    const auto text_of = [](int rank) {
-      return std::string(static_cast<std::size_t>(rank), 'a') + "\0b";
-    };
-    EXPECT_EQ(bcast_text(comm, text_of(comm.rank()), root), text_of(root));
-    EXPECT_EQ(bcast_text(comm, comm.rank() == root ? "" : "other", root), "");
+    for (const auto& sent : {std::string(static_cast<std::size_t>(root + 1), 'a'), std::string()}) {
+      std::string text = comm.rank() == root ? sent : "other";
+      bcast_list(comm, text, root);
+      EXPECT_EQ(text, sent);
+    }
   }
 }
 
@@ -202,8 +203,7 @@ void check_long_messages(Communicator& comm) {
     }
     return true;
   };
-  const int64_t zero = 1;
-  const int64_t one = int64_t{1} << 40;
+  const int64_t zero = 1, one = int64_t{1} << 40;
   fill();
   comm.bcast(std::span(data), 1);
   EXPECT_TRUE(holds(data, one, 1));
@@ -431,7 +431,7 @@ const std::vector<CommunicatorCheck>& communicator_checks() {
       {"Gatherv", check_gatherv},
       {"Allgatherv", check_allgatherv},
       {"Alltoallv", check_alltoallv},
-      {"BcastText", check_text},
+      {"BcastList", check_text},
       {"LongMessages", check_long_messages},
       {"BytesMoved", check_bytes_moved},
       {"Split", check_split},

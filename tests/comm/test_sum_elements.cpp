@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/random.hpp"
-#include "hanse/comm/sum_elements.hpp"
+#include "hanse/comm/element.hpp"
 
 namespace hanse {
 namespace {

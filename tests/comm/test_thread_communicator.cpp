@@ -11,7 +11,6 @@
 #include "hanse/base/simulated_time.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/comm/cluster.hpp"
-#include "hanse/comm/simulated_communicator.hpp"
 #include "support/errors.hpp"
 #include "support/thread_communicator.hpp"
 

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "hanse/comm/tree_shape.hpp"
+#include "hanse/comm/cluster.hpp"
 
 namespace hanse {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "data/data_line.hpp"
+#include "data/client_source.hpp"
 
 namespace hanse {
 namespace {

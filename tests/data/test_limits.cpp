@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "hanse/comm/single_communicator.hpp"
+#include "hanse/comm/communicator.hpp"
 #include "hanse/data/federation.hpp"
 #include "hanse/data/hanse_file.hpp"
 #include "hanse/data/hdf5_file.hpp"

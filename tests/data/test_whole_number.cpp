@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "data/whole_number.hpp"
+#include "data/csv_scanner.hpp"
 
 namespace hanse {
 namespace {

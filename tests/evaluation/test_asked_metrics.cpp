@@ -6,9 +6,9 @@
 
 #include <gtest/gtest.h>
 
-#include "hanse/base/random.hpp"
-#include "hanse/comm/single_communicator.hpp"
 #include "evaluation/evaluations.hpp"
+#include "hanse/base/random.hpp"
+#include "hanse/comm/communicator.hpp"
 #include "support/errors.hpp"
 #include "support/thread_communicator.hpp"
 

@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include "hanse/comm/single_communicator.hpp"
-#include "hanse/evaluation/common_test.hpp"
+#include "hanse/comm/communicator.hpp"
+#include "hanse/evaluation/evaluation.hpp"
 #include "support/scratch_folder.hpp"
 #include "support/thread_communicator.hpp"
 

@@ -10,9 +10,9 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/base/random.hpp"
-#include "hanse/comm/single_communicator.hpp"
+#include "hanse/comm/communicator.hpp"
+#include "hanse/evaluation/asked_metrics.hpp"
 #include "hanse/evaluation/evaluation.hpp"
-#include "hanse/evaluation/sample_scores.hpp"
 #include "support/errors.hpp"
 #include "support/scratch_folder.hpp"
 

@@ -6,7 +6,7 @@
 #include <turbojpeg.h>
 
 #include "fuzz/readers.hpp"
-#include "hanse/comm/single_communicator.hpp"
+#include "hanse/comm/communicator.hpp"
 #include "hanse/data/hanse_file.hpp"
 #include "hanse/data/hdf5_file.hpp"
 #include "hanse/job/keyed_job.hpp"

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/error.hpp"
-#include "hanse/kinds/availability.hpp"
+#include "hanse/kinds/samplers.hpp"
 #include "support/errors.hpp"
 #include "support/scratch_folder.hpp"
 

@@ -7,7 +7,7 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/base/kind.hpp"
-#include "hanse/comm/single_communicator.hpp"
+#include "hanse/comm/communicator.hpp"
 #include "hanse/model/part_model.hpp"
 #include "support.hpp"
 #include "support/errors.hpp"

@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/error.hpp"
-#include "hanse/comm/single_communicator.hpp"
-#include "protocol/bandit_oracle.hpp"
+#include "hanse/comm/communicator.hpp"
 #include "protocol/bandit_ranks.hpp"
+#include "protocol/bandit_run.hpp"
 #include "support/errors.hpp"
 #include "support/thread_communicator.hpp"
 

@@ -10,7 +10,7 @@
 #include "federated/round_plan.hpp"
 #include "hanse/base/index.hpp"
 #include "hanse/client/updates.hpp"
-#include "hanse/comm/single_communicator.hpp"
+#include "hanse/comm/communicator.hpp"
 #include "hanse/model/torch_library.hpp"
 #include "protocol/tiny_training.hpp"
 

@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/random.hpp"
-#include "hanse/protocol/compression.hpp"
+#include "hanse/protocol/update_stage.hpp"
 #include "protocol/resume.hpp"
 #include "protocol/tiny_training.hpp"
 #include "support/errors.hpp"

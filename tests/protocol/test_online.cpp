@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/error.hpp"
-#include "hanse/rules/experts/omni_fedge.hpp"
+#include "hanse/rules/experts/experts.hpp"
 #include "protocol/small_online.hpp"
 #include "support/devices.hpp"
 #include "support/errors.hpp"

@@ -7,8 +7,7 @@
 #include "hanse/base/random.hpp"
 #include "hanse/comm/balance.hpp"
 #include "hanse/protocol/cost_model.hpp"
-#include "hanse/protocol/deadline.hpp"
-#include "hanse/protocol/dispatch.hpp"
+#include "hanse/protocol/schedule.hpp"
 
 namespace hanse {
 namespace {

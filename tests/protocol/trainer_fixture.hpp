@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "hanse/client/local_update.hpp"
-#include "hanse/comm/single_communicator.hpp"
+#include "hanse/comm/communicator.hpp"
 #include "hanse/data/federation.hpp"
 #include "hanse/model/model.hpp"
 #include "hanse/protocol/federated.hpp"

@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/error.hpp"
-#include "hanse/comm/single_communicator.hpp"
-#include "run/results/part_facts.hpp"
+#include "hanse/comm/communicator.hpp"
+#include "run/results/facts.hpp"
 #include "support/errors.hpp"
 
 namespace hanse {

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/error.hpp"
-#include "hanse/comm/single_communicator.hpp"
+#include "hanse/comm/communicator.hpp"
 #include "hanse/job/job.hpp"
 #include "hanse/run/engine_choice.hpp"
 #include "run/plan/machines.hpp"

@@ -7,10 +7,10 @@
 #include <nlohmann/json.hpp>
 
 #include "hanse/base/error.hpp"
-#include "hanse/comm/single_communicator.hpp"
+#include "hanse/comm/communicator.hpp"
 #include "hanse/job/keyed_job.hpp"
 #include "hanse/run/catalog.hpp"
-#include "hanse/run/replay.hpp"
+#include "hanse/run/execute.hpp"
 #include "run/assemble/assemble.hpp"
 #include "support/errors.hpp"
 #include "support/scratch_folder.hpp"

@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/error.hpp"
-#include "hanse/comm/single_communicator.hpp"
+#include "hanse/comm/communicator.hpp"
 #include "hanse/job/job.hpp"
 #include "run/execute/watch.hpp"
 #include "support/errors.hpp"

@@ -9,6 +9,7 @@
 #include "hanse/base/digest.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/comm/agreement.hpp"
+#include "hanse/comm/bcast_list.hpp"
 #include "hanse/comm/mpi_environment.hpp"
 #include "hanse/store/checkpoint.hpp"
 #include "store/checkpoint_fixture.hpp"
@@ -80,7 +81,8 @@ void check_full_disk(const std::string& folder, Communicator& comm, int limited)
       message = error.what();
     }
   }
-  const std::string first = bcast_text(comm, message, 0);
+  std::string first = message;
+  bcast_list(comm, first);
   agree_on(comm, [&] {
     require(!message.empty(), "a full disk went unnoticed");
     require(message == first, "ranks disagree: " + message + " | " + first);
@@ -94,7 +96,8 @@ void check_full_disk(const std::string& folder, Communicator& comm, int limited)
 void check_all(Communicator& comm) {
   std::optional<ScratchFolder> mine;
   if (comm.rank() == 0) mine.emplace();
-  const std::string folder = bcast_text(comm, mine ? mine->path() : "", 0);
+  std::string folder = mine ? mine->path() : "";
+  bcast_list(comm, folder);
   for (const auto& [clients, width] : std::vector<std::pair<int64_t, int64_t>>{
            {0, 4}, {1, 1}, {30, 0}, {31, 17}, {4000, 3}, {20, 100'003}, {5, 4'200'001}}) {
     check_round_trip(folder, comm, clients, width);

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/error.hpp"
-#include "hanse/comm/single_communicator.hpp"
+#include "hanse/comm/communicator.hpp"
 #include "hanse/data/federation.hpp"
 #include "hanse/store/run_directory.hpp"
 #include "support/errors.hpp"

@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "hanse/comm/single_communicator.hpp"
+#include "hanse/comm/communicator.hpp"
 
 namespace hanse {
 

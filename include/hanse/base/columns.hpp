@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,11 +29,29 @@ class Columns {
   void add_to_summary(std::function<Metrics()> numbers) { summary_.push_back(std::move(numbers)); }
 
   // The numbers of all parts, in the order in which they were added. Round 0: for the names.
-  Metrics of_round(int64_t round) const;
-  Metrics of_client(int64_t client) const;
-  Metrics of_run() const;
+  Metrics of_round(int64_t round) const {
+    Metrics all;
+    for (const auto& [numbers, first] : rounds_) {
+      for (const auto& [name, value] : numbers()) {
+        all.emplace_back(name, round < first ? std::numeric_limits<double>::quiet_NaN() : value);
+      }
+    }
+    return all;
+  }
+  Metrics of_client(int64_t client) const { return joined(clients_, client); }
+  Metrics of_run() const { return joined(summary_); }
 
  private:
+  template <class Parts, class... Arguments>
+  static Metrics joined(const Parts& parts, Arguments... arguments) {
+    Metrics all;
+    for (const auto& numbers : parts) {
+      const Metrics more = numbers(arguments...);
+      all.insert(all.end(), more.begin(), more.end());
+    }
+    return all;
+  }
+
   std::vector<std::pair<std::function<Metrics()>, int64_t>> rounds_;
   std::vector<std::function<Metrics(int64_t)>> clients_;
   std::vector<std::function<Metrics()>> summary_;

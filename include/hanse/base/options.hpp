@@ -3,7 +3,6 @@
 // never in range, and an unknown key or value names the nearest known one.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <limits>

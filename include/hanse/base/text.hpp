@@ -1,6 +1,7 @@
 // Text from outside (files, arguments, names) on its way into messages and files.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -19,5 +20,8 @@ std::string csv_field(std::string_view text);
 
 // The text as one word of a shell's command line: in quotes where it needs them.
 std::string shell_word(std::string_view text);
+
+// The number that a text is, as options have it; nothing when it is none, or NaN.
+std::optional<double> number_in(std::string_view text);
 
 }  // namespace hanse

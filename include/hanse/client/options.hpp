@@ -75,14 +75,14 @@ double propfair_slope(const PropfairOptions& options, double loss);
 struct LossOptions {
   std::string objective;               // file of a loss of the user's own; empty: model.loss
   double label_smoothing = 0;          // share of a label that all classes get, [0, 1)
-  std::string class_weights = "none";  // none | client | all | a list: class_weights.hpp
+  std::string class_weights = "none";  // none | client | all | a list: ClassWeights
   PropfairOptions propfair;            // set by aggregator.kind = propfair
 };
 
 // The key that gives training another loss than model.loss; empty: none.
 std::string own_loss_key(const LossOptions& options);
 
-// How training changes images: augmentation.hpp.
+// How training changes images: class Augmentation.
 struct AugmentationOptions {
   int64_t crop = 0;    // pixels of the border in which an image may move
   double flip = 0;     // probability that left and right change places, [0, 1]

@@ -1,12 +1,40 @@
-// Machines that ranks lie on, and how long messages take between them: estimates for `hanse plan`
-// and for simulated runs. tree_shape.hpp, by which messages are sent, gives the trees.
+// The trees along which long messages travel between a root and all ranks; and machines that ranks
+// lie on, with how long messages take between them: estimates for `hanse plan` and for simulated
+// runs.
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
 
 #include "hanse/comm/communicator.hpp"
 
 namespace hanse {
+
+struct TreePlace {
+  int parent = -1;                // -1: this rank is the root
+  bool parent_elsewhere = false;  // on another host
+  std::vector<int> children;      // those on other hosts first
+};
+
+// Where `rank` stands. `hosts[r]` is a number that the ranks of rank r's host alone share. One rank
+// of each host is linked to other hosts, so that a message enters and leaves a host's network link
+// once. They are a chain, which takes a host's link for the time of one message and a chunk's time
+// a host, or, when the hosts outnumber the `chunks` of the message, a binary tree, which takes it
+// twice and a chunk's time a level. The ranks of one host are a binary tree.
+TreePlace place_in_tree(int rank, int root, std::span<const int> hosts, int64_t chunks);
+
+// The shape by which estimates know how long a message takes.
+struct TreeShape {
+  double copies = 0;  // of a message on the busiest link, each way
+  double levels = 0;  // below the root
+};
+
+// The tree of one rank of each host, for messages of so many chunks.
+TreeShape tree_between_hosts(int64_t hosts, int64_t chunks);
+// The tree of the ranks of one host.
+TreeShape tree_within_host(int64_t ranks);
 
 struct Link {
   double latency_s = 0;  // of a message of a few bytes
@@ -55,5 +83,14 @@ double small_s(const Cluster& cluster);
 
 // Seconds of a collective operation of `bytes`, however MPI sends them.
 double collective_s(const Cluster& cluster, double bytes);
+
+// Many ranks on few cores, as if each had the machine that a job declares.
+// Every operation takes place over `inner`, which must outlive the object, and takes the simulated
+// time that it would take on the `cluster`: all ranks of a collective go on when the latest of them
+// has come and the messages have arrived. Bytes, results and hosts are those of `inner`, so that
+// ranks share data where they can; the cluster's hosts serve estimates alone. Each collective costs
+// a further all-reduce of two numbers. REQUIRES: a SimulatedTime; cluster.ranks is inner.size().
+std::unique_ptr<Communicator> make_simulated_communicator(Communicator& inner,
+                                                          const Cluster& cluster);
 
 }  // namespace hanse

@@ -1,7 +1,7 @@
 // Collective operations over the ranks of a run, named as MPI names them.
 //
 // Two implementations: over MPI (mpi_environment.hpp), and one rank without mpirun
-// (single_communicator.hpp); tests have a third, over the threads of one process. Every method is
+// (make_single_communicator); tests have a third, over the threads of one process. Every method is
 // collective unless it says otherwise: all ranks call it in the same order with matching arguments.
 // A failure throws CommError. Counts are int64_t; one place cuts messages below 2^31 elements.
 #pragma once
@@ -192,7 +192,7 @@ class Communicator {
   virtual int recv_impl(std::span<std::byte> data, int from) = 0;
 };
 
-// The root's text on all ranks.
-std::string bcast_text(Communicator& comm, const std::string& text, int root);
+// That of a program that runs alone: one rank, without MPI. Nothing is sent, and nobody waits.
+std::unique_ptr<Communicator> make_single_communicator();
 
 }  // namespace hanse

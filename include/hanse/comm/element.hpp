@@ -1,4 +1,5 @@
-// The types of a message's elements, and the operations that combine them.
+// The types of a message's elements, the operations that combine them, and the inner loops of sums
+// over ranks.
 #pragma once
 
 #include <cstddef>
@@ -25,5 +26,16 @@ constexpr ElementType element_type_of() {
 constexpr int64_t element_bytes(ElementType type) {
   return type == ElementType::kByte ? 1 : type == ElementType::kFloat ? 4 : 8;
 }
+
+// Is it a type that exchange() adds up?
+constexpr bool is_exchanged(ElementType type) {
+  return type == ElementType::kInt64 || type == ElementType::kFloat;
+}
+
+// sum += row. REQUIRES, as take_elements() does: is_exchanged(type).
+void add_elements(ElementType type, const std::byte* row, int64_t count, std::byte* sum);
+
+// out = the sum; integers are multiplied by `unit`.
+void take_elements(ElementType type, const std::byte* sum, int64_t count, double unit, float* out);
 
 }  // namespace hanse

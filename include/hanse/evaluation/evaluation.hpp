@@ -8,7 +8,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "hanse/base/columns.hpp"
@@ -127,5 +126,15 @@ Metrics summarize_all(std::span<const ClientEvaluation> clients,
 // Adds NAME, the mean of the values of repeated runs, and for several runs NAME_std, their
 // deviation (of a sample: n - 1).
 void add_over_repeats(Metrics& metrics, const std::string& name, std::span<const double> values);
+
+// PREFIXcommon_loss, for classes PREFIXcommon_accuracy, and the asked metrics (PREFIXcommon_top5)
+// of one model on rank 0; empty elsewhere, and without such a set. Each rank evaluates a share of
+// the samples. Pieces are added in order, so that the sums have the same bits on any number of
+// ranks. Collective.
+Metrics evaluate_common_test(const Federation& federation, Evaluator& model, Communicator& comm,
+                             const std::string& prefix, const AskedMetrics& asked = {});
+
+// The names of those metrics without a prefix.
+std::vector<std::string> common_test_names(const Federation& federation, const AskedMetrics& asked);
 
 }  // namespace hanse

@@ -12,13 +12,25 @@
 #include "hanse/job/aggregator_options.hpp"
 #include "hanse/job/bandit_options.hpp"
 #include "hanse/job/online_options.hpp"
-#include "hanse/job/simulate_options.hpp"
 #include "hanse/model/options.hpp"
 #include "hanse/protocol/compression_options.hpp"
 #include "hanse/protocol/server_options.hpp"
 #include "hanse/rules/sampling/options.hpp"
 
 namespace hanse {
+
+// Many ranks on few cores, as if each had the machine that is told here.
+struct SimulateOptions {
+  double sample_us = 0;  // of training, for each sample; 0: clients are trained
+  int64_t hosts = 1;     // that ranks lie on
+  double cores = 0;      // of a host; 0: one for each thread of its ranks
+  double link_gbit = 10;
+  double latency_us = 20;
+  double memory_gbit = 20;  // between the ranks of a host
+  double memory_latency_us = 1;
+
+  bool is_on() const { return sample_us > 0; }
+};
 
 // Where clients are trained; auto: on GPUs where build, host and job allow it and the model is
 // large enough.

@@ -1,4 +1,4 @@
-// Makes samplers by the names of a job.
+// Makes samplers, and which clients are there in a round, by the names of a job.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include <string>
 
 #include "hanse/data/federation.hpp"
+#include "hanse/rules/sampling/availability.hpp"
 #include "hanse/rules/sampling/sampler.hpp"
 
 namespace hanse {
@@ -43,5 +44,20 @@ std::unique_ptr<ClientSampler> make_sampler(const Job& job, const Federation& fe
 // such a start.
 std::unique_ptr<ClientSampler> make_sampler(const SamplerOptions& options, int64_t clients,
                                             std::span<const double> initial);
+
+// "always" (empty), a probability in (0, 1], "blocks(n)" or "blocks(n, rounds)", or the path of a
+// schedule: CSV lines "client,first round,last round", both included; lines that begin with '#' are
+// comments, as is a header. A client that no line names is always there.
+// Throws InvalidArgument that names the file, line and field.
+Availability make_availability(const std::string& text, int64_t clients);
+
+// Is everybody there in every round?
+bool is_always(const std::string& text);
+
+// Is it the path of a schedule? Throws InvalidArgument: numbers out of range.
+bool is_schedule(const std::string& text);
+
+// Checks without knowing the clients: the form, and that a file exists.
+void check_availability(const std::string& text);
 
 }  // namespace hanse

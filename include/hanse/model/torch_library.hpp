@@ -45,7 +45,7 @@ struct GpuLibrary {
   // Memory that nobody has, of the GPU in use.
   int64_t (*free_bytes)();
 
-  // Of the runtime and what else fixes bits, "13.0, cuDNN 91900"; empty in a build without CUDA.
+  // Names the runtime and what else fixes bits, "13.0, cuDNN 91900"; empty in a build without CUDA.
   std::string (*cuda_version)();
   std::string (*nccl_version)();  // of the loaded library, "2.29.3"; empty in a build without it
 };

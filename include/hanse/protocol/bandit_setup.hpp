@@ -1,12 +1,15 @@
-// The parts of one bandit.
+// The parts of one bandit, and the rule by which its clients learn.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <memory>
+#include <span>
 
 #include "hanse/rules/bandit/confidence.hpp"
 #include "hanse/rules/bandit/kernel.hpp"
 #include "hanse/rules/bandit/linear.hpp"
+#include "hanse/rules/bandit/policy.hpp"
 #include "hanse/rules/bandit/problem.hpp"
 
 namespace hanse {
@@ -58,5 +61,18 @@ struct BanditSetup {
   double noise = 0.1;
   uint64_t seed = 1;
 };
+
+// d: parameters of the network; without a network, numbers of a point.
+int64_t dimension_of(const BanditSetup& setup);
+
+// Numbers of a client's statistics.
+int64_t row_width_of(const BanditSetup& setup);
+
+// Networks that are fitted: none, one, or one a client.
+int64_t networks_of(const BanditSetup& setup);
+
+// `w0` [networks, d]: where the networks start the second phase. REQUIRES: `setup` outlives the
+// policy of a network.
+std::unique_ptr<BanditPolicy> make_policy(const BanditSetup& setup, std::span<const double> w0);
 
 }  // namespace hanse

@@ -10,7 +10,6 @@
 #include <functional>
 #include <memory>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "hanse/base/aligned.hpp"

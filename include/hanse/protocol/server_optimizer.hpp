@@ -1,12 +1,10 @@
 // How the server steps along the mixed update.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "hanse/base/state.hpp"
@@ -66,5 +64,11 @@ bool takes_plain_steps(const ServerOptions& options);
 // Cost: option 1 10 P^3 flops, option 2 P^3/3. Memory: P^2 + P (P + 1)/2 float64.
 std::unique_ptr<ServerOptimizer> make_newton_optimizer(const SecondOrderOptions& options,
                                                        int64_t n_params);
+
+// The server of FedDyn (Acar et al. 2021, Algorithm 1).
+// u is the mean of the participants' updates x_i - theta, s their share of all clients, which
+// observe() gets: h <- h - s u and theta <- theta + lr u - h. The paper's h is ours / alpha: alpha
+// has no part in the server's step. State: a row.
+std::unique_ptr<ServerOptimizer> make_dyn_optimizer(int64_t n_params);
 
 }  // namespace hanse

@@ -1,19 +1,70 @@
-// summary.json and the table at the end of a run.
+// summary.json and the table at the end of a run: how its ranks spent their time, and the samples
+// on which clients are evaluated, for tests, for validation or for training.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "hanse/base/energy.hpp"
 #include "hanse/base/rule_file.hpp"
+#include "hanse/comm/communicator.hpp"
+#include "hanse/evaluation/asked_metrics.hpp"
 #include "hanse/protocol/protocol.hpp"
-#include "hanse/run/accounts.hpp"
-#include "hanse/run/evaluated_on.hpp"
 
 namespace hanse {
+
+class Federation;
+
+struct EvaluatedOn {
+  int64_t apart = 0;        // clients with such samples
+  int64_t training = 0;     // the other clients
+  bool validation = false;  // else tests
+
+  // "test", "validation", "train", "mixed", or nothing without clients; a column of CSV files and a
+  // key of summary.json.
+  std::string split() const;
+  // "test ", "validation ", "training " or nothing: stands before "accuracy" and "loss".
+  std::string prefix() const;
+};
+
+// The prefix that belongs to a split.
+std::string split_prefix(const std::string& split);
+
+// For the clients in training.
+EvaluatedOn clients_evaluated_on(const Federation& federation, EvaluateOn on);
+// For the held-out clients that summarize_all() shows as held_out_*.
+EvaluatedOn held_out_evaluated_on(const Federation& federation, EvaluateOn on);
+
+// Seconds since this start of the program, without those before a resume.
+struct PhaseAccount {
+  std::string name;
+  int64_t calls = 0;                           // on the rank with the most
+  double mean_s = 0, least_s = 0, most_s = 0;  // over the ranks
+};
+
+struct Accounts {
+  double wall_s = 0;
+  std::vector<PhaseAccount> phases;  // that any rank was in; the means sum to wall_s
+  int64_t participants = 0;          // that were trained
+  double rounds_s = 0;               // of the rounds that trained them
+  double flops = 0;                  // by all ranks' models (Model::flops); 0: not known
+  double host_memory_bytes = 0;      // resident peak, on the host with the most
+  std::optional<double> joules;      // the hosts' processors', other programs' included
+
+  double clients_per_second() const { return static_cast<double>(participants) / rounds_s; }
+  double gflops() const { return 1e-9 * flops / rounds_s; }  // a second
+};
+
+// Peak resident memory of this process so far.
+double peak_memory_bytes();
+
+// Gathers the ranks' accounts on rank 0; `host` has the ranks of this host. Collective.
+Accounts gather_accounts(Communicator& comm, Communicator& host, EnergyMeter& energy);
 
 struct Summary {
   std::string name;

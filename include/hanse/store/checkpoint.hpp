@@ -13,9 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
-#include <span>
 #include <string>
-#include <vector>
 
 #include "hanse/base/state.hpp"
 #include "hanse/client/state_store.hpp"

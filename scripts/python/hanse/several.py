@@ -72,11 +72,15 @@ def places(path: Path) -> list[Place]:
 def read_job(folder: Path) -> dict[str, str]:
     """{"section.key": text} of job.cfg, in its order; empty without one."""
     try:
-        lines = (pathlib.Path(folder) / "job.cfg").read_text(errors="replace").splitlines()
+        return options_of((pathlib.Path(folder) / "job.cfg").read_text(errors="replace"))
     except OSError:
         return {}
+
+
+def options_of(text: str) -> dict[str, str]:
+    """{"section.key": text} of what stands in a job file, in its order."""
     options, section = {}, ""
-    for line in lines:
+    for line in text.splitlines():
         line = line.split("#")[0].strip()
         if line.startswith("["):
             section = line.strip("[]")

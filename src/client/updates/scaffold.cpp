@@ -1,4 +1,3 @@
-#include <algorithm>
 
 #include "hanse/client/passes.hpp"
 #include "hanse/client/updates.hpp"

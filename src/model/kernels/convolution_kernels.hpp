@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "hanse/base/aligned.hpp"
+#include "layer_kernels.hpp"
 #include "vector_families.hpp"
 
 namespace hanse {
@@ -20,6 +21,14 @@ struct ImageOf {
 using Image = ImageOf<float>;
 using ConstImage = ImageOf<const float>;
 inline constexpr int64_t kReadAhead = 16;
+
+// Copies an image [channels, height, width] to channels-last.
+inline void to_channels_last(const float* from, int64_t channels, int64_t height, int64_t width,
+                             Image to) {
+  for (int64_t r = 0; r < height; ++r) {
+    transpose(from + r * width, height * width, channels, width, to.data + r * to.row, channels);
+  }
+}
 
 // y(r, c)[o] = sum over i, j < kernel and v of x(r + i, c + j)[v] w[i][j][v][o].
 struct Convolution {

@@ -4,7 +4,6 @@
 #include <string>
 #include <utility>
 
-#include "kernels/channels_last.hpp"
 #include "kernels/layer_kernels.hpp"
 #include "kernels/shares.hpp"
 

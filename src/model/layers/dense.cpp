@@ -1,7 +1,6 @@
 #include "dense.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <string>
 #include <utility>
 

@@ -1,7 +1,5 @@
 #include "same_convolution.hpp"
 
-#include <algorithm>
-
 #include "kernels/layer_kernels.hpp"
 
 namespace hanse {

@@ -19,9 +19,8 @@
 #include "hanse/comm/work_queue.hpp"
 #include "hanse/data/federation.hpp"
 #include "hanse/protocol/cost_model.hpp"
-#include "hanse/protocol/deadline.hpp"
-#include "hanse/protocol/dispatch.hpp"
 #include "hanse/protocol/federated_settings.hpp"
+#include "hanse/protocol/schedule.hpp"
 #include "hanse/rules/sampling/sampler.hpp"
 #include "hanse/sums/update_sum.hpp"
 

@@ -15,7 +15,6 @@
 #include "hanse/base/random.hpp"
 #include "hanse/base/scope.hpp"
 #include "hanse/comm/agreement.hpp"
-#include "hanse/evaluation/common_test.hpp"
 #include "hanse/evaluation/evaluation.hpp"
 #include "hanse/protocol/federated.hpp"
 

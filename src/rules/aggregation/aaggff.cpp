@@ -29,29 +29,6 @@ constexpr double (*kCdfs[])(double x) = {
 };
 static_assert(std::size(kCdfs) == choices_of(Cdf()).size());
 
-}  // namespace
-
-double cdf(const ResponseOptions& options, double x) {
-  if (options.cdf == Cdf::kNormal && options.falling_normal) {
-    return (1 + std::erfc((x - 1) / std::numbers::sqrt2)) / 2;
-  }
-  return kCdfs[static_cast<std::size_t>(options.cdf)](x);
-}
-
-std::vector<double> respond(const ResponseOptions& options, std::span<const double> losses,
-                            double mean_loss) {
-  require_losses(losses, 0);
-  std::vector<double> responses;
-  responses.reserve(losses.size());
-  for (const double loss : losses) {
-    const double x = mean_loss > 0 ? loss / mean_loss : 1;
-    responses.push_back(options.c1 + (options.c2 - options.c1) * cdf(options, x));
-  }
-  return responses;
-}
-
-namespace {
-
 double mean_of(std::span<const double> values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
@@ -260,6 +237,25 @@ class AaggffD final : public Aggregator {
 };
 
 }  // namespace
+
+double cdf(const ResponseOptions& options, double x) {
+  if (options.cdf == Cdf::kNormal && options.falling_normal) {
+    return (1 + std::erfc((x - 1) / std::numbers::sqrt2)) / 2;
+  }
+  return kCdfs[static_cast<std::size_t>(options.cdf)](x);
+}
+
+std::vector<double> respond(const ResponseOptions& options, std::span<const double> losses,
+                            double mean_loss) {
+  require_losses(losses, 0);
+  std::vector<double> responses;
+  responses.reserve(losses.size());
+  for (const double loss : losses) {
+    const double x = mean_loss > 0 ? loss / mean_loss : 1;
+    responses.push_back(options.c1 + (options.c2 - options.c1) * cdf(options, x));
+  }
+  return responses;
+}
 
 std::unique_ptr<Aggregator> make_aaggff_s(const AaggffOptions& options, int64_t clients) {
   return std::make_unique<AaggffS>(options, clients);

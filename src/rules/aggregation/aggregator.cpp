@@ -4,16 +4,15 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <numeric>
 
 #include <fmt/format.h>
 
 #include "hanse/base/error.hpp"
 #include "hanse/base/products.hpp"
+#include "hanse/rules/formula/formula.hpp"
 
 namespace hanse {
-
-double Aggregator::scale(const RoundReport&, std::span<const double>) const { return 1; }
-bool Aggregator::accepts(std::span<const double>, std::span<const double>) const { return true; }
 
 namespace {
 
@@ -30,6 +29,9 @@ class FunctionRule final : public Aggregator {
 };
 
 }  // namespace
+
+double Aggregator::scale(const RoundReport&, std::span<const double>) const { return 1; }
+bool Aggregator::accepts(std::span<const double>, std::span<const double>) const { return true; }
 
 std::unique_ptr<Aggregator> make_rule(const AggregatorNeeds& needs,
                                       std::function<Mix(const RoundReport&)> mix) {
@@ -106,6 +108,29 @@ StepView view_step(std::span<const double> gram, std::span<const double> coeffic
                               : std::numeric_limits<double>::quiet_NaN());
   }
   return view;
+}
+
+std::unique_ptr<Aggregator> make_by_formula(const std::string& text, int64_t clients) {
+  const Formula formula(text, {"n", "lambda", "w", "F", "norm", "K", "M", "round"},
+                        "aggregator.formula");
+  const bool late = formula.uses("norm");
+  const AggregatorNeeds needs{.sizes = formula.uses("n") || formula.uses("lambda"),
+                              .losses = formula.uses("F"),
+                              .norms = late,
+                              .late = late};
+  return make_rule(needs, [formula, clients](const RoundReport& report) -> Mix {
+    const auto k = static_cast<double>(report.clients.size());
+    const auto m = static_cast<double>(clients);
+    const auto round = static_cast<double>(report.round);
+    std::vector<double> values =
+        formula.evaluate({report.samples, report.lambda, report.draw_weights, report.losses,
+                          report.norms, std::span(&k, 1), std::span(&m, 1), std::span(&round, 1)},
+                         report.clients.size());
+    require_weights(formula, values, report.clients, report.round);
+    const double sum = std::accumulate(values.begin(), values.end(), 0.0);
+    for (double& value : values) value /= sum;
+    return {.coefficients = std::move(values)};
+  });
 }
 
 }  // namespace hanse

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 
 #include <Eigen/Cholesky>
 #include <Eigen/Eigenvalues>

@@ -9,6 +9,7 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/base/options.hpp"
+#include "hanse/base/text.hpp"
 
 namespace hanse {
 
@@ -165,11 +166,9 @@ class Formula::Parser {
       return std::isalnum(static_cast<unsigned char>(c)) || c == '.' || (i > begin && is_sign);
     };
     while (at_ < text_.size() && is_part(at_)) ++at_;
-    try {
-      emit(parse_number(text_.substr(begin, at_ - begin)));
-    } catch (const InvalidArgument&) {
-      refuse("no number", begin);
-    }
+    const auto value = number_in(text_.substr(begin, at_ - begin));
+    if (!value) refuse("no number", begin);
+    emit(*value);
   }
   void name(const std::string& word, std::size_t begin) {
     const auto& names = formula_.names_;

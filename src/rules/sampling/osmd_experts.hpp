@@ -11,7 +11,7 @@
 
 #include "hanse/base/state.hpp"
 #include "hanse/rules/sampling/sampler.hpp"
-#include "urn.hpp"
+#include "urn_sampler.hpp"
 
 namespace hanse {
 

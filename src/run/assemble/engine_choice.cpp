@@ -8,6 +8,7 @@
 #include "hanse/base/log.hpp"
 #include "hanse/client/cohort_training.hpp"
 #include "hanse/comm/agreement.hpp"
+#include "hanse/comm/bcast_list.hpp"
 #include "hanse/config.hpp"
 #include "hanse/job/job.hpp"
 #include "hanse/kinds/updates.hpp"
@@ -48,7 +49,8 @@ RankDevice claim_gpu(const Job& job, const std::optional<Refusal>& refusal, int6
   });
   std::vector<std::string> identities;  // of every rank of the host, in their order
   for (int rank = 0; rank < host.size(); ++rank) {
-    identities.push_back(bcast_text(host, gpu.identity, rank));
+    identities.push_back(gpu.identity);
+    bcast_list(host, identities.back(), rank);
   }
   int64_t most = 0;
   agree_on(comm, [&] { most = ranks_on_one_gpu(identities, job.run.ranks_per_gpu); });

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "hanse/base/index.hpp"
-#include "hanse/evaluation/common_test.hpp"
+#include "hanse/evaluation/evaluation.hpp"
 #include "hanse/job/asked.hpp"
 #include "hanse/job/job.hpp"
 

@@ -7,7 +7,7 @@
 #include "hanse/base/error.hpp"
 #include "hanse/client/simulated_update.hpp"
 #include "hanse/comm/agreement.hpp"
-#include "hanse/comm/simulated_communicator.hpp"
+#include "hanse/comm/cluster.hpp"
 #include "hanse/job/job.hpp"
 #include "hanse/kinds/updates.hpp"
 #include "protocols.hpp"

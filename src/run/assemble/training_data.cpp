@@ -11,9 +11,9 @@
 #include "hanse/model/part_model.hpp"
 #include "hanse/model/threads.hpp"
 #include "hanse/model/torch_library.hpp"
-#include "hanse/run/evaluated_on.hpp"
+#include "hanse/run/summary.hpp"
 #include "protocols.hpp"
-#include "results/part_facts.hpp"
+#include "results/facts.hpp"
 #include "warm_start.hpp"
 
 namespace hanse {

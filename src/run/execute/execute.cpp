@@ -1,6 +1,7 @@
 #include "hanse/run/execute.hpp"
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -8,18 +9,21 @@
 #include "execution.hpp"
 #include "hanse/base/clock.hpp"
 #include "hanse/base/log.hpp"
+#include "hanse/base/mapped_file.hpp"
 #include "hanse/base/scope.hpp"
 #include "hanse/base/text.hpp"
 #include "hanse/comm/agreement.hpp"
+#include "hanse/comm/bcast_list.hpp"
+#include "hanse/data/hanse_file.hpp"
+#include "hanse/data/kinds.hpp"
 #include "hanse/job/keyed_job.hpp"
-#include "hanse/kinds/availability.hpp"
+#include "hanse/kinds/samplers.hpp"
 #include "hanse/run/catalog.hpp"
 #include "hanse/run/load_job.hpp"
 #include "hanse/store/atomic_file.hpp"
 #include "hanse/store/checkpoint.hpp"
 #include "hanse/store/run_directory.hpp"
 #include "repeats.hpp"
-#include "run_failure.hpp"
 
 namespace hanse {
 
@@ -122,7 +126,7 @@ RunEnd go_on(KeyedJob& job, const std::string& folder, Communicator& comm, doubl
   });
   if (comm.rank() != 0) lock = RunLock::join(job.run.out);
   job.run.overwrite = false;
-  point.file = bcast_text(comm, point.file, 0);
+  bcast_list(comm, point.file);
   point.folder = folder;
   notice(fmt::format("resuming {} after round {}", folder, point.round));
   comm.set_timeout(job.comm.timeout_seconds);
@@ -188,7 +192,67 @@ ExitStatus run_repeats(const KeyedJob& job, const Overrides& overrides, Communic
   return tell(all, job);
 }
 
+std::string folder_of(const std::string& file) {
+  const auto folder = std::filesystem::path(file).parent_path();
+  return folder.empty() ? "." : folder.string();
+}
+
+void check_target(const std::string& out, bool overwrite) {
+  std::error_code code;
+  if (std::filesystem::is_directory(out, code)) {
+    throw InvalidArgument("the output is a folder, not a file", out, "name a file, e.g. data.h5");
+  }
+  if (!overwrite && std::filesystem::exists(out, code)) {
+    throw InvalidArgument("the output exists", out,
+                          "choose another name, or pass --run.overwrite=true");
+  }
+}
+
 }  // namespace
+
+std::exception_ptr named_failure(std::exception_ptr failure, const Federation& federation) {
+  if (!failure) return failure;
+  try {
+    std::rethrow_exception(failure);
+  } catch (const TrainingError& error) {
+    return std::make_exception_ptr(error.called(client_label(federation, error.client())));
+  } catch (const InvalidArgument& error) {
+    return std::make_exception_ptr(Error(error.what()));
+  } catch (...) {
+    return failure;
+  }
+}
+
+std::string way_on_text(const std::string& folder, int64_t round) {
+  const std::string word = shell_word(folder);
+  if (round >= 0) return fmt::format("`hanse resume {}` goes on after round {}", word, round);
+  return fmt::format("`hanse run {} --run.out={} --run.overwrite=true` starts again",
+                     shell_word(folder + "/job.cfg"), word);
+}
+
+std::string with_hint(const std::string& text, const std::string& hint) {
+  if (hint.empty()) return text;
+  return text + (text.find("; hint: ") == std::string::npos ? "; hint: " : "; ") + hint;
+}
+
+std::exception_ptr with_way_on(std::exception_ptr failure, const std::string& hint) {
+  if (!failure) return failure;
+  try {
+    std::rethrow_exception(failure);
+  } catch (const IoError& error) {
+    return std::make_exception_ptr(IoError(with_hint(error.what(), hint)));
+  } catch (...) {
+    return failure;
+  }
+}
+
+void agree_running(Communicator& comm, const std::exception_ptr& failure) {
+  try {
+    agree(comm, failure);
+  } catch (const AgreedError& error) {
+    throw AgreedError(error.what(), ExitStatus::kFailed);
+  }
+}
 
 std::string check_job_file(const std::string& job_file, const Overrides& overrides) {
   KeyedJob job(catalog());
@@ -237,6 +301,23 @@ ExitStatus resume_job(const std::string& run_directory, const Overrides& overrid
   });
   if (comm.rank() != 0) lock = RunLock::join(run_directory);
   return run_repeats(job, overrides, comm, start_s);
+}
+
+std::string convert_job(const std::string& job_file, const Overrides& overrides,
+                        const std::string& out) {
+  KeyedJob job(catalog());
+  load_job(job_file, overrides, job);
+  check_data(job.data, job.federation);
+  check_target(out, job.run.overwrite);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is an error of the write, not a death
+  TemporaryFile file(out + ".tmp");
+  const ScratchMemory scratch(folder_of(out));
+  const auto sizes =
+      write_hanse_file(file.path(), job.data, job.federation, seed_of(job, job.data.seed));
+  file.publish(out);
+  return fmt::format("{}: {} clients{}, {} samples, {:.1f} MB\n", out, sizes.clients,
+                     sizes.held_out > 0 ? fmt::format(" and {} held out", sizes.held_out) : "",
+                     sizes.samples, 1e-6 * static_cast<double>(sizes.bytes));
 }
 
 }  // namespace hanse

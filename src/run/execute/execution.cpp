@@ -1,9 +1,7 @@
 #include "execution.hpp"
 
-#include <algorithm>
 #include <functional>
 #include <memory>
-#include <vector>
 
 #include <fmt/format.h>
 
@@ -11,27 +9,23 @@
 #include "assemble/simulation.hpp"
 #include "assemble/warm_start.hpp"
 #include "hanse/base/clock.hpp"
-#include "hanse/base/index.hpp"
 #include "hanse/base/log.hpp"
 #include "hanse/base/progress.hpp"
 #include "hanse/base/scope.hpp"
 #include "hanse/base/text.hpp"
 #include "hanse/comm/agreement.hpp"
+#include "hanse/comm/bcast_list.hpp"
 #include "hanse/job/asked.hpp"
 #include "hanse/job/keyed_job.hpp"
 #include "hanse/kinds/own_rules.hpp"
-#include "hanse/run/accounts.hpp"
 #include "hanse/run/assembly.hpp"
+#include "hanse/run/execute.hpp"
 #include "hanse/run/load_job.hpp"
-#include "hanse/run/stop_request.hpp"
 #include "hanse/run/summary.hpp"
 #include "hanse/store/checkpoint.hpp"
 #include "hanse/store/run_directory.hpp"
-#include "results/data_facts.hpp"
-#include "results/last_evaluation.hpp"
-#include "results/model_output.hpp"
-#include "results/part_facts.hpp"
-#include "run_failure.hpp"
+#include "results/facts.hpp"
+#include "results/results.hpp"
 #include "timeline.hpp"
 #include "watch.hpp"
 
@@ -244,7 +238,7 @@ class Execution {
   void share_end() {
     if (!watches()) return;
     if (is_server()) end_ = watch_->end();
-    end_ = bcast_text(comm_, end_, 0);
+    bcast_list(comm_, end_);
   }
 
   // Writes a checkpoint. One that fails leaves the older ones; the job says whether to go on. A

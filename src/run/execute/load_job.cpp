@@ -10,7 +10,6 @@
 #include "hanse/data/kinds.hpp"
 #include "hanse/job/asked.hpp"
 #include "hanse/job/keyed_job.hpp"
-#include "hanse/kinds/availability.hpp"
 #include "hanse/kinds/samplers.hpp"
 #include "hanse/kinds/updates.hpp"
 #include "hanse/run/catalog.hpp"
@@ -32,6 +31,15 @@ std::string found_near(const std::string& job_file, const std::string& path) {
     if (fs::exists(near, error)) return fs::canonical(near).string();
   }
   return path;
+}
+
+// Checks the chosen kinds of those families that the protocol reads.
+void check_kinds(const Job& job, const Reading& reading) {
+  Job chosen = job;
+  for (const KindFamily& family : catalog()) {
+    if (!reading.reads(family.key)) continue;
+    if (const auto& check = family.find(family.choice(chosen)).check) check(job);
+  }
 }
 
 }  // namespace
@@ -58,19 +66,6 @@ void load_job(const std::string& path, const Overrides& overrides, KeyedJob& job
   }
   require_writable(job);
 }
-
-namespace {
-
-// Checks the chosen kinds of those families that the protocol reads.
-void check_kinds(const Job& job, const Reading& reading) {
-  Job chosen = job;
-  for (const KindFamily& family : catalog()) {
-    if (!reading.reads(family.key)) continue;
-    if (const auto& check = family.find(family.choice(chosen)).check) check(job);
-  }
-}
-
-}  // namespace
 
 void check_job(const Job& job) {
   check_engine(job);

@@ -27,30 +27,6 @@ RunSummary read_summary(const std::string& folder) {
   return file ? RunSummary::parse(file, nullptr, false) : RunSummary();
 }
 
-}  // namespace
-
-bool has_repeats(const Job& job) {
-  return job.run.repeats > 1 && protocol_kind(job).reading.reads("model.kind");
-}
-
-std::string repeat_folder(const Job& job, int64_t repeat) {
-  return fmt::format("{}/repeats/{}", job.run.out, repeat + 1);
-}
-
-RepeatProgress repeat_progress(const Job& job, int64_t repeat) {
-  const std::string folder = repeat_folder(job, repeat);
-  if (const RunSummary summary = read_summary(folder); summary.is_object()) {
-    if (summary.value("rounds", int64_t{-1}) == job.run.rounds) return RepeatProgress::kDone;
-  }
-  const auto ignore = [](const std::string&, const std::string&) {};
-  return std::filesystem::exists(folder + "/job.cfg") &&
-                 newest_checkpoint(folder + "/checkpoints", ignore)
-             ? RepeatProgress::kBegun
-             : RepeatProgress::kNothing;
-}
-
-namespace {
-
 std::vector<RunSummary> read_summaries(const Job& job) {
   std::vector<RunSummary> runs;
   for (int64_t repeat = 0; repeat < job.run.repeats; ++repeat) {
@@ -85,6 +61,26 @@ std::vector<double> values_of(const std::vector<RunSummary>& runs, const std::st
 }
 
 }  // namespace
+
+bool has_repeats(const Job& job) {
+  return job.run.repeats > 1 && protocol_kind(job).reading.reads("model.kind");
+}
+
+std::string repeat_folder(const Job& job, int64_t repeat) {
+  return fmt::format("{}/repeats/{}", job.run.out, repeat + 1);
+}
+
+RepeatProgress repeat_progress(const Job& job, int64_t repeat) {
+  const std::string folder = repeat_folder(job, repeat);
+  if (const RunSummary summary = read_summary(folder); summary.is_object()) {
+    if (summary.value("rounds", int64_t{-1}) == job.run.rounds) return RepeatProgress::kDone;
+  }
+  const auto ignore = [](const std::string&, const std::string&) {};
+  return std::filesystem::exists(folder + "/job.cfg") &&
+                 newest_checkpoint(folder + "/checkpoints", ignore)
+             ? RepeatProgress::kBegun
+             : RepeatProgress::kNothing;
+}
 
 std::string summarize_repeats(const Job& job) {
   const std::vector<RunSummary> runs = read_summaries(job);

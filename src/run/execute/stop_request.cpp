@@ -1,11 +1,11 @@
-#include "hanse/run/stop_request.hpp"
-
 #include <atomic>
 #include <csignal>
 #include <cstdint>
 #include <ctime>
 
 #include <unistd.h>
+
+#include "hanse/run/execute.hpp"
 
 namespace hanse {
 

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <limits>
 #include <string>
-#include <vector>
 
 #include "hanse/base/state.hpp"
 #include "hanse/evaluation/evaluation.hpp"

@@ -9,7 +9,7 @@
 #include "hanse/base/error.hpp"
 #include "hanse/comm/balance.hpp"
 #include "hanse/job/job.hpp"
-#include "hanse/protocol/dispatch.hpp"
+#include "hanse/protocol/schedule.hpp"
 
 namespace hanse {
 

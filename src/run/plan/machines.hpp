@@ -1,4 +1,4 @@
-// The machines that a plan is for, and how long work takes on them.
+// The machines that a plan is for, how long work takes on them, and the sheet that says so.
 #pragma once
 
 #include <cstdint>
@@ -6,13 +6,31 @@
 #include <string>
 #include <vector>
 
+#include "../json_text.hpp"
 #include "hanse/comm/cluster.hpp"
 #include "hanse/run/plan.hpp"
-#include "sheet.hpp"
 
 namespace hanse {
 
 struct Job;
+
+// What a plan says: lines for a person, or one JSON object.
+class PlanSheet {
+ public:
+  // Adds a line of the text.
+  void line(const std::string& label, const std::string& value);
+  // Adds a field of the object: a text, a double or an integer.
+  void field(const std::string& key, const nlohmann::json& value) { fields_[key] = value; }
+  // Adds both. The end of a key says the unit of a double: "_bytes" or "_seconds".
+  void add(const std::string& key, const std::string& label, const nlohmann::json& value);
+
+  std::string lines() const { return lines_; }
+  std::string json() const { return json_dump(fields_, 2) + "\n"; }
+
+ private:
+  std::string lines_;
+  nlohmann::ordered_json fields_;
+};
 
 inline double number(int64_t n) { return static_cast<double>(n); }
 

@@ -6,7 +6,7 @@
 #include "hanse/base/available_memory.hpp"
 #include "hanse/base/clock.hpp"
 #include "hanse/comm/agreement.hpp"
-#include "hanse/comm/single_communicator.hpp"
+#include "hanse/comm/communicator.hpp"
 #include "hanse/kinds/samplers.hpp"
 #include "hanse/kinds/updates.hpp"
 #include "hanse/rules/aggregation/aggregator.hpp"

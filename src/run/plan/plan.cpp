@@ -9,10 +9,10 @@
 #include "hanse/base/progress.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/job/keyed_job.hpp"
-#include "hanse/run/accounts.hpp"
 #include "hanse/run/catalog.hpp"
 #include "hanse/run/engine_choice.hpp"
 #include "hanse/run/load_job.hpp"
+#include "hanse/run/summary.hpp"
 #include "measure.hpp"
 
 namespace hanse {

@@ -8,7 +8,6 @@
 #include "hanse/evaluation/evaluation.hpp"
 #include "hanse/job/asked.hpp"
 #include "hanse/job/job.hpp"
-#include "hanse/kinds/availability.hpp"
 #include "hanse/kinds/samplers.hpp"
 #include "hanse/protocol/federated.hpp"
 #include "hanse/protocol/participation.hpp"

@@ -9,7 +9,7 @@
 #include "hanse/base/index.hpp"
 #include "hanse/job/job.hpp"
 #include "hanse/kinds/bandits.hpp"
-#include "hanse/protocol/bandit_policy.hpp"
+#include "hanse/protocol/bandit_setup.hpp"
 
 namespace hanse {
 

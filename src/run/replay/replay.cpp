@@ -1,5 +1,3 @@
-#include "hanse/run/replay.hpp"
-
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -9,6 +7,7 @@
 #include "hanse/job/keyed_job.hpp"
 #include "hanse/protocol/checked_rules.hpp"
 #include "hanse/run/catalog.hpp"
+#include "hanse/run/execute.hpp"
 
 namespace hanse {
 

@@ -1,41 +1,35 @@
 #include "hanse/run/summary.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <map>
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include "hanse/base/digest.hpp"
 #include "hanse/base/options.hpp"
 #include "hanse/base/progress.hpp"
+#include "hanse/base/scope.hpp"
 #include "hanse/comm/mpi_environment.hpp"
 #include "hanse/config.hpp"
+#include "hanse/data/federation.hpp"
+#include "hanse/evaluation/evaluation.hpp"
 #include "hanse/model/threads.hpp"
 #include "hanse/model/torch_library.hpp"
 #include "json_text.hpp"
 
 namespace hanse {
 
-std::vector<std::pair<std::string, std::string>> versions() {
-  const auto of_torch = [](std::string (*TorchLibrary::*version)()) {
-    return uses_torch() ? (torch_library().*version)() : "not used";
-  };
-  const auto of_gpus = [] {
-    if (!kHasCuda) return std::string("none: built without CUDA");
-    if (!uses_torch()) return std::string("not used");
-    return fmt::format("CUDA {}, NCCL {}", torch_library().gpu.cuda_version(),
-                       torch_library().gpu.nccl_version());
-  };
-  return {{"hanse", kVersion},
-          {"mpi", MpiEnvironment::library_version()},
-          {"libtorch", of_torch(&TorchLibrary::version)},
-          {"hdf5", kHdf5Version},
-          {"gpu", of_gpus()},
-          {"kernels", kernel_family()}};
-}
-
 namespace {
+
+EvaluatedOn evaluated_on(const Federation& federation, int64_t begin, int64_t end, EvaluateOn on) {
+  EvaluatedOn found{.validation = on == EvaluateOn::kValidation};
+  for (int64_t client = begin; client < end; ++client) {
+    ++(evaluated_apart(federation, client, on) ? found.apart : found.training);
+  }
+  return found;
+}
 
 nlohmann::ordered_json accounts_json(const Accounts& accounts) {
   nlohmann::ordered_json json{{"wall_seconds", accounts.wall_s},
@@ -51,42 +45,6 @@ nlohmann::ordered_json accounts_json(const Accounts& accounts) {
   }
   return json;
 }
-
-}  // namespace
-
-std::string summary_json(const Summary& summary) {
-  nlohmann::ordered_json json{{"name", summary.name},
-                              {"seed", summary.seed},
-                              {"rounds", summary.rounds},
-                              {"ranks", summary.ranks},
-                              {"device", summary.trained_on},
-                              {"model_digest", digest_hex(std::as_bytes(summary.row))},
-                              {"data_digest", summary.data_digest},
-                              {"setup_seconds", summary.setup_seconds},
-                              {"seconds", summary.seconds},
-                              {"seconds_per_round_median", summary.seconds_per_round_median},
-                              {"bytes_per_round", summary.bytes_per_round},
-                              {"peak_memory_bytes", summary.peak_memory_bytes}};
-  if (summary.simulated) json["simulated"] = true;
-  for (const auto& [key, on] :
-       {std::pair{"split", summary.clients}, {"held_out_split", summary.held_out}}) {
-    if (!on.split().empty()) json[key] = on.split();
-  }
-  for (const auto& [key, file] : summary.rules) {
-    json["rules"][key] = {{"path", file->path}, {"digest", file->digest}};
-  }
-  for (const auto& [name, value] : summary.metrics) {
-    if (std::isfinite(value)) json["metrics"][name] = value;
-  }
-  json["accounts"] = accounts_json(summary.accounts);
-  for (const ReturnedArm& x : summary.returned) {
-    json["x_hat"].push_back({{"arm", x.arm}, {"value", x.value}, {"point", x.point}});
-  }
-  for (const auto& [name, version] : versions()) json["versions"][name] = version;
-  return json_dump(json, 2) + "\n";
-}
-
-namespace {
 
 using Lines = std::vector<std::pair<std::string, std::string>>;  // label, value
 
@@ -168,6 +126,120 @@ std::string accounts_table(const Summary& summary) {
 }
 
 }  // namespace
+
+std::string EvaluatedOn::split() const {
+  if (apart > 0 && training > 0) return "mixed";
+  return apart > 0 ? validation ? "validation" : "test" : training > 0 ? "train" : "";
+}
+
+std::string EvaluatedOn::prefix() const { return split_prefix(split()); }
+
+std::string split_prefix(const std::string& split) {
+  if (split == "test" || split == "validation") return split + " ";
+  return split == "train" ? "training " : "";
+}
+
+EvaluatedOn clients_evaluated_on(const Federation& federation, EvaluateOn on) {
+  return evaluated_on(federation, 0, federation.clients(), on);
+}
+
+EvaluatedOn held_out_evaluated_on(const Federation& federation, EvaluateOn on) {
+  const int64_t validation = federation.clients();
+  const int64_t tests = validation + federation.validation_clients();
+  return on == EvaluateOn::kValidation
+             ? evaluated_on(federation, validation, tests, on)
+             : evaluated_on(federation, tests, federation.clients() + federation.held_out(), on);
+}
+
+double peak_memory_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return 1024.0 * static_cast<double>(usage.ru_maxrss);
+}
+
+Accounts gather_accounts(Communicator& comm, Communicator& host, EnergyMeter& energy) {
+  PhaseTotals totals = phase_totals();
+  // All ranks are here at once, but did not start at once: mpirun set up the later ones meanwhile.
+  double own_s = 0;
+  for (const auto& phase : totals) own_s += phase.seconds;
+  const double wall_s = comm.allreduce_one(own_s, ReduceOp::kMax);
+  totals[static_cast<std::size_t>(Phase::kSetUp)].seconds += wall_s - own_s;
+  std::array<double, kPhases> sums, least, most, calls;
+  for (std::size_t p = 0; p < kPhases; ++p) {
+    sums[p] = least[p] = most[p] = totals[p].seconds;
+    calls[p] = static_cast<double>(totals[p].calls);
+  }
+  comm.reduce(std::span(sums), ReduceOp::kSum, 0);
+  comm.reduce(std::span(least), ReduceOp::kMin, 0);
+  comm.reduce(std::span(most), ReduceOp::kMax, 0);
+  comm.reduce(std::span(calls), ReduceOp::kMax, 0);
+  const double on_host = host.allreduce_one(peak_memory_bytes(), ReduceOp::kSum);
+  const auto joules = host.rank() == 0 ? energy.joules() : std::optional(0.0);
+  std::array<double, 2> unknown_joules = {joules ? 0.0 : 1.0, joules.value_or(0)};
+  comm.reduce(std::span(unknown_joules), ReduceOp::kSum, 0);
+  Accounts found{.wall_s = wall_s,
+                 .host_memory_bytes = comm.allreduce_one(on_host, ReduceOp::kMax)};
+  if (unknown_joules[0] == 0) found.joules = unknown_joules[1];
+  for (std::size_t p = 0; p < kPhases; ++p) {
+    if (calls[p] == 0) continue;
+    found.phases.push_back({.name = phase_name(static_cast<Phase>(p)),
+                            .calls = static_cast<int64_t>(calls[p]),
+                            .mean_s = sums[p] / static_cast<double>(comm.size()),
+                            .least_s = least[p],
+                            .most_s = most[p]});
+  }
+  return found;
+}
+
+std::vector<std::pair<std::string, std::string>> versions() {
+  const auto of_torch = [](std::string (*TorchLibrary::*version)()) {
+    return uses_torch() ? (torch_library().*version)() : "not used";
+  };
+  const auto of_gpus = [] {
+    if (!kHasCuda) return std::string("none: built without CUDA");
+    if (!uses_torch()) return std::string("not used");
+    return fmt::format("CUDA {}, NCCL {}", torch_library().gpu.cuda_version(),
+                       torch_library().gpu.nccl_version());
+  };
+  return {{"hanse", kVersion},
+          {"mpi", MpiEnvironment::library_version()},
+          {"libtorch", of_torch(&TorchLibrary::version)},
+          {"hdf5", kHdf5Version},
+          {"gpu", of_gpus()},
+          {"kernels", kernel_family()}};
+}
+
+std::string summary_json(const Summary& summary) {
+  nlohmann::ordered_json json{{"name", summary.name},
+                              {"seed", summary.seed},
+                              {"rounds", summary.rounds},
+                              {"ranks", summary.ranks},
+                              {"device", summary.trained_on},
+                              {"model_digest", digest_hex(std::as_bytes(summary.row))},
+                              {"data_digest", summary.data_digest},
+                              {"setup_seconds", summary.setup_seconds},
+                              {"seconds", summary.seconds},
+                              {"seconds_per_round_median", summary.seconds_per_round_median},
+                              {"bytes_per_round", summary.bytes_per_round},
+                              {"peak_memory_bytes", summary.peak_memory_bytes}};
+  if (summary.simulated) json["simulated"] = true;
+  for (const auto& [key, on] :
+       {std::pair{"split", summary.clients}, {"held_out_split", summary.held_out}}) {
+    if (!on.split().empty()) json[key] = on.split();
+  }
+  for (const auto& [key, file] : summary.rules) {
+    json["rules"][key] = {{"path", file->path}, {"digest", file->digest}};
+  }
+  for (const auto& [name, value] : summary.metrics) {
+    if (std::isfinite(value)) json["metrics"][name] = value;
+  }
+  json["accounts"] = accounts_json(summary.accounts);
+  for (const ReturnedArm& x : summary.returned) {
+    json["x_hat"].push_back({{"arm", x.arm}, {"value", x.value}, {"point", x.point}});
+  }
+  for (const auto& [name, version] : versions()) json["versions"][name] = version;
+  return json_dump(json, 2) + "\n";
+}
 
 std::string summary_table(const Summary& summary, const std::string& run_directory) {
   const bool is_bandit =

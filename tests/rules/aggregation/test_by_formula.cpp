@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "hanse/base/error.hpp"
-#include "hanse/rules/aggregation/by_formula.hpp"
+#include "hanse/rules/aggregation/aggregator.hpp"
 #include "rules/aggregation/support.hpp"
 #include "support/errors.hpp"
 

@@ -5,7 +5,6 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/rules/aggregation/fair.hpp"
-#include "hanse/rules/aggregation/fedheal.hpp"
 #include "rules/aggregation/support.hpp"
 #include "support/errors.hpp"
 

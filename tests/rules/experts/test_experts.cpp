@@ -10,7 +10,6 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/rules/experts/experts.hpp"
-#include "hanse/rules/experts/omni_fedge.hpp"
 #include "support/chi_square.hpp"
 #include "support/errors.hpp"
 

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/random.hpp"
-#include "hanse/rules/experts/regret.hpp"
+#include "hanse/rules/experts/experts.hpp"
 
 namespace hanse {
 namespace {

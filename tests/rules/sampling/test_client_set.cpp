@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/random.hpp"
-#include "hanse/rules/sampling/client_set.hpp"
+#include "hanse/rules/sampling/sampler.hpp"
 
 namespace hanse {
 namespace {

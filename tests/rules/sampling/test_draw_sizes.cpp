@@ -7,7 +7,6 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/rules/sampling/basic.hpp"
-#include "hanse/rules/sampling/by_formula.hpp"
 #include "hanse/rules/sampling/learning.hpp"
 #include "rules/sampling/sampler_roster.hpp"
 #include "support/chi_square.hpp"

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/error.hpp"
-#include "hanse/rules/sampling/by_formula.hpp"
+#include "hanse/rules/sampling/basic.hpp"
 #include "support/errors.hpp"
 
 namespace hanse {

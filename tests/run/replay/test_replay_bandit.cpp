@@ -6,7 +6,7 @@
 #include "hanse/base/error.hpp"
 #include "hanse/rules/bandit/kernel.hpp"
 #include "hanse/rules/bandit/logistic.hpp"
-#include "hanse/run/replay.hpp"
+#include "hanse/run/execute.hpp"
 #include "rules/bandit/reference.hpp"
 #include "support/errors.hpp"
 

@@ -7,7 +7,7 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/run/catalog.hpp"
-#include "hanse/run/replay.hpp"
+#include "hanse/run/execute.hpp"
 #include "run/json_fields.hpp"
 #include "support/errors.hpp"
 

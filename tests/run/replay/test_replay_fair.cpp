@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hanse/base/error.hpp"
-#include "hanse/run/replay.hpp"
+#include "hanse/run/execute.hpp"
 #include "rules/aggregation/support.hpp"
 #include "support/errors.hpp"
 

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hanse/base/error.hpp"
-#include "hanse/run/replay.hpp"
+#include "hanse/run/execute.hpp"
 #include "support/errors.hpp"
 
 namespace hanse {

@@ -5,7 +5,6 @@
 #include <functional>
 #include <memory>
 #include <span>
-#include <vector>
 
 #include "hanse/rules/bandit/confidence.hpp"
 #include "hanse/rules/bandit/policy.hpp"

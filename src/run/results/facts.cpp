@@ -1,0 +1,101 @@
+#include "facts.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "hanse/base/digest.hpp"
+#include "hanse/base/error.hpp"
+#include "hanse/comm/agreement.hpp"
+#include "hanse/data/federation.hpp"
+
+namespace hanse {
+
+namespace {
+
+constexpr const char* kDevice = "run.device";
+
+}  // namespace
+
+std::string data_digest(const Federation& federation) {
+  return fmt::format("{:016x}", federation.digest());
+}
+
+State data_facts(const Federation& federation) {
+  State facts;
+  facts.put("clients", federation.clients());
+  facts.put("held_out", federation.held_out());
+  facts.put("samples", federation.samples());
+  facts.put("classes", federation.classes());
+  facts.put("shape", std::span<const int64_t>(federation.sample_shape()));
+  facts.put_text("digest", data_digest(federation));
+  facts.put_text("client_names", federation.client_names().digest());
+  facts.put_text("class_names", federation.class_names().digest());
+  return facts;
+}
+
+void require_same_data(const Federation& federation, const State& facts, const std::string& where) {
+  const State now = data_facts(federation);
+  const auto refuse = [&](const std::string& what) {
+    throw InvalidArgument("the data are not those of the checkpoint: " + what, where,
+                          "put back what the run has started with, or start a new run");
+  };
+  for (const auto& [name, counted] : {std::pair{"clients", "clients"},
+                                      {"held_out", "clients held out"},
+                                      {"samples", "samples"},
+                                      {"classes", "classes"}}) {
+    const auto before = facts.get_one<int64_t>(name);
+    const auto found = now.get_one<int64_t>(name);
+    if (found != before) refuse(fmt::format("{} {}, there were {}", found, counted, before));
+  }
+  const auto& shape = facts.get<int64_t>("shape");
+  if (federation.sample_shape() != shape) {
+    refuse(fmt::format("a sample has the shape {}, it had {}", federation.sample_shape(), shape));
+  }
+  for (const auto& [name, what] : {std::pair{"client_names", "the names of the clients"},
+                                   {"class_names", "the names of the classes"}}) {
+    if (facts.contains(name) && now.get_text(name) != facts.get_text(name)) refuse(what);
+  }
+  if (now.get_text("digest") != facts.get_text("digest")) {
+    refuse("samples, labels, or which client has them");
+  }
+}
+
+void note_file(const std::string& key, const std::string& path, Communicator& comm,
+               Assembly& assembly) {
+  if (path.empty()) return;
+  agree_on(comm, [&] { assembly.files[key] = file_digest_hex(path, 0); });
+  require_same(comm, "files of " + key, assembly.files[key], "every host needs the same file");
+}
+
+State part_facts(const Assembly& assembly) {
+  State facts;
+  for (const auto& [key, digest] : assembly.files) facts.put_text(key, digest);
+  facts.put_text(kDevice, assembly.trained_on);
+  return facts;
+}
+
+void require_same_parts(const Assembly& assembly, const State& state) {
+  State facts = state.part("files");
+  if (state.contains("model_file")) {  // of an older version
+    facts.put_text("model.path", state.get_text("model_file"));
+  }
+  if (facts.contains(kDevice) && facts.get_text(kDevice) != assembly.trained_on) {
+    throw InvalidArgument(
+        fmt::format("clients were trained on {}, and this start has {}: its bits would be others",
+                    facts.get_text(kDevice), assembly.trained_on),
+        kDevice, "resume where there is the same device");
+  }
+  for (const auto& [key, digest] : assembly.files) {
+    if (!facts.contains(key) || facts.get_text(key) == digest) continue;
+    if (key == kFrozenParameters) continue;  // which follow from the files
+    throw InvalidArgument("the file has changed since the checkpoint", key,
+                          "put back the file that the run has started with");
+  }
+  const auto frozen = assembly.files.find(kFrozenParameters);
+  if (frozen == assembly.files.end() || !facts.contains(kFrozenParameters)) return;
+  if (facts.get_text(kFrozenParameters) == frozen->second) return;
+  throw InvalidArgument("the frozen parameters are not those of the checkpoint", "client.train",
+                        "go on with the build that the run has started with");
+}
+
+}  // namespace hanse

@@ -1,0 +1,103 @@
+#include "results.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "hanse/base/error.hpp"
+#include "hanse/base/index.hpp"
+#include "hanse/data/federation.hpp"
+#include "hanse/job/asked.hpp"
+#include "hanse/model/part_model.hpp"
+#include "hanse/model/torch_library.hpp"
+#include "hanse/protocol/protocol.hpp"
+#include "hanse/store/atomic_file.hpp"
+#include "hanse/store/model_file.hpp"
+#include "hanse/store/run_directory.hpp"
+
+namespace hanse {
+
+namespace {
+
+// Clients up to which decisions.csv is written: beyond, nobody would look at the columns.
+constexpr int64_t kMostDecisions = 100;
+
+void add_own_metrics(const Metrics& own, Metrics& metrics) {
+  for (const auto& metric : own) {
+    for (const auto& [name, value] : metrics) {
+      if (name != metric.first) continue;
+      throw InvalidArgument("the metric has the name of a column that is there: " + name,
+                            "evaluate.metric", "choose another name");
+    }
+    metrics.push_back(metric);
+  }
+}
+
+void write_named(const std::string& path, const ParameterLayout& layout,
+                 std::span<const float> row) {
+  if (path.ends_with(".pt")) return write_file(path, torch_library().state_dict(layout, row));
+  write_model(path, layout, row);
+}
+
+void write_row(const Job& job, Assembly& parts, const std::string& path,
+               std::span<const float> row) {
+  if (parts.part == nullptr) return write_named(path, parts.protocol().model_layout(), row);
+  const NamedRow whole = parts.part->whole(row, job.run.merge_adapters);
+  write_named(path, whole.layout, whole.row);
+}
+
+}  // namespace
+
+ProgressStatus LastEvaluation::progress() const {
+  ProgressStatus status{
+      .evaluated = round,
+      .samples = clients_on.apart == 0 && clients_on.training > 0 ? "training " : ""};
+  for (const auto& [name, value] : metrics) {
+    if (name == "accuracy_mean") status.accuracy = value;
+  }
+  for (const auto& [name, value] : metrics) {
+    if (name != "common_accuracy") continue;
+    status.accuracy = value;
+    status.samples = "common ";
+  }
+  return status;
+}
+
+void LastEvaluation::take(std::vector<ClientEvaluation> found, const Job& job,
+                          const Federation& federation, Protocol& protocol,
+                          RunDirectory& directory) {
+  clients = std::move(found);
+  metrics = summarize_all(clients, train_losses, federation, asked_of(job));
+  const auto trained = trained_clients(clients, federation);
+  for (auto& metric : protocol.metrics()) metrics.push_back(std::move(metric));
+  if (own_metric) add_own_metrics(own_metric(trained, federation.client_names()), metrics);
+  train_losses.assign(to_index(std::max(federation.clients(), std::ssize(trained))), std::nan(""));
+  for (const auto& client : trained) train_losses[to_index(client.client)] = client.train_loss;
+  const int64_t completed = protocol.completed_rounds();
+  if (completed <= directory.last_evaluation()) return;
+  std::vector<std::pair<std::string, std::string>> splits;
+  for (const auto& [column, on] : {std::pair{"split", clients_on},
+                                   {"held_out_split", held_out_on},
+                                   {"validation_split", validation_on}}) {
+    if (!on.split().empty()) splits.emplace_back(column, on.split());
+  }
+  directory.append_evaluation(completed, metrics, splits);
+  if (history) history->append(completed, clients);
+  if (federation.clients() > kMostDecisions) return;
+  const auto decision = protocol.decision();
+  if (!decision.empty()) directory.append_decision(completed, decision);
+}
+
+void write_present_model(const Job& job, Assembly& parts, const std::string& path) {
+  write_row(job, parts, path, parts.protocol().model_row());
+}
+
+void write_final_models(const Job& job, Assembly& parts) {
+  const std::string& folder = job.run.out;
+  write_present_model(job, parts, folder + "/model.h5");
+  if (job.run.state_dict) write_present_model(job, parts, folder + "/state_dict.pt");
+  const auto averaged = parts.protocol().averaged_row();
+  if (!averaged.empty()) write_row(job, parts, folder + "/averaged.h5", averaged);
+}
+
+}  // namespace hanse

@@ -1,0 +1,54 @@
+// What a run knows of its clients at the moment, and the models that it writes: best.h5, model.h5,
+// averaged.h5 and state_dict.pt.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hanse/base/progress.hpp"
+#include "hanse/evaluation/evaluation.hpp"
+#include "hanse/job/job.hpp"
+#include "hanse/plugin/rules.hpp"
+#include "hanse/run/assembly.hpp"
+#include "hanse/run/summary.hpp"
+#include "hanse/store/client_history.hpp"
+
+namespace hanse {
+
+class Federation;
+class Protocol;
+class RunDirectory;
+struct Job;
+
+// What the last evaluation found; rank 0's, but for what it was made on.
+struct LastEvaluation {
+  std::vector<ClientEvaluation> clients;
+  std::vector<double> train_losses;  // [M] NaN: of a client that it was not of
+  Metrics metrics;
+  // The samples behind the metrics, and behind validation_*, where there are both.
+  EvaluatedOn clients_on, held_out_on, validation_on;
+  int64_t round = -1;
+
+  // What the line of progress says of it: the accuracy on the common test set, where there is one.
+  ProgressStatus progress() const;
+
+  OwnMetric own_metric;                  // null: none
+  std::optional<ClientHistory> history;  // nothing: not kept
+
+  // Sums up what `protocol` has found behind its rounds, and writes it to the run directory where
+  // it does not stand there before a resume. Throws InvalidArgument: a metric of the user's own has
+  // the name of another.
+  void take(std::vector<ClientEvaluation> found, const Job& job, const Federation& federation,
+            Protocol& protocol, RunDirectory& directory);
+};
+
+// Writes the model as it is now, with all tensors that it has beside those that are trained, to a
+// file that ends in .pt (a state dict) or .h5. Rank 0, after collect(). Throws IoError.
+void write_present_model(const Job& job, Assembly& parts, const std::string& path);
+
+// Writes what a run leaves at its end to run.out.
+void write_final_models(const Job& job, Assembly& parts);
+
+}  // namespace hanse
