@@ -25,22 +25,55 @@ struct SamplesWork {
   }
 };
 
-// x <- relu(x + bias) mask. An item is a value.
+// x <- relu(x + bias) mask, where x is the sum of its parts. An item is a value.
 struct UnitsWork {
   Divider batch, units;
-  float* values;      // [C, B, units]
-  const float* mask;  // [C, B, units]; null: no dropout
-  const float* bias;  // of each client, `bias_stride` further, [units]; null: none
+  int32_t parts;
+  const float* found;  // [C, parts, B, units]; one part may be the values
+  float* values;       // [C, B, units]
+  const float* mask;   // [C, B, units]; null: no dropout
+  const float* bias;   // of each client, `bias_stride` further, [units]; null: none
   int64_t bias_stride;
 
   int64_t items(int64_t clients) const { return clients * batch * units; }
 
   HANSE_BOTH_SIDES void operator()(int64_t item) const {
-    const auto [sample, unit] = units.split(static_cast<int32_t>(item));
-    const int32_t client = batch.split(sample).quotient;
-    const float shift = bias != nullptr ? bias[client * bias_stride + unit] : 0;
-    const float value = values[item] + shift;
-    values[item] = (value <= 0 ? 0 : value) * (mask != nullptr ? mask[item] : 1);
+    const auto i = static_cast<int32_t>(item);
+    put<1>(i, 1, i + 1);
+  }
+
+  // The items first, first + step, ... before `end`, kItems at once.
+  template <int kItems>
+  HANSE_BOTH_SIDES void put(int32_t first, int32_t step, int32_t end) const {
+    constexpr int kAtOnce = 4;  // parts
+    const int32_t n = batch * units;
+    for (int32_t item = first; item < end; item += kItems * step) {
+      const float* from[kItems];
+      float shifts[kItems], scales[kItems], sums[kItems] = {};
+      for (int k = 0; k < kItems; ++k) {
+        const int32_t at = item + k * step < end ? item + k * step : item;
+        const auto [sample, unit] = units.split(at);
+        const int32_t client = batch.split(sample).quotient;
+        from[k] = found + client * (parts - 1) * n + at;
+        shifts[k] = bias != nullptr ? bias[client * bias_stride + unit] : 0;
+        scales[k] = mask != nullptr ? mask[at] : 1;
+      }
+      for (int32_t part = 0; part < parts; part += kAtOnce) {
+        float terms[kAtOnce][kItems];
+        for (int p = 0; p < kAtOnce; ++p) {
+          for (int k = 0; k < kItems; ++k) {
+            terms[p][k] = part + p < parts ? from[k][(part + p) * n] : 0;
+          }
+        }
+        for (int p = 0; p < kAtOnce; ++p) {
+          for (int k = 0; k < kItems; ++k) sums[k] += terms[p][k];
+        }
+      }
+      for (int k = 0; k < kItems; ++k) {
+        const float value = sums[k] + shifts[k];
+        if (item + k * step < end) values[item + k * step] = (value <= 0 ? 0 : value) * scales[k];
+      }
+    }
   }
 };
 

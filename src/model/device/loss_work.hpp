@@ -39,13 +39,19 @@ struct LossWork {
   HANSE_BOTH_SIDES int phases() const { return 3 * rounds() + 1; }
 
   HANSE_BOTH_SIDES void operator()(int phase, int64_t client, int thread, Scratch& scratch) const {
-    if (phase == 3 * rounds()) return finish(client, thread, scratch);
+    on(logits + client * batch * outputs, phase, client, thread, scratch);
+  }
+
+  // The same on logits [B, outputs] of a client that lie elsewhere.
+  HANSE_BOTH_SIDES void on(float* own, int phase, int64_t client, int thread,
+                           Scratch& scratch) const {
+    if (phase == 3 * rounds()) return finish(own, client, thread, scratch);
     const int group = thread / kLanes;
     const int64_t b = int64_t{phase / 3} * kGroups + group;
     if (phase == 0 && thread % kLanes == 0) scratch.losses[group] = 0;
     if (b >= batch) return;
     const int64_t sample = client * batch + b, count = counts[client];
-    float* z = logits + sample * outputs;
+    float* z = own + b * outputs;
     const float share = 1.0F / static_cast<float>(count);
     if (b >= count) {
       for (int64_t i = thread % kLanes; i < outputs; i += kLanes) z[i] = 0;
@@ -123,7 +129,8 @@ struct LossWork {
   }
 
   // The client's mean, and the gradient of the bias.
-  HANSE_BOTH_SIDES void finish(int64_t client, int thread, const Scratch& scratch) const {
+  HANSE_BOTH_SIDES void finish(const float* z, int64_t client, int thread,
+                               const Scratch& scratch) const {
     if (thread == 0) {
       double mean = 0;
       for (int group = 0; group < kGroups; ++group) mean += scratch.losses[group];
@@ -131,7 +138,6 @@ struct LossWork {
       if (totals != nullptr) totals[client] += mean;
     }
     if (bias_gradient == nullptr) return;
-    const float* z = logits + client * batch * outputs;
     for (int64_t i = thread; i < outputs; i += kThreads) {
       float sum = 0;
       for (int64_t b = 0; b < batch; ++b) sum += z[b * outputs + i];

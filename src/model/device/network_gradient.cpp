@@ -95,7 +95,8 @@ class NetworkGradient final : public StepGradient {
     }
     for (std::size_t i = 0; i <= spec.hidden.size(); ++i) {
       const bool is_last = i == spec.hidden.size();
-      add_dense(reader.next(spec.bias), is_last ? at::Tensor() : take_mask(spec.hidden_dropout));
+      add_dense(reader.next(spec.bias), is_last ? at::Tensor() : take_mask(spec.hidden_dropout),
+                is_last);
     }
     set_loss(parts, rule);
   }
@@ -105,7 +106,12 @@ class NetworkGradient final : public StepGradient {
     acting_ = clients;
     forward();
     loss_.totals = totals.defined() ? totals.data_ptr<double>() : nullptr;
-    on_device(loss_, clients);
+    if (head_) {
+      head_->loss = loss_;
+      on_device(*head_, clients);
+    } else {
+      on_device(loss_, clients);
+    }
     backward();
     return acting(means_);
   }
@@ -202,12 +208,13 @@ class NetworkGradient final : public StepGradient {
   }
 
   // Adds a dense layer on the last stage, the last dense layer or the samples.
-  void add_dense(LayerTensors own, const at::Tensor& mask) {
+  void add_dense(LayerTensors own, const at::Tensor& mask, bool is_last) {
     const Activation* below = !dense_.empty()    ? &dense_.back().output
                               : !stages_.empty() ? &stages_.back().output
                                                  : nullptr;
     const int64_t units = own.weight.size(1), inputs = own.weight.size(2);
-    if (below == nullptr) {
+    const bool is_head = is_last && HeadWork::fits(batch_, units, inputs);
+    if (below == nullptr && !is_head) {
       samples_ = at::empty({clients_, batch_, inputs}, floats_);
       take_samples_ = {.width = inputs,
                        .batch = batch_,
@@ -218,6 +225,8 @@ class NetworkGradient final : public StepGradient {
     const Activation output(clients_, batch_, units, floats_);
     const UnitsWork forward{.batch = batch_,
                             .units = units,
+                            .parts = 1,
+                            .found = data(output.values),
                             .values = data(output.values),
                             .mask = data(mask),
                             .bias = own.first_bias(),
@@ -236,7 +245,9 @@ class NetworkGradient final : public StepGradient {
                      .found = {},
                      .forward = forward,
                      .backward = backward};
-    const bool is_long = inputs >= kLongSum && inputs >= kFewUnits * units;
+    if (is_head)
+      head_ = head_of(layer, dense_.empty() ? nullptr : &dense_.back(), features_, batch_);
+    const bool is_long = !is_head && inputs >= kLongSum && inputs >= kFewUnits * units;
     if (is_long && can_be_counted(ProductWork::parts_of(inputs) * batch_ * units)) cut(layer);
     dense_.push_back(std::move(layer));
   }
@@ -258,6 +269,8 @@ class NetworkGradient final : public StepGradient {
                       .found = data(layer.found)};
     layer.gather = {n, static_cast<int32_t>(parts), data(layer.found), data(layer.output.values),
                     n};
+    layer.forward.parts = static_cast<int32_t>(parts);
+    layer.forward.found = data(layer.found);
   }
 
   void set_loss(const StepParts& parts, LossRule rule) {
@@ -288,9 +301,14 @@ class NetworkGradient final : public StepGradient {
       on_device(stage.pool);
     }
     if (samples_.defined()) on_device(take_samples_);
-    for (DenseLayer& layer : dense_) {
+    for (const DenseLayer& layer : dense_) {
+      if (is_last(layer) && head_) continue;
       multiply(layer);
-      if (&layer != &dense_.back()) on_device(layer.forward);
+      if (is_last(layer)) {
+        if (layer.found.defined()) on_device(layer.gather);
+      } else if (!is_below_head(layer)) {
+        on_device(layer.forward);
+      }
     }
   }
 
@@ -298,9 +316,10 @@ class NetworkGradient final : public StepGradient {
   void backward() {
     at::Tensor delta = acting(dense_.back().output.values);
     for (auto layer = dense_.rbegin(); layer != dense_.rend(); ++layer) {
-      if (layer != dense_.rbegin()) {
+      if (is_last(*layer) && head_) continue;
+      if (!is_last(*layer)) {
         delta = acting(layer->output.delta);
-        on_device(layer->backward);
+        if (!is_below_head(*layer)) on_device(layer->backward);
       }
       product(delta.transpose(1, 2), acting(layer->input), layer->own.weight_gradient);
       if (layer->input_delta.defined()) {
@@ -320,10 +339,14 @@ class NetworkGradient final : public StepGradient {
     }
   }
 
+  bool is_last(const DenseLayer& layer) const { return &layer == &dense_.back(); }
+  bool is_below_head(const DenseLayer& layer) const {
+    return head_ && &layer + 1 == &dense_.back();
+  }
+
   void multiply(const DenseLayer& layer) const {
     if (layer.found.defined()) {
       on_device(layer.multiply, layer.multiply.blocks(acting_));
-      on_device(layer.gather);
     } else {
       product(acting(layer.input), acting(layer.own.weight).transpose(1, 2), layer.output.values);
     }
@@ -346,12 +369,13 @@ class NetworkGradient final : public StepGradient {
   at::Tensor features_;  // StepParts
   at::Tensor places_;    // [C B]
   at::Tensor columns_;   // of the stage that has most
-  at::Tensor samples_;   // [C, B, values]; undefined: convolutions read them where they are
+  at::Tensor samples_;   // [C, B, values]; undefined: they are read where they are
   std::vector<ConvolutionLayer> stages_;
   std::vector<DenseLayer> dense_;
   at::Tensor means_;  // [C] float64
   SamplesWork take_samples_ = {};
   LossWork loss_ = {};
+  std::optional<HeadWork> head_;  // the last layer with its loss, where it is small
 };
 
 }  // namespace

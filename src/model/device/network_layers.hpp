@@ -71,14 +71,37 @@ struct ConvolutionLayer {
 
 struct DenseLayer {
   LayerTensors own;
-  at::Tensor input;        // [C, B, inputs]
+  at::Tensor input;        // [C, B, inputs]; undefined: the head reads samples where they are
   at::Tensor input_delta;  // its gradient; undefined: the samples'
   Activation output;       // of the last layer logits, then their gradient
   at::Tensor found;  // [C, parts, B, outputs] sums over parts of the inputs; undefined: no parts
   ProductWork multiply = {};
-  GatherWork gather = {};  // the sums
+  GatherWork gather = {};  // the sums, of the last layer
   UnitsWork forward = {};  // ReLU and dropout, of all but the last
   UnitsBackWork backward = {};
 };
+
+// The head of a network: its last layer, with the units of the dense one below it (null: none).
+// Without an input it reads the samples [samples, inputs]. LossWork is to be added.
+inline HeadWork head_of(const DenseLayer& last, const DenseLayer* below, const at::Tensor& samples,
+                        int64_t batch) {
+  const at::Tensor& weight = last.own.weight;
+  const at::Tensor& input = last.input.defined() ? last.input : samples;
+  const int64_t units = weight.size(1);
+  return {.inputs = weight.size(2),
+          .unit_tiles = HeadWork::unit_tiles_of(units),
+          .batch = static_cast<int32_t>(batch),
+          .units = static_cast<int32_t>(units),
+          .loss = {},
+          .by_place = !last.input.defined(),
+          .input = input.data_ptr<float>(),
+          .weights = weight.data_ptr<float>(),
+          .weight_gradient = last.own.weight_gradient.data_ptr<float>(),
+          .stride = weight.stride(0),
+          .input_delta = last.input_delta.defined() ? last.input_delta.data_ptr<float>() : nullptr,
+          .has_relu = below != nullptr,
+          .below = below != nullptr ? below->forward : UnitsWork{},
+          .back = below != nullptr ? below->backward : UnitsBackWork{}};
+}
 
 }  // namespace hanse

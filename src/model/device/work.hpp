@@ -14,6 +14,7 @@
 #include "hanse/base/wrapping.hpp"
 #include "hanse/model/entry_step.hpp"
 #include "hanse/sums/fold_entry.hpp"
+#include "head_work.hpp"
 #include "loss_work.hpp"
 #include "pooling_work.hpp"
 #include "product_work.hpp"
@@ -156,8 +157,9 @@ struct StepWork {
   }
 };
 
-using Work = std::variant<FoldWork, SumWork, DropWork, StepWork, ColumnsWork, ImagesWork,
-                          SpreadWork, GatherWork, ProductWork, PoolWork, UnpoolWork, SamplesWork,
-                          UnitsWork, UnitsBackWork, LossWork, StartWork, DescentWork, ChooseWork>;
+using Work =
+    std::variant<FoldWork, SumWork, DropWork, StepWork, ColumnsWork, ImagesWork, SpreadWork,
+                 GatherWork, ProductWork, PoolWork, UnpoolWork, SamplesWork, UnitsWork,
+                 UnitsBackWork, LossWork, HeadWork, StartWork, DescentWork, ChooseWork>;
 
 }  // namespace hanse

@@ -250,8 +250,10 @@ TEST(NetworkGradient, EqualsAutogradWithDropout) {
                              .hidden = {8, 7},
                              .feature_dropout = feature,
                              .hidden_dropout = hidden};
-      expect_reference({.spec = spec},
-                       "dropout " + std::to_string(feature) + " " + std::to_string(hidden));
+      for (const int64_t classes : {3, 70}) {
+        expect_reference({.spec = spec, .classes = classes},
+                         "dropout " + std::to_string(feature) + " " + std::to_string(hidden));
+      }
     }
   }
 }
@@ -285,11 +287,14 @@ TEST(NetworkGradient, EqualsAutogradOfLongSums) {
     const std::vector<int64_t> counts{batch, 0, (batch + 1) / 2};
     const std::vector<int64_t> shape{3, 20, 21};
     expect_reference({.spec = {}, .shape = shape, .counts = counts, .batch = batch}, "linear");
-    expect_reference({.spec = {.hidden = {70, 5}, .hidden_dropout = 0.5},
-                      .shape = shape,
-                      .counts = counts,
-                      .batch = batch},
-                     "mlp");
+    for (const int64_t classes : {3, 70}) {
+      expect_reference({.spec = {.hidden = {70, 5}, .hidden_dropout = 0.5},
+                        .shape = shape,
+                        .counts = counts,
+                        .batch = batch,
+                        .classes = classes},
+                       "mlp");
+    }
   }
 }
 

@@ -1,44 +1,18 @@
-// The functions of a network's kernels against what they are by definition. Items, and the threads
-// of a block, come in another order than on the host: none may depend on another one's.
+// The functions of a network's kernels against what they are by definition.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <memory>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "hanse/base/random.hpp"
 #include "model/device/work.hpp"
+#include "work_runs.hpp"
 
 namespace hanse {
 namespace {
-
-using Row = std::vector<float>;
-
-Row drawn(int64_t n, uint64_t key = 1) {
-  RandomStream stream(key, Purpose::kData);
-  Row row(static_cast<std::size_t>(n));
-  for (float& x : row) x = static_cast<float>(stream.normal());
-  return row;
-}
-
-template <class One>
-void run_backwards(const One& work, int64_t n) {
-  if constexpr (BlockWork<One>) {
-    const auto scratch = std::make_unique<typename One::Scratch>();
-    for (int64_t block = n - 1; block >= 0; --block) {
-      for (int phase = 0; phase < work.phases(); ++phase) {
-        for (int thread = One::kThreads - 1; thread >= 0; --thread) {
-          work(phase, block, thread, *scratch);
-        }
-      }
-    }
-  } else {
-    for (int64_t item = n - 1; item >= 0; --item) work(item);
-  }
-}
 
 TEST(Divider, DividesWhatIsBelowTwoToTheThirtyFirst) {
   constexpr int32_t kMost = std::numeric_limits<int32_t>::max();
