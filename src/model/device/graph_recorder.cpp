@@ -31,9 +31,12 @@ void put_behind(const c10::cuda::CUDAStream& earlier, const c10::cuda::CUDAStrea
   event.block(later);
 }
 
+using Pool = decltype(at::cuda::graph_pool_handle());
+
 class CudaRecording final : public Recording {
  public:
-  explicit CudaRecording(std::unique_ptr<at::cuda::CUDAGraph> graph) : graph_(std::move(graph)) {}
+  CudaRecording(std::unique_ptr<at::cuda::CUDAGraph> graph, std::shared_ptr<Pool> pool)
+      : graph_(std::move(graph)), pool_(std::move(pool)) {}
   ~CudaRecording() override {
     const std::lock_guard lock(list_of_graphs());
     graph_.reset();
@@ -45,11 +48,12 @@ class CudaRecording final : public Recording {
 
  private:
   std::unique_ptr<at::cuda::CUDAGraph> graph_;
+  std::shared_ptr<Pool> pool_;
 };
 
 class CudaRecorder final : public GraphRecorder {
  public:
-  CudaRecorder() : aside_(c10::cuda::getStreamFromPool()), pool_(at::cuda::graph_pool_handle()) {}
+  CudaRecorder() : aside_(c10::cuda::getStreamFromPool()) {}
 
   // Runs on the stream that is recorded: libraries make some things once for each stream.
   void warm_up(const Work& work) override {
@@ -62,15 +66,17 @@ class CudaRecorder final : public GraphRecorder {
     put_behind(aside_, current);
   }
 
-  // All recordings have one pool of memory: they run one after the other, and leave nothing there
-  // for the next one.
+  // Recordings have one pool of memory: they run one after the other, and leave nothing there for
+  // the next one. When the last of them is gone, LibTorch gives the pool back, and takes no more
+  // recordings for it.
   std::unique_ptr<Recording> record(const Work& work) override {
+    if (pool_.use_count() < 2) pool_ = std::make_shared<Pool>(at::cuda::graph_pool_handle());
     std::unique_lock lock(list_of_graphs());
     const c10::cuda::CUDAStreamGuard guard(aside_);
     auto graph = std::make_unique<at::cuda::CUDAGraph>();
     try {
       // Other threads, NCCL's among them, go on with what they do.
-      graph->capture_begin(pool_, cudaStreamCaptureModeThreadLocal);
+      graph->capture_begin(*pool_, cudaStreamCaptureModeThreadLocal);
       work();
       graph->capture_end();
     } catch (const std::exception&) {
@@ -79,7 +85,7 @@ class CudaRecorder final : public GraphRecorder {
       throw;
     }
     lock.unlock();
-    return std::make_unique<CudaRecording>(std::move(graph));
+    return std::make_unique<CudaRecording>(std::move(graph), pool_);
   }
 
  private:
@@ -91,15 +97,15 @@ class CudaRecorder final : public GraphRecorder {
     } catch (const std::exception&) {
     }
     try {
-      c10::cuda::CUDACachingAllocator::endAllocateToPool(aside_.device_index(), pool_);
-      c10::cuda::CUDACachingAllocator::releasePool(aside_.device_index(), pool_);
+      c10::cuda::CUDACachingAllocator::endAllocateToPool(aside_.device_index(), *pool_);
+      c10::cuda::CUDACachingAllocator::releasePool(aside_.device_index(), *pool_);
     } catch (const std::exception&) {  // it has been told
     }
     cudaGetLastError();  // is told here, and not to whoever asks next
   }
 
   c10::cuda::CUDAStream aside_;
-  decltype(at::cuda::graph_pool_handle()) pool_;
+  std::shared_ptr<Pool> pool_;  // each recording has it, too
 };
 
 }  // namespace

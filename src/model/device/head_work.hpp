@@ -20,13 +20,14 @@ namespace hanse {
 struct HeadWork {
   static constexpr int kThreads = 512, kWarp = 32, kWarps = kThreads / kWarp;
   static constexpr int kMostUnits = 64, kMostBatch = 64, kMostInputs = 2048;
-  static constexpr int kSamples = 4, kUnits = 2;  // of a warp's tile of the logits
-  static constexpr int kTile = kSamples * kUnits;
-  static constexpr int kRow = kWarp + 1;  // a tile's results lie in different banks of memory
+  struct Tile {  // a warp's, of the logits
+    static constexpr int kSamples = 4, kUnits = 2, kValues = kSamples * kUnits;
+    static constexpr int kRow = kWarp + 1;  // a tile's results lie in different banks of memory
+  };
   struct Scratch {
     LossWork::Scratch loss;
-    float delta[kMostBatch * kMostUnits];  // [B, units] logits, then their gradient
-    float sums[kWarps * kTile * kRow];     // of each thread's share of the inputs
+    float delta[kMostBatch * kMostUnits];             // [B, units] logits, then their gradient
+    float sums[kWarps * Tile::kValues * Tile::kRow];  // of each thread's share of the inputs
   };
   static_assert(sizeof(Scratch) <= 48 << 10);
 
@@ -50,7 +51,7 @@ struct HeadWork {
     return batch <= kMostBatch && units <= kMostUnits && inputs <= kMostInputs &&
            batch * inputs <= kValues && batch * units * inputs <= kProducts;
   }
-  static int64_t unit_tiles_of(int64_t units) { return (units + kUnits - 1) / kUnits; }
+  static int64_t unit_tiles_of(int64_t units) { return (units + Tile::kUnits - 1) / Tile::kUnits; }
 
   HANSE_BOTH_SIDES int phases() const { return (has_relu ? 2 : 0) + 2 * rounds() + loss.phases(); }
 
@@ -76,7 +77,9 @@ struct HeadWork {
 
  private:
   // Warps have a tile each in a round.
-  HANSE_BOTH_SIDES int32_t tiles() const { return (batch + kSamples - 1) / kSamples * unit_tiles; }
+  HANSE_BOTH_SIDES int32_t tiles() const {
+    return (batch + Tile::kSamples - 1) / Tile::kSamples * unit_tiles;
+  }
   HANSE_BOTH_SIDES int rounds() const { return (tiles() + kWarps - 1) / kWarps; }
 
   HANSE_BOTH_SIDES const float* sample(int32_t client, int32_t b) const {
@@ -94,39 +97,42 @@ struct HeadWork {
     const int warp = thread / kWarp, lane = thread % kWarp;
     if (first + warp >= tiles()) return;
     const auto [row, column] = unit_tiles.split(first + warp);
-    const float *values[kSamples], *own[kUnits];
-    for (int s = 0; s < kSamples; ++s) {
-      const int32_t b = row * kSamples + s;
+    const float *values[Tile::kSamples], *own[Tile::kUnits];
+    for (int s = 0; s < Tile::kSamples; ++s) {
+      const int32_t b = row * Tile::kSamples + s;
       values[s] = sample(client, b < batch ? b : batch - 1);
     }
-    for (int u = 0; u < kUnits; ++u) {
-      const int32_t unit = column * kUnits + u;
+    for (int u = 0; u < Tile::kUnits; ++u) {
+      const int32_t unit = column * Tile::kUnits + u;
       own[u] = own_weights(client) + (unit < units ? unit : units - 1) * inputs;
     }
-    float sums[kTile] = {};
+    float sums[Tile::kValues] = {};
     for (int32_t i = lane; i < inputs; i += kAtOnce * kWarp) {
-      float x[kAtOnce][kSamples], w[kAtOnce][kUnits];
+      float x[kAtOnce][Tile::kSamples], w[kAtOnce][Tile::kUnits];
       for (int k = 0; k < kAtOnce; ++k) {
         const int32_t at = i + k * kWarp;
-        for (int s = 0; s < kSamples; ++s) x[k][s] = at < inputs ? values[s][at] : 0;
-        for (int u = 0; u < kUnits; ++u) w[k][u] = at < inputs ? own[u][at] : 0;
+        for (int s = 0; s < Tile::kSamples; ++s) x[k][s] = at < inputs ? values[s][at] : 0;
+        for (int u = 0; u < Tile::kUnits; ++u) w[k][u] = at < inputs ? own[u][at] : 0;
       }
       for (int k = 0; k < kAtOnce; ++k) {
-        for (int t = 0; t < kTile; ++t) sums[t] += x[k][t / kUnits] * w[k][t % kUnits];
+        for (int t = 0; t < Tile::kValues; ++t)
+          sums[t] += x[k][t / Tile::kUnits] * w[k][t % Tile::kUnits];
       }
     }
-    for (int t = 0; t < kTile; ++t) scratch.sums[(warp * kTile + t) * kRow + lane] = sums[t];
+    for (int t = 0; t < Tile::kValues; ++t)
+      scratch.sums[(warp * Tile::kValues + t) * Tile::kRow + lane] = sums[t];
   }
 
   // Adds the shares up.
   HANSE_BOTH_SIDES void put(int32_t first, int thread, Scratch& scratch) const {
-    const int32_t tile = first + thread / kTile, t = thread % kTile;
-    if (thread >= kWarps * kTile || tile >= tiles()) return;
+    const int32_t tile = first + thread / Tile::kValues, t = thread % Tile::kValues;
+    if (thread >= kWarps * Tile::kValues || tile >= tiles()) return;
     const auto [row, column] = unit_tiles.split(tile);
-    const int32_t b = row * kSamples + t / kUnits, unit = column * kUnits + t % kUnits;
+    const int32_t b = row * Tile::kSamples + t / Tile::kUnits,
+                  unit = column * Tile::kUnits + t % Tile::kUnits;
     if (b >= batch || unit >= units) return;
     float sum = 0;
-    for (int lane = 0; lane < kWarp; ++lane) sum += scratch.sums[thread * kRow + lane];
+    for (int lane = 0; lane < kWarp; ++lane) sum += scratch.sums[thread * Tile::kRow + lane];
     scratch.delta[b * units + unit] = sum;
   }
 

@@ -19,6 +19,8 @@ StepTable::StepTable(int64_t clients, int64_t batch, int64_t dropouts, const at:
   rates_ = now_.narrow(0, places + clients + drawn, rates).view(at::kFloat).narrow(0, 0, clients);
 }
 
+constexpr int64_t kUsualSteps = 32;
+
 bool StepTable::put(const CohortSteps& steps, std::span<const int64_t> drawn) {
   const std::size_t clients = to_index(counts_.numel());
   const std::size_t n = steps.counts.size() / clients;
@@ -38,7 +40,10 @@ bool StepTable::put(const CohortSteps& steps, std::span<const int64_t> drawn) {
     put_part(steps.rates, step);
   }
   const bool moves = !table_.defined() || table_.numel() < table.numel();
-  if (moves) table_ = at::empty({table.numel()}, now_.options());
+  if (moves) {  // with room for as many as come at once, mostly
+    const int64_t most = std::max(kUsualSteps, static_cast<int64_t>(n));
+    table_ = at::empty({1 + most * now_.numel()}, now_.options());
+  }
   table_.narrow(0, 0, table.numel()).copy_(table, /*non_blocking=*/true);
   counter_ = 0;
   return moves;

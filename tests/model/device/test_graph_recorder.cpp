@@ -50,17 +50,28 @@ void endAllocateToPool(int, Pool) {
   });
 }
 
-void releasePool(int, Pool) {
-  change_captures([](auto& all) { --all.pools; });
+void releasePool(int, Pool pool) {
+  change_captures([&](auto& all) { --all.pools, --all.of_pool[pool.second]; });
 }
 
 }  // namespace c10::cuda::CUDACachingAllocator
 
 namespace at::cuda {
 
+std::pair<uint64_t, uint64_t> graph_pool_handle() {
+  std::pair<uint64_t, uint64_t> pool;
+  change_captures([&](auto& all) { pool.second = ++all.pool_names; });
+  return pool;
+}
+
 // As LibTorch's: the allocator is told before CUDA is asked, and of the end behind CUDA's answer.
-void CUDAGraph::capture_begin(std::pair<uint64_t, uint64_t>, cudaStreamCaptureMode) {
-  change_captures([](auto& all) { ++all.allocating, ++all.pools; });
+void CUDAGraph::capture_begin(std::pair<uint64_t, uint64_t> pool, cudaStreamCaptureMode) {
+  pool_ = pool.second;
+  change_captures([&](auto& all) {
+    const auto [used, is_new] = all.of_pool.try_emplace(pool_, 0);
+    if (!is_new && used->second == 0) throw std::runtime_error("use_count > 0 INTERNAL ASSERT");
+    ++used->second, ++all.allocating, ++all.pools;
+  });
   hanse::fake::calls().push_back("begin on " + hanse::fake::name_of(hanse::fake::current_stream()));
   if (hanse::fake::faults().at_begin) throw std::runtime_error("cannot begin");
   is_open_ = true;
@@ -81,7 +92,7 @@ CUDAGraph::~CUDAGraph() {
   change_captures([](auto& all) { all.most = std::max(all.most, ++all.open); });
   std::this_thread::yield();
   change_captures([](auto& all) { --all.open; });
-  if (has_pool_) change_captures([](auto& all) { --all.pools; });
+  if (has_pool_) change_captures([&](auto& all) { --all.pools, --all.of_pool[pool_]; });
 }
 
 }  // namespace at::cuda
@@ -122,6 +133,20 @@ TEST_F(Recorder, RecordsAsideAndReplays) {
   EXPECT_EQ(fake::captures().pools, 1);
   recording.reset();
   EXPECT_EQ(fake::captures().pools, 0);
+}
+
+// A pool that nobody has is gone.
+TEST_F(Recorder, RecordsAgainWhenAllIsGivenBack) {
+  auto one = recorder_->record(note_step);
+  auto other = recorder_->record(note_step);
+  EXPECT_EQ(fake::captures().of_pool.size(), 1U);
+  one.reset();
+  one = recorder_->record(note_step);
+  EXPECT_EQ(fake::captures().of_pool.size(), 1U);
+  one.reset();
+  other.reset();
+  other = recorder_->record(note_step);
+  EXPECT_EQ(fake::captures().of_pool.size(), 2U);
 }
 
 // Whatever fails is told, and neither the allocator nor CUDA keeps anything of it.

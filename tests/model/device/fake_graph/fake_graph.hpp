@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -21,7 +22,9 @@ struct Captures {
   int open = 0;        // graphs that are recorded now
   int most = 0;        // at a time
   int allocating = 0;  // of which the allocator believes so
-  int pools = 0;       // of memory that are kept for a graph
+  int pools = 0;       // of memory that are kept for a graph, each as often as there are graphs
+  std::map<uint64_t, int> of_pool = {};  // graphs
+  uint64_t pool_names = 0;
 };
 Captures& captures();
 
@@ -89,7 +92,7 @@ struct CUDAEvent {
   }
 };
 
-inline std::pair<uint64_t, uint64_t> graph_pool_handle() { return {0, 1}; }
+std::pair<uint64_t, uint64_t> graph_pool_handle();
 
 class CUDAGraph {
  public:
@@ -103,6 +106,7 @@ class CUDAGraph {
 
  private:
   bool is_open_ = false, has_pool_ = false;
+  uint64_t pool_ = 0;
 };
 
 }  // namespace at::cuda
