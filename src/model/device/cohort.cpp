@@ -56,10 +56,7 @@ class NetworkCohort final : public Cohort {
     }
     const bool by_hand = differentiation_ != nullptr;
     if (!by_hand) differentiation_ = make_autograd_gradient(parts, *network_);
-    // LibTorch makes the way back on a thread of its own, which it leads to this one's stream on
-    // CUDA.
-    const bool stays = by_hand || (on_device_.device().is_cuda() && network_->can_be_recorded());
-    if (!settings.graphs || !stays) return;
+    if (!settings.graphs || !network_->can_be_recorded()) return;
     if (auto recorder = make_graph_recorder(on_device_.device().is_cpu())) {
       graphs_ = std::make_unique<StepGraphs>(std::move(recorder), by_hand ? kFewKernels : 1);
     }

@@ -271,6 +271,16 @@ TEST(PretendedGpu, ARecordingKeepsItsNumbersAndAddresses) {
   EXPECT_EQ(first_of(value), 12);
 }
 
+TEST(PretendedGpu, OutputsGetTheirMemory) {
+  const at::Tensor a = at::ones({2, 3}, kThere);
+  at::Tensor sum = at::empty({0}, kThere), recorded_sum = at::empty({0}, kThere);
+  at::sum_out(sum, a, {0});
+  EXPECT_TRUE(at::equal(sum.cpu(), at::full({3}, 2.0F)));
+  Recorded recorded([&] { at::sum_out(recorded_sum, a, {0}); });
+  recorded.replay();
+  EXPECT_TRUE(at::equal(recorded_sum.cpu(), at::full({3}, 2.0F)));
+}
+
 // Gradients are computed by threads of autograd.
 TEST(PretendedGpu, ARecordingHoldsWhatAutogradStarts) {
   const at::Tensor leaf = at::full({2}, 3, kThere).requires_grad_();

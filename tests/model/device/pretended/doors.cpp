@@ -6,9 +6,7 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
-#include <numeric>
 #include <stdexcept>
-#include <thread>
 #include <type_traits>
 #include <variant>
 #include <vector>
@@ -18,6 +16,7 @@
 
 #include "model/device/device.hpp"
 #include "model/device/kernels.hpp"
+#include "model/device/pretended/items.hpp"
 #include "model/device/pretended/pretended_gpu.hpp"
 #include "model/device/pretended/streams.hpp"
 
@@ -73,48 +72,6 @@ One on_host(One work, const Memory& memory) {
   return work;
 }
 
-// 0 to n - 1 in an order that differs from launch to launch: `stride` and n have no common divisor.
-class Shuffled {
- public:
-  explicit Shuffled(int64_t n) : n_(n) {
-    static std::atomic<int64_t> launches = 0;
-    stride_ = 1 + (++launches * 7919) % n;
-    while (std::gcd(stride_, n) != 1) ++stride_;
-    first_ = n - 1 - launches % n;
-  }
-  int64_t operator()(int64_t i) const { return (first_ + i % n_ * stride_) % n_; }
-
- private:
-  int64_t n_, stride_, first_;
-};
-
-// Items, or blocks whose threads run in such an order in every phase, and whose memory in common
-// has no numbers at first.
-template <class One>
-void run_items(const One& work, int64_t n) {
-  const Shuffled order(n);
-  const auto run_part = [&](int64_t begin, int64_t step) {
-    if constexpr (BlockWork<One>) {
-      const Shuffled threads_of_block(One::kThreads);
-      const auto scratch = std::make_unique<typename One::Scratch>();
-      for (int64_t i = begin; i < n; i += step) {
-        std::memset(static_cast<void*>(scratch.get()), 0xff, sizeof(*scratch));
-        for (int phase = 0; phase < work.phases(); ++phase) {
-          for (int thread = 0; thread < One::kThreads; ++thread) {
-            work(phase, order(i), static_cast<int>(threads_of_block(thread)), *scratch);
-          }
-        }
-      }
-    } else {
-      for (int64_t i = begin; i < n; i += step) work(order(i));
-    }
-  };
-  const int64_t parts = std::min<int64_t>(threads, n);
-  std::vector<std::jthread> others;
-  for (int64_t part = 1; part < parts; ++part) others.emplace_back(run_part, part, parts);
-  run_part(0, std::max<int64_t>(parts, 1));
-}
-
 }  // namespace
 
 }  // namespace pretended
@@ -148,11 +105,12 @@ void run_on_gpu(const Work& work, int64_t n) {
         for (const auto& address : pretended::addresses(one, device.memory)) {
           places.push_back(address.second);
         }
-        device.follow(places);
         if (!device.stream().recording) ++device.counts.launches;
         if (n <= 0) return;
         device.start(
-            [&device, one, n] { pretended::run_items(pretended::on_host(one, device.memory), n); },
+            [&device, one, n] {
+              pretended::run_items(pretended::on_host(one, device.memory), n, pretended::threads);
+            },
             places);
       },
       work);

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include <ATen/ATen.h>
-#include <ATen/native/CPUFallback.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/native/TensorFactories.h>
 #include <torch/library.h>
 
@@ -44,10 +44,14 @@ void change_tensors(c10::IValue& value, const Change& change) {
   }
 }
 
-// The arguments, with the same memory for the CPU.
+// The arguments, with the same memory for the CPU, which may give memory to those that have none.
 Stack on_host(Stack arguments) {
   for (c10::IValue& one : arguments) {
-    change_tensors(one, [](const at::Tensor& t) { return is_here(t) ? host_view(t) : t; });
+    change_tensors(one, [](const at::Tensor& t) {
+      if (!is_here(t)) return t;
+      return t.numel() > 0 ? host_view(t)
+                           : at::empty(t.sizes(), at::TensorOptions(t.scalar_type()));
+    });
   }
   return arguments;
 }
@@ -69,8 +73,8 @@ bool writes(const c10::Argument& argument) {
 struct Call {
   c10::OperatorHandle op;
   Stack arguments;
-  std::vector<const void*> read, written;  // the tensors' places on the device
-  bool has_empty_output = false;
+  std::vector<const void*> written;  // places of tensors on the device
+  bool has_empty_output = false;     // which gets its memory
 
   Call(const c10::OperatorHandle& handle, Stack* stack) : op(handle) {
     const auto& schema = op.schema();
@@ -85,7 +89,7 @@ struct Call {
   // All that it returns is what it was given.
   bool is_in_place() const {
     const auto& schema = op.schema();
-    return !written.empty() && !has_empty_output &&
+    return !written.empty() &&
            std::ranges::all_of(schema.returns(), [](const auto& one) { return writes(one); });
   }
 
@@ -105,7 +109,7 @@ struct Call {
     c10::IValue kept = value;
     change_tensors(kept, [&](const at::Tensor& t) {
       if (is_here(t)) {
-        (is_output ? written : read).push_back(t.data_ptr());
+        if (is_output) written.push_back(t.data_ptr());
         has_empty_output |= is_output && t.numel() == 0;
         return t;
       }
@@ -145,22 +149,28 @@ void bring_again(const Stack& results, const Stack& made) {
   for (std::size_t i = 0; i < made.size(); ++i) {
     if (!made[i].isTensor() || !made[i].toTensor().defined()) continue;
     const at::Tensor& from = results[i].toTensor();
-    if (Device::get().memory.device(from.data_ptr()) == nullptr) {
-      host_view(made[i].toTensor()).copy_(from);
-    }
+    const bool is_there = from.numel() == 0 || Device::get().memory.device(from.data_ptr());
+    if (!is_there) host_view(made[i].toTensor()).copy_(from);
   }
 }
 
-// Runs it at once, and returns what it made.
+// Runs it at once, and returns what it made: tensors of its own, or the outputs that it was given.
 Stack make_results(const Call& call) {
   Device& device = Device::get();
-  Stack made;
+  Stack made = call.is_in_place() ? call.outputs() : Stack();
   device.start_at_once(
       [&] {
-        made = call_on_cpu(call.op, call.arguments);
-        for (c10::IValue& one : made) {
+        Stack results = call_on_cpu(call.op, call.arguments);
+        if (call.is_in_place()) {
+          for (std::size_t i = 0; i < made.size(); ++i) {
+            give_shape(made[i].toTensor(), results[i].toTensor().sizes());
+          }
+          return bring_again(results, made);
+        }
+        for (c10::IValue& one : results) {
           change_tensors(one, [&](const at::Tensor& t) { return brought(t, call.arguments); });
         }
+        made = std::move(results);
       },
       call.written);
   if (auto& recording = device.stream().recording) {
@@ -189,22 +199,13 @@ void call_operator(const c10::OperatorHandle& op, Stack* stack) {
   Call call(op, stack);
   Device& device = Device::get();
   const std::lock_guard lock(device.mutex);
-  std::vector<const void*> places = call.read;
-  places.insert(places.end(), call.written.begin(), call.written.end());
-  device.follow(places);
   if (is_told(call.name())) {
     device.refuse_in_recording(call.name());
     ++device.counts.downloads;
     device.wait();
   }
   if (!device.stream().recording) ++device.counts.launches;
-  if (call.has_empty_output) {  // LibTorch makes its memory
-    device.refuse_in_recording("an output that gets its memory");
-    device.start_at_once([] {}, {});
-    stack->insert(stack->end(), call.arguments.begin(), call.arguments.end());
-    return at::native::cpu_fallback(op, stack);
-  }
-  if (call.is_in_place()) {
+  if (call.is_in_place() && !call.has_empty_output) {
     device.start([op = call.op, arguments = call.arguments] { call_on_cpu(op, arguments); },
                  call.written);
     const Stack outputs = call.outputs();

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <c10/util/Exception.h>
+#include <c10/util/ThreadLocalDebugInfo.h>
 
 namespace hanse::pretended {
 
@@ -15,8 +16,13 @@ namespace {
 constexpr std::size_t kLongest = 4096;  // a stream's queue
 constexpr int kUntouched = 0xff;
 
-thread_local Stream* chosen = nullptr;    // by guards
-thread_local Stream* followed = nullptr;  // of a recording that another thread makes
+// The stream of a thread. LibTorch hands it to the threads that find its gradients, as it does with
+// all information of this kind.
+struct Chosen final : c10::DebugInfoBase {
+  explicit Chosen(Stream& of_thread) : stream(of_thread) {}
+  Stream& stream;
+};
+constexpr auto kChosen = c10::DebugInfoKind::TEST_INFO;
 
 }  // namespace
 
@@ -37,28 +43,15 @@ Stream& Device::make_stream() {
 }
 
 Stream& Device::stream() {
-  if (followed != nullptr && followed->recording) return *followed;
-  return chosen != nullptr ? *chosen : streams_.front();
+  auto* const chosen = static_cast<Chosen*>(c10::ThreadLocalDebugInfo::get(kChosen));
+  return chosen != nullptr ? chosen->stream : streams_.front();
 }
 
-Stream& Device::choose(Stream& stream) {
-  Stream* const before = std::exchange(chosen, &stream);
-  return before != nullptr ? *before : streams_.front();
-}
-
-void Device::follow(const std::vector<const void*>& places) {
-  if (chosen != nullptr && chosen->recording) return;
-  const Stream* const before = std::exchange(followed, nullptr);
-  for (Stream& stream : streams_) {
-    if (!stream.recording) continue;
-    const auto is_of_it = [&](const void* place) {
-      const Memory::Block* block = memory.block_of(place);
-      return block != nullptr && block->pool == stream.recording->graph.pool;
-    };
-    if (std::ranges::any_of(places, is_of_it) || (places.empty() && before == &stream)) {
-      followed = &stream;
-    }
-  }
+Stream& Device::choose(Stream& to) {
+  Stream& before = stream();
+  if (c10::ThreadLocalDebugInfo::get(kChosen) != nullptr) c10::ThreadLocalDebugInfo::_pop(kChosen);
+  if (to.id != 0) c10::ThreadLocalDebugInfo::_push(kChosen, std::make_shared<Chosen>(to));
+  return before;
 }
 
 void Device::throw_what_went_wrong() {
@@ -175,8 +168,9 @@ std::byte* Device::take(std::size_t bytes) {
   owners_[block] = &stream();
   if (recording != nullptr) {
     recording->own.push_back(block);
+    const std::size_t room = memory.block_of(block)->room;  // where a larger one may have been
     recording->graph.tasks.push_back(
-        [this, block, bytes] { std::memset(memory.host(block), kUntouched, bytes); });
+        [this, block, room] { std::memset(memory.host(block), kUntouched, room); });
   }
   return block;
 }
@@ -211,7 +205,7 @@ Graph Device::end_recording() {
   }
   for (std::byte* first : recording->own) {
     if (const auto* block = memory.block_of(first)) {
-      std::memset(memory.host(first), kUntouched, block->bytes);
+      std::memset(memory.host(first), kUntouched, block->room);
     }
   }
   TORCH_CHECK(!recording->is_broken, "CUDA error 901: the recording ended with what was refused");

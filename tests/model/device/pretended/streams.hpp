@@ -75,9 +75,6 @@ class Device {
   Stream& choose(Stream& stream);
   Stream& make_stream();
   Stream& stream_of(int64_t id) { return streams_.at(static_cast<std::size_t>(id)); }
-  // A thread of autograd has no stream of its own: whatever has memory of a recording is part of
-  // it.
-  void follow(const std::vector<const void*>& places);
 
   // Runs `task` on the stream some time later. It writes the blocks of `written`; a recording has
   // it run at once. Throws what an earlier task threw.

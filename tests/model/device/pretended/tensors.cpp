@@ -224,11 +224,6 @@ at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool may_lag)
   Device& device = Device::get();
   const std::lock_guard lock(device.mutex);
   const at::NoGradGuard no_grad;
-  std::vector<const void*> places;
-  for (const at::Tensor& one : {from, to}) {
-    if (is_here(one)) places.push_back(one.data_ptr());
-  }
-  device.follow(places);
   if (!is_here(from)) {
     upload(from, to, may_lag);
   } else if (!is_here(to)) {
@@ -239,21 +234,6 @@ at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool may_lag)
                  {to.data_ptr()});
   }
   return to;
-}
-
-// For outputs that had no memory.
-at::Tensor copy_and_resize(const at::Tensor& from, const at::Tensor& to) {
-  if (from.sizes() != to.sizes()) {
-    TORCH_CHECK(to.numel() == 0, "the pretended GPU: an output has another shape");
-    auto* const tensor = to.unsafeGetTensorImpl();
-    tensor->set_sizes_contiguous(from.sizes());
-    const std::size_t bytes = from.nbytes();
-    if (to.storage().nbytes() < bytes) {
-      tensor->unsafe_storage().set_data_ptr(take_memory(bytes));
-      tensor->unsafe_storage().set_nbytes(bytes);
-    }
-  }
-  return copy_from(from, to, false);
 }
 
 constexpr c10::DispatchKeySet kKeys(c10::DispatchKey::PrivateUse1);
@@ -275,7 +255,6 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   library.impl("empty.memory_format", &make_empty);
   library.impl("empty_strided", &make_strided);
   library.impl("_copy_from", &copy_from);
-  library.impl("_copy_from_and_resize", &copy_and_resize);
   library.impl("as_strided", [](const at::Tensor& self, at::IntArrayRef sizes,
                                 at::IntArrayRef strides, c10::optional<int64_t> offset) {
     return at::native::as_strided_tensorimpl(self, sizes, strides, offset);
@@ -301,6 +280,17 @@ at::Tensor copy_here(const at::Tensor& on_host) {
                                                       &allocator, kKeys, on_host.scalar_type());
   host_view(made).copy_(on_host);
   return made;
+}
+
+void give_shape(const at::Tensor& tensor, at::IntArrayRef sizes) {
+  if (tensor.sizes() == sizes) return;
+  TORCH_CHECK(tensor.numel() == 0, "the pretended GPU: an output has another shape");
+  auto* const to = tensor.unsafeGetTensorImpl();
+  to->set_sizes_contiguous(sizes);
+  const std::size_t bytes = tensor.nbytes();
+  if (tensor.storage().nbytes() >= bytes) return;
+  to->unsafe_storage().set_data_ptr(take_memory(bytes));
+  to->unsafe_storage().set_nbytes(bytes);
 }
 
 }  // namespace hanse::pretended

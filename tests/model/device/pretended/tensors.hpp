@@ -13,4 +13,7 @@ at::Tensor host_view(const at::Tensor& tensor);
 // A tensor of the same values and strides. The stream has come so far.
 at::Tensor copy_here(const at::Tensor& on_host);
 
+// Gives a tensor that has no values this shape, and memory.
+void give_shape(const at::Tensor& tensor, at::IntArrayRef sizes);
+
 }  // namespace hanse::pretended
