@@ -392,6 +392,16 @@ TEST(PretendedGpu, AGraphsMemoryIsGivenBack) {
   EXPECT_EQ(gpu().used_bytes(), used);
 }
 
+TEST(PretendedGpu, ARecorderGoesOnWhenItsRecordingsAreGone) {
+  const auto recorder = make_graph_recorder(false);
+  at::Tensor value = at::zeros({1}, kThere);
+  for (int i = 1; i <= 3; ++i) {
+    const auto recording = recorder->record([&] { value.add_(value * 0 + 1); });
+    recording->replay();
+    EXPECT_EQ(first_of(value), i);
+  }
+}
+
 // --- Counts.
 
 TEST(PretendedGpu, CountsWhatIsStarted) {

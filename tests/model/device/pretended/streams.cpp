@@ -231,11 +231,19 @@ void Device::refuse_in_recording(const std::string& what) {
   TORCH_CHECK(false, "CUDA error 900: a recording cannot hold ", what);
 }
 
+void Device::hold_pool(int64_t pool) {
+  const auto [holders, is_new] = holders_.try_emplace(pool, 0);
+  if (!is_new && holders->second == 0) {
+    ++counts.refused;
+    TORCH_CHECK(false, "a recording for a pool of memory that LibTorch has given back");
+  }
+  ++holders->second;
+}
+
 void Device::release_pool(int64_t pool) {
-  const auto holder = holders_.find(pool);
-  TORCH_CHECK(holder != holders_.end(), "no graph has this pool of memory");
-  if (--holder->second > 0) return;
-  holders_.erase(holder);
+  const auto holders = holders_.find(pool);
+  TORCH_CHECK(holders != holders_.end() && holders->second > 0, "no graph has this pool of memory");
+  if (--holders->second > 0) return;
   run_all();
   memory.release(pool);
 }

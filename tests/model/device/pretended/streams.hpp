@@ -101,7 +101,8 @@ class Device {
   void refuse_in_recording(const std::string& what);
 
   int64_t make_pool() { return ++pools_; }
-  void hold_pool(int64_t pool) { ++holders_[pool]; }
+  // Throws where the last holder has released it, as LibTorch does.
+  void hold_pool(int64_t pool);
   void release_pool(int64_t pool);
 
  private:
@@ -118,7 +119,7 @@ class Device {
   std::minstd_rand chance_;
   std::exception_ptr wrong_;
   int64_t pools_ = 0;
-  std::map<int64_t, int64_t> holders_;
+  std::map<int64_t, int64_t> holders_;  // of pools; 0: there are none any more
 };
 
 }  // namespace hanse::pretended

@@ -74,8 +74,8 @@ MempoolId_t graph_pool_handle() {
 // As LibTorch's: the allocator is told before CUDA is asked, and of the end behind CUDA's answer.
 void CUDAGraph::capture_begin(MempoolId_t pool, cudaStreamCaptureMode) {
   const std::lock_guard lock(Device::get().mutex);
-  allocating().insert(pool.second);
   Device::get().hold_pool(static_cast<int64_t>(pool.second));
+  allocating().insert(pool.second);
   Device::get().begin_recording(static_cast<int64_t>(pool.second));
 }
 
