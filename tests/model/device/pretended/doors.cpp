@@ -38,9 +38,11 @@ bool is_mapped(const void* address) {
                  &is_in_core) == 0;
 }
 
+// The lowest address of programs and their memory. What is below it may be two small numbers.
+constexpr uint64_t kLowest = uint64_t{0x55} << 40;
+
 // The addresses among the numbers of a kernel's arguments, and their places in them. A number that
-// looks like an address of the host is one: counts are smaller, and such floating-point numbers
-// nearly 0.
+// looks like an address of the host is one.
 template <class One>
 std::vector<std::pair<std::size_t, void*>> addresses(const One& work, const Memory& memory) {
   static_assert(std::is_trivially_copyable_v<One>);
@@ -53,11 +55,13 @@ std::vector<std::pair<std::size_t, void*>> addresses(const One& work, const Memo
     const auto number = std::bit_cast<uint64_t>(address);
     if (memory.has(address)) {
       const Memory::Block* block = memory.block_of(address);
-      TORCH_CHECK(block != nullptr, "a kernel is given memory that no tensor has");
+      TORCH_CHECK(block != nullptr, "a kernel is given memory that no tensor has, in byte ", at,
+                  " of its arguments");
       found.emplace_back(at, address);
     } else {
-      TORCH_CHECK(number >> 32 == 0 || number >> 47 != 0 || !is_mapped(address),
-                  "a kernel is given an address of the host's memory");
+      TORCH_CHECK(number < kLowest || number >> 47 != 0 || !is_mapped(address),
+                  "a kernel is given an address of the host's memory, in byte ", at,
+                  " of its arguments");
     }
   }
   return found;
