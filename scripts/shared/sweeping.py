@@ -28,24 +28,13 @@ import time
 from hanse.program import STOPPED, Refused, build_folder, find_program, mpirun  # noqa: F401
 from hanse.several import read_job
 from hanse.stopping import ask_to_stop
+from hanse.studies import FILE, Case, read_folder, toml_of
 
 from shared.summaries import BadRun, Column, mean_text, read_summary, two_digits
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LOCKED = "another run writes this folder"  # in the program's message
 BETWEEN_LINES_S = 2.0  # of runs that end well: hundreds may take a third of a second each
-
-
-@dataclasses.dataclass
-class Case:
-    """One row of the table: a name, the options that make it, and the words before the program
-    where they are not those of the sweep."""
-    name: str
-    options: dict
-    launch: list = None
-
-    def folder(self):
-        return "".join(c if c.isalnum() or c in "=.,-+" else "_" for c in self.name) or "base"
 
 
 @dataclasses.dataclass
@@ -129,13 +118,16 @@ class Sweep:
                               "another --out, or remove the folder")
             self.out.mkdir(parents=True, exist_ok=True)
             if not path.exists():  # whole or not at all: the tasks of an array begin together
-                temporary = path.with_suffix(f".{os.getpid()}")
-                temporary.write_text(json.dumps(mine, indent=1))
-                temporary.rename(path)
+                write_whole(path, json.dumps(mine, indent=1))
         except (OSError, ValueError) as error:
             raise Refused(f"{path}: {error}; hint: choose another --out") from None
 
         self._require_kinds()
+
+    def write_study(self, table):
+        """Puts the study's file, or the text of one, beside the runs."""
+        text = table if isinstance(table, str) else toml_of(table)
+        write_whole(self.out / FILE, text)
 
     def _require_kinds(self):
         """Is what has been run under a case's name of the case's kinds?"""
@@ -257,6 +249,13 @@ class Interrupts:
             signal.signal(number, handler)
 
 
+def write_whole(path, text):
+    """The file is there whole, or as it was."""
+    temporary = path.with_suffix(f".{os.getpid()}")
+    temporary.write_text(text)
+    temporary.rename(path)
+
+
 def lock(file):
     """Takes the file for this process and those that write to it. False: another has it."""
     try:
@@ -367,3 +366,18 @@ def write_runs(sweep):
                              *(summary.get(key, "") for key in ("rounds", "seconds", "model_digest",
                                                                 "data_digest", "split")),
                              *(summary.get("metrics", {}).get(name, "") for name in names)])
+
+
+# -- the study of a folder
+
+def study_of(folder):
+    """The study that lies in a folder, finished or running; None where none does.
+
+    It has `title`; `keys`, what tells its cases apart; `cases`, in the order of the file, each with
+    `name` and `values`, {key: text}; `seeds`, those each case is to have; `runs(case)`, {seed: run
+    directory} of those begun; and `table["report"]`, what the file's [report] says. Raises BadRun
+    where the file cannot be read."""
+    try:
+        return read_folder(folder)
+    except Refused as refused:
+        raise BadRun(str(refused)) from None
