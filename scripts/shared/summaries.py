@@ -1,12 +1,10 @@
 """What finished runs say of themselves: their summary.json, how their numbers are printed, and
 those of several runs as means."""
 import dataclasses
-import json
 import math
-import pathlib
 
-from hanse.several import (listed, mean_and_deviation, median_of_targets, names,  # noqa: F401
-                           own_data, places, read_job, unlike)
+from hanse.several import (BadRun, listed, mean_and_deviation, median_of_targets,  # noqa: F401
+                           names, own_data, places, read_job, read_summary, unlike)
 
 from .splits import SAMPLES, prefix_of
 
@@ -97,23 +95,6 @@ def label_of(label, key, summaries):
             splits = {summary.get(split) for summary in summaries}
             return (prefix_of(splits.pop()) if len(splits) == 1 else "") + label
     return label
-
-
-class BadRun(Exception):
-    """A run directory without a readable summary; the text is one line for the user."""
-
-
-def read_summary(run):
-    path = pathlib.Path(run) / "summary.json"
-    try:
-        summary = json.loads(path.read_text())
-    except FileNotFoundError:
-        raise BadRun(f"{path} is missing; hint: only a finished run has it") from None
-    except (OSError, ValueError) as error:
-        raise BadRun(f"{path} cannot be read: {error}") from None
-    if not isinstance(summary, dict):
-        raise BadRun(f"{path} holds no summary of a run")
-    return summary
 
 
 def look_up(summary, key):

@@ -3,6 +3,7 @@ what keeps their numbers from being compared."""
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 import os
 import pathlib
@@ -61,12 +62,40 @@ def places(path: Path) -> list[Place]:
         return [Place(folder, seeds, folder.resolve().name)]
     if is_run(folder):
         return [Place(folder, [folder])]
-    cases = [Place(case, seeds, case.name) for case in sorted(folder.glob("*/"))
-             if (seeds := numbered(case, "seed-"))]
+    cases = _cases_of(folder)
     if not cases:
         raise FileNotFoundError(f"{path} is no run directory, and no folder of repeats or of a "
                                 "sweep; hint: run.out names it")
     return cases
+
+
+def _cases_of(folder: pathlib.Path) -> list[Place]:
+    """The cases of a study that have begun, in its order."""
+    from .studies import read_folder  # it reads runs by what is above
+    study = read_folder(folder)
+    if study is None:
+        return []
+    repeats = study.table.get("seeds", 1)
+    return [Place(folder / case.folder(), runs, case.name, repeats) for case in study.cases
+            if (runs := list(study.runs(case).values()))]
+
+
+class BadRun(Exception):
+    """A run directory without a readable summary; the text is one line for the user."""
+
+
+def read_summary(run: Path) -> dict[str, Any]:
+    """summary.json. Raises BadRun where a run has not ended."""
+    path = pathlib.Path(run) / "summary.json"
+    try:
+        summary = json.loads(path.read_text())
+    except FileNotFoundError:
+        raise BadRun(f"{path} is missing; hint: only a finished run has it") from None
+    except (OSError, ValueError) as error:
+        raise BadRun(f"{path} cannot be read: {error}") from None
+    if not isinstance(summary, dict):
+        raise BadRun(f"{path} holds no summary of a run")
+    return summary
 
 
 def read_job(folder: Path) -> dict[str, str]:

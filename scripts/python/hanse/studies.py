@@ -1,229 +1,43 @@
-"""A study: one job, what varies between its cases, and seeds. It is a TOML file, and a folder of
-runs that a copy of this file lies in.
-
-  title       what it is called (the file's name)
-  job         a job file: beside the study, else from the working directory, else in the checkout
-  seeds       how many runs each case has (1); first-seed is run.seed of the first of them (1)
-  ranks       of a run (1)
-  set         {KEY = VALUE}, options of every run
-  rows        [{name = "a name", set = {KEY = VALUE}}, ...], cases by name; without them
-  [vary]      KEY = [VALUE, ...]: a case for every combination; method = ["fedavg", "fedadam"]
-              chooses methods by name. A value that is a list is one with commas
-  [report]    metrics = [NAME, ...], against = ["KEY=VALUE", ...], pivot = KEY,
-              to = "METRIC>=VALUE,VALUE", latex = true: the options of scripts/sweep
-
-The tables of scripts/reproduce have this form too, and more (scripts/shared/paper_tables.py).
-"""
+"""The runs of a study: its numbers with what can be inferred from them, as lines and as frames."""
 from __future__ import annotations
 
+import csv
 import dataclasses
-import itertools
-import json
-import os
+import math
 import pathlib
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Union
+from typing import TYPE_CHECKING, Any
 
-try:
-    import tomllib
-except ImportError:  # before Python 3.11
-    import tomli as tomllib  # type: ignore[no-redef]
+from .inference import Difference, Interval, corrected, difference, interval, numbers_of
+from .program import Refused
+from .several import BadRun, numbered, read_summary
+from .study_files import Case, Path, cases_of, read_study, values_of_name
 
-from .program import Refused, option_words
-from .several import numbered
+if TYPE_CHECKING:
+    import pandas
 
-Path = Union[str, os.PathLike]
+Against = Mapping[str, Any]
 
-FILE = "study.toml"  # in the folder of the runs
-KEYS = ("title", "job", "seeds", "first-seed", "ranks", "set", "rows", "vary", "report", "note",
-        "time", "columns", "quick", "data", "tuning", "settings")
-REPORT_KEYS = ("metrics", "against", "pivot", "to", "latex")
-# Methods by the names of their papers, for method = [...]: the options in which they differ.
-PLAIN = {"run.protocol": "federated", "aggregator.kind": "fedavg", "client.update": "sgd",
-         "server.optimizer": "sgd", "server.lr": "1", "server.lr-decay": "1"}
-ADAPTIVE = {key: PLAIN[key] for key in ("run.protocol", "aggregator.kind", "client.update")}
-METHODS = {"fedavg": PLAIN, "fedprox": {**PLAIN, "client.update": "prox"},
-           **{name: {**PLAIN, "client.update": name}
-              for name in ("fednova", "feddyn", "scaffold", "ditto")},
-           "fedavgm": {**ADAPTIVE, "server.optimizer": "momentum"},
-           **{f"fed{name}": {**ADAPTIVE, "server.optimizer": name}
-              for name in ("adam", "yogi", "adagrad")}}
-ROW = "row"  # the key of a case by name
-KINDS = ("run.protocol", "aggregator.kind", "client.update", "server.optimizer")
+# Metrics that are shown, if the runs have them, when nobody chooses.
+METRICS = ("accuracy_mean", "accuracy_worst10", "accuracy_best10", "accuracy_std", "auroc",
+           "top5", "balanced_accuracy", "f1", "common_accuracy", "online_accuracy", "online_loss",
+           "regret_mean", "regret", "syncs", "loss_mean", "target_round")
+COSTS = ("rounds", "bytes", "seconds", "virtual_seconds")
 
 
 @dataclasses.dataclass
-class Case:
-    """One row of the table: a name, the options that make it, the words before the program where
-    they are not those of the sweep, and {key: text} what tells it from the other cases."""
-    name: str
-    options: dict
-    launch: list | None = None
-    values: dict[str, str] = dataclasses.field(default_factory=dict)
+class Study:
+    """A folder of runs, a case for each combination of what varies, and seeds.
 
-    def folder(self) -> str:
-        return "".join(c if c.isalnum() or c in "=.,-+" else "_" for c in self.name) or "base"
-
-
-# -- the file
-
-def read_file(path: Path) -> dict[str, Any]:
-    """A study's file as a dictionary: keys of options are whole ("client.lr"), their values texts.
-    Raises Refused, in a line, for what is no study."""
-    try:
-        table = tomllib.loads(pathlib.Path(path).read_text())
-    except (OSError, ValueError) as error:
-        raise Refused(f"{path}: {getattr(error, 'strerror', None) or error}") from None
-    try:
-        return _checked(table)
-    except Refused as refused:
-        raise Refused(f"{path}: {refused}") from None
-
-
-def _checked(table: dict[str, Any]) -> dict[str, Any]:
-    _require_known(table, KEYS)
-    if not isinstance(table.get("job"), str):
-        raise Refused("it names no job; hint: job = \"first.cfg\"")
-    for key in ("seeds", "first-seed", "ranks"):
-        value = table.get(key, 1)
-        if type(value) is not int or value < (0 if key == "first-seed" else 1):
-            raise Refused(f"{key} = {value}: a number of at least 1 is needed")
-    for key in ("set", "vary", "report"):
-        if not isinstance(table.get(key, {}), dict):
-            raise Refused(f"{key} is no table; hint: {{KEY = VALUE}}")
-    rows = table.get("rows", [])
-    if not isinstance(rows, list) or not all(isinstance(row, dict) and row.get("name")
-                                             for row in rows):
-        raise Refused("rows without names; hint: rows = [{name = \"fast\", set = {KEY = VALUE}}]")
-    vary = {key: [text_of(value) for value in values] if isinstance(values, list) else []
-            for key, values in _flat(table.get("vary", {})).items()}
-    for key, values in vary.items():
-        if not values or not all(values):
-            raise Refused(f"[vary] {key} has no values; hint: {key} = [VALUE, VALUE]")
-    if ("vary" in table or "rows" in table) and not vary and not rows:
-        raise Refused("it varies nothing; hint: [vary] KEY = [VALUE, VALUE]")
-    report = table.get("report", {})
-    _require_known(report, REPORT_KEYS, "[report] ")
-    return {**table, "set": options_of(table.get("set", {})), "vary": vary,
-            "rows": [{**row, "set": options_of(row.get("set", {}))} for row in rows],
-            "report": {**report, **{key: listed_of(report[key]) for key in ("metrics", "against")
-                                    if key in report}}}
-
-
-def _require_known(table: Mapping[str, Any], known: Sequence[str], where: str = "") -> None:
-    for key in table:
-        if key not in known:
-            raise Refused(f"{where}unknown key '{key}'; hint: known: {', '.join(known)}")
-
-
-def _flat(table: Mapping[str, Any], beginning: str = "") -> dict[str, Any]:
-    """{"client.lr": ...}, also of client.lr = ... without quotation marks."""
-    found: dict[str, Any] = {}
-    for key, value in table.items():
-        found.update(_flat(value, f"{beginning}{key}.") if isinstance(value, dict)
-                     else {beginning + key: value})
-    return found
-
-
-def options_of(table: Mapping[str, Any]) -> dict[str, str]:
-    """{"section.key": text} of a table of TOML, or of a mapping of Python values."""
-    return {key: text_of(value) for key, value in _flat(table).items()}
-
-
-def text_of(value: Any) -> str:
-    """A value as the program's options have it: true, 0.1, 200,100."""
-    return option_words({"": value})[0].removeprefix("--=")
-
-
-def listed_of(value: Any) -> list[str]:
-    """What may be given as one text, or as several."""
-    return [value] if isinstance(value, str) else [str(one) for one in value]
-
-
-def toml_of(table: Mapping[str, Any]) -> str:
-    """The text of a study's file, which read_file() reads."""
-    def quoted(value: Any) -> str:
-        return json.dumps(value, ensure_ascii=False)
-
-    def inline(options: Mapping[str, str]) -> str:
-        return "{" + ", ".join(f"{quoted(key)} = {quoted(value)}"
-                               for key, value in options.items()) + "}"
-
-    lines = [f"{key} = {quoted(table[key])}" for key in ("title", "job", "seeds", "first-seed",
-                                                         "ranks") if table.get(key)]
-    if table.get("set"):
-        lines.append(f"set = {inline(table['set'])}")
-    if table.get("rows"):
-        rows = "".join(f"  {{name = {quoted(row['name'])}, set = {inline(row.get('set', {}))}}},\n"
-                       for row in table["rows"])
-        lines.append(f"rows = [\n{rows}]")
-    for name in ("vary", "report"):
-        if table.get(name):
-            lines += ["", f"[{name}]", *(f"{quoted(key)} = {quoted(value)}"
-                                         for key, value in table[name].items())]
-    return "\n".join(lines) + "\n"
-
-
-# -- cases
-
-def cases_of(table: Mapping[str, Any]) -> list[Case]:
-    """A case for every row and combination of values, in their order. Raises Refused for what
-    contradicts a method, and for a name that stands twice."""
-    vary, common = table.get("vary", {}), table.get("set", {})
-    rows = table.get("rows") or [{"name": "", "set": {}}]
-    cases = []
-    for row, values in itertools.product(rows, itertools.product(*vary.values())):
-        pairs = dict(zip(vary, values))
-        words = ([row["name"]] if row["name"] else []) + [f"{k}={v}" for k, v in pairs.items()]
-        cases.append(Case(",".join(words),
-                          _options_of_case({**row.get("set", {}), **pairs}, common),
-                          values={**({ROW: row["name"]} if row["name"] else {}), **pairs}))
-    names = [case.name for case in cases]
-    if twice := [name for name in names if names.count(name) > 1]:
-        raise Refused(f"two cases are called '{twice[0]}'; hint: give a value once")
-    return cases
-
-
-def _options_of_case(given: dict[str, str], common: Mapping[str, str]) -> dict[str, str]:
-    """The program's options: a method's, and what is given beside it. A case of a method's name is
-    that method: another kind beside it is refused, and so are options of every run that differ from
-    the method's, which no name would tell."""
-    method = given.pop("method", None)
-    if method is not None and method not in METHODS:
-        raise Refused(f"unknown method '{method}'; hint: known: {', '.join(METHODS)}")
-    own = METHODS[method] if method else {}
-    for key, value in own.items():
-        if common.get(key, value) != value:
-            raise Refused(f"--{key}={common[key]}: method {method} has {key} = {value}; hint: "
-                          "leave one of them out" + ("" if key in KINDS else ", or --set it: the "
-                                                     "case's name then tells"))
-        if key in KINDS and given.get(key, value) != value:
-            raise Refused(f"--set {key}={given[key]}: method {method} has {key} = {value}; hint: "
-                          "instead of method, --set the keys themselves")
-    return {**own, **given}
-
-
-def values_of_name(name: str) -> dict[str, str]:
-    """{key: text} of a case's name, 'client.lr=0.1,model.hidden=20,10'."""
-    parts = re.split(r",(?=(?:method|[a-z]+\.[a-z0-9-]+)=)", name)
-    pairs = [part.partition("=") for part in parts]
-    if all(equals and (key == "method" or "." in key) for key, equals, _ in pairs):
-        return {key: value for key, _, value in pairs}
-    return {} if name == "base" else {ROW: name}
-
-
-# -- the folder
-
-@dataclasses.dataclass
-class StudyFolder:
-    """A study's folder: what its file says, and the runs that have begun.
-
-    `table`: study.toml as read_file() gives it; empty for a folder that has none. `cases`: those of
-    the file in its order, then what else lies in the folder, by name."""
+    `table`: what its study.toml says (study_files.py); {} without one. `cases`: those of the file in
+    its order, then what else lies in the folder. `chosen`: the seeds it is of; None: all there are.
+    Summaries are read once: hanse.read_study() reads a study that goes on anew."""
     path: pathlib.Path
     table: dict[str, Any]
     cases: list[Case]
+    chosen: Sequence[int] | None = None
+    _summaries: dict[str, dict[int, dict]] = dataclasses.field(default_factory=dict, repr=False)
 
     @property
     def title(self) -> str:
@@ -236,7 +50,9 @@ class StudyFolder:
 
     @property
     def seeds(self) -> list[int]:
-        """Of every case, as the file says; else those that any case has."""
+        """Those that each case is to have, as the file says; else those that any case has."""
+        if self.chosen is not None:
+            return list(self.chosen)
         if "seeds" in self.table:
             first = self.table.get("first-seed", 1)
             return list(range(first, first + self.table["seeds"]))
@@ -244,19 +60,292 @@ class StudyFolder:
 
     def runs(self, case: Case) -> dict[int, pathlib.Path]:
         """{seed: run directory} of the runs of a case that have begun, in order."""
-        return {int(path.name.removeprefix("seed-")): path
-                for path in numbered(self.path / case.folder(), "seed-")}
+        found = {int(path.name.removeprefix("seed-")): path
+                 for path in numbered(self.path / case.folder(), "seed-")}
+        return {seed: path for seed, path in found.items()
+                if self.chosen is None or seed in self.chosen}
+
+    def summaries(self, case: Case) -> dict[int, dict[str, Any]]:
+        """{seed: summary.json} of the runs of a case that have ended."""
+        if case.name not in self._summaries:
+            found = {}
+            for seed, run in self.runs(case).items():
+                try:
+                    found[seed] = read_summary(run)
+                except BadRun:
+                    pass
+            self._summaries[case.name] = found
+        return self._summaries[case.name]
+
+    def values(self, case: Case, metric: str) -> dict[int, float | None]:
+        """{seed: number} of the runs that have ended."""
+        return {seed: summary.get("metrics", {}).get(metric)
+                for seed, summary in self.summaries(case).items()}
+
+    def metrics(self, chosen: Sequence[str] | None = None) -> list[str]:
+        """The metrics to show: those chosen, else the usual ones that some run has. Raises Refused
+        for one that no run has, once any has ended."""
+        known = {name for case in self.cases for summary in self.summaries(case).values()
+                 for name in summary.get("metrics", {})}
+        missing = [name for name in chosen or () if name not in {*known, "target_round"}]
+        if known and missing:
+            raise Refused(f"no run has the metric '{missing[0]}'; known: {', '.join(sorted(known))}")
+        return list(chosen) if chosen else [name for name in METRICS if name in known]
+
+    def base_of(self, case: Case, against: Against) -> Case:
+        """The case that another is compared with: it has these values, and all else as the other.
+        Raises Refused for keys and values that the study does not have."""
+        wanted = {**case.values, **{key: str(value) for key, value in against.items()}}
+        for key, value in against.items():
+            known = list(dict.fromkeys(c.values[key] for c in self.cases if key in c.values))
+            if not known:
+                raise Refused(f"against {key}={value}: '{key}' does not vary; hint: known: "
+                              f"{', '.join(self.keys) or 'nothing'}")
+            if str(value) not in known:
+                raise Refused(f"against {key}={value}: no case has it; hint: known: "
+                              f"{', '.join(known)}")
+        for other in self.cases:
+            if other.values == wanted:
+                return other
+        raise Refused(f"no case is {','.join(f'{k}={v}' for k, v in wanted.items())}, to compare "
+                      f"{case.name} with")
+
+    def lines(self, metrics: Sequence[str], against: Against | None = None) -> list[Line]:
+        """A line for every metric and case; with `against` the cases are compared, and p-values are
+        corrected for all comparisons of a metric."""
+        found = []
+        for metric in metrics:
+            lines = [Line(case, metric, interval(self.values(case, metric).values()))
+                     for case in self.cases]
+            if against:
+                bases = [self.base_of(case, against) for case in self.cases]
+                compared = [(line, base) for line, base in zip(lines, bases)
+                            if base is not line.case]
+                for (line, base), one in zip(compared, corrected(
+                        [difference(self.values(line.case, metric), self.values(base, metric))
+                         for line, base in compared])):
+                    line.base, line.difference = base, one
+            found += lines
+        return found
+
+    # -- as frames
+
+    @property
+    def frame(self) -> pandas.DataFrame:
+        """A line a run that has ended: a column a key, seed, rounds, seconds, digests, metrics."""
+        return _frame([{**case.values, "seed": seed,
+                        **{key: value for key, value in summary.items()
+                           if not isinstance(value, (dict, list)) and key != "seed"},
+                        **summary.get("metrics", {})}
+                       for case in self.cases for seed, summary in self.summaries(case).items()],
+                      self.keys)
+
+    @property
+    def curves(self) -> pandas.DataFrame:
+        """A line an evaluation, of all runs that have begun: a column a key, seed, round, and what
+        the run had cost by then (bytes of updates, seconds of rounds), then its metrics."""
+        return _frame([{**case.values, "seed": seed, **line}
+                       for case in self.cases for seed, run in self.runs(case).items()
+                       for line in evaluations_of(run)], self.keys)
+
+    def means(self, metrics: Sequence[str] | None = None,
+              against: Against | None = None) -> pandas.DataFrame:
+        """A line a metric and case: a column a key, metric, n, mean, and the ends of its 95 %
+        interval, low and high; with `against`, such as {"method": "fedavg"}, the paired difference
+        to that case and p-values, see hanse.inference. Raises Refused."""
+        return _frame([line.numbers() for line in self.lines(self.metrics(metrics), against)],
+                      self.keys)
+
+    def to(self, target: str, against: Against | None = None) -> pandas.DataFrame:
+        """Rounds, bytes and seconds to a target, "common_accuracy>=0.97,0.99": a line a level and
+        case. Of runs that have ended; see Reached. Raises Refused."""
+        return _frame([line.numbers() for line in reached(self, Target.of(target), against)],
+                      self.keys)
 
 
-def read_folder(path: Path) -> StudyFolder | None:
+@dataclasses.dataclass
+class Line:
+    """A case's number, and how far it is from another's."""
+    case: Case
+    metric: str
+    interval: Interval
+    base: Case | None = None
+    difference: Difference | None = None
+
+    def numbers(self) -> dict[str, Any]:
+        """As columns of a table; None where there is no number."""
+        own, compared = self.interval, self.difference or Difference(Interval(0))
+        apart = compared.interval
+        return {**self.case.values, "metric": self.metric, "n": own.n, "mean": own.mean,
+                "low": own.low, "high": own.high, "difference": apart.mean, "p": compared.p,
+                "deviation": own.deviation, "against": self.base.name if self.base else None,
+                "pairs": apart.n if self.base else None, "difference_low": apart.low,
+                "difference_high": apart.high, "p_holm": compared.p_holm,
+                "p_wilcoxon": compared.p_wilcoxon, "p_wilcoxon_holm": compared.p_wilcoxon_holm}
+
+
+# -- rounds to a target
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """Levels of a metric that are to be reached from below, or with `below` from above."""
+    metric: str
+    levels: tuple[float, ...]
+    below: bool = False
+
+    @classmethod
+    def of(cls, text: str) -> Target:
+        """'common_accuracy>=0.97,0.99'. Raises Refused."""
+        found = re.fullmatch(r"\s*([\w@.-]+)\s*([<>])=\s*([^<>=]+)", text)
+        try:
+            assert found
+            levels = tuple(float(level) for level in found[3].split(","))
+            assert all(map(math.isfinite, levels))
+        except (AssertionError, ValueError):
+            raise Refused(f"'{text}' is no target; hint: common_accuracy>=0.97,0.99 or "
+                          "loss_mean<=0.5") from None
+        return cls(found[1], levels, found[2] == "<")
+
+    def name(self, level: float) -> str:
+        return f"{self.metric} {'<=' if self.below else '>='} {level:g}"
+
+    def first(self, evaluations: Sequence[Mapping[str, Any]], level: float) -> Mapping | None:
+        """The first evaluation that reaches a level."""
+        for line in evaluations:
+            value = line.get(self.metric)
+            if isinstance(value, float) and (value <= level if self.below else value >= level):
+                return line
+        return None
+
+
+@dataclasses.dataclass
+class Reached:
+    """What it costs a case to reach a level: `costs`, {name of COSTS: interval} over the runs that
+    reach it; how many of the `n` runs that have ended do; and `factor`, how many times the rounds of
+    the first case (or of the base) it would take that case, where all runs of both reach it."""
+    case: Case
+    level: float
+    n: int
+    k: int
+    costs: dict[str, Interval]
+    factor: float | None = None
+
+    def numbers(self) -> dict[str, Any]:
+        return {**self.case.values, "level": self.level, "n": self.n, "reached": self.k,
+                **{f"{name}{end}": getattr(cost, field) for name, cost in self.costs.items()
+                   for end, field in (("", "mean"), ("_low", "low"), ("_high", "high"))},
+                "factor": self.factor}
+
+
+def reached(study: Study, target: Target, against: Against | None = None) -> list[Reached]:
+    """A line a level and case. Raises Refused for a metric that no run has evaluated."""
+    evaluations = {case.name: [evaluations_of(study.runs(case)[seed])
+                               for seed in study.summaries(case)] for case in study.cases}
+    known = dict.fromkeys(name for runs in evaluations.values() for lines in runs
+                          for line in lines for name, value in line.items()
+                          if isinstance(value, float))
+    if known and target.metric not in known:
+        raise Refused(f"no run evaluates '{target.metric}'; known: "
+                      f"{', '.join(name for name in known if name not in COSTS)}")
+    found = []
+    for level in target.levels:
+        lines = {case.name: _reached(case, level, [target.first(run, level)
+                                                   for run in evaluations[case.name]])
+                 for case in study.cases}
+        for case in study.cases:
+            base = lines[(study.base_of(case, against) if against else study.cases[0]).name]
+            own = lines[case.name]
+            if 0 < own.n == own.k and 0 < base.n == base.k:
+                own.factor = base.costs["rounds"].mean / own.costs["rounds"].mean
+        found += lines.values()
+    return found
+
+
+def _reached(case: Case, level: float, runs: Sequence[Mapping | None]) -> Reached:
+    there = [line for line in runs if line is not None]
+    names = [name for name in COSTS if name in ("rounds", "seconds")
+             or any(line.get(name) is not None for line in there)]
+    return Reached(case, level, len(runs), len(there), {
+        name: interval([line["round" if name == "rounds" else name] for line in there])
+        for name in names})
+
+
+# -- the lines of a run
+
+def evaluations_of(run: Path) -> list[dict[str, Any]]:
+    """The lines of evaluations.csv: `round` a whole number, words as they are, all else numbers,
+    None where there is none. In front stands what the rounds until then have cost: `bytes` that
+    the participants' updates are (else: that ranks have sent), `seconds`, and `virtual_seconds`
+    where the run has a virtual clock."""
+    folder = pathlib.Path(run)
+    costs = _costs_of(folder)
+    lines = []
+    for line in _read(folder / "evaluations.csv"):
+        at = int(line["round"])
+        numbers = {name: _number(text) for name, text in line.items() if name != "round"}
+        lines.append({"round": at, **costs.get(at, {"bytes": None, "seconds": None}), **numbers})
+    return lines
+
+
+def _costs_of(folder: pathlib.Path) -> dict[int, dict[str, float]]:
+    """{round: what the run had cost behind it}, of round 0 too."""
+    rounds = _read(folder / "rounds.csv")
+    columns = rounds[0] if rounds else {}
+    sums = {"bytes": "bytes_updates" if "bytes_updates" in columns else "bytes_sent",
+            "seconds": "seconds"}
+    if "virtual_seconds" in columns:
+        sums["virtual_seconds"] = "virtual_seconds"
+    behind = dict.fromkeys(sums, 0.0)
+    costs = {0: dict(behind)}
+    for line in rounds:
+        for name, column in sums.items():
+            behind[name] += float(line.get(column) or 0)
+        costs[int(line["round"])] = dict(behind)
+    return costs
+
+
+def _read(path: pathlib.Path) -> list[dict[str, str]]:
+    """The whole lines of a CSV file; a run that goes on may be writing the last one. None without
+    the file."""
+    try:
+        text = path.read_text()
+    except OSError:
+        return []
+    return list(csv.DictReader(text[:text.rfind("\n") + 1].splitlines()))
+
+
+def _number(text: str | None) -> float | str | None:
+    try:
+        value = float(text) if text else None
+    except ValueError:
+        return text
+    return value if value is None or math.isfinite(value) else None
+
+
+# -- the folder
+
+def read_folder(path: Path) -> Study | None:
     """The study of that folder, also of one that is still running and of one without a file; None
     for a folder that holds neither a study's file nor runs of cases. Raises Refused for a file that
     cannot be read."""
     folder = pathlib.Path(path)
-    table = read_file(folder / FILE) if (folder / FILE).is_file() else {}
+    table = read_study(folder)
     cases = cases_of(table) if table else []
     known = {case.folder() for case in cases}
     for other in sorted(folder.glob("*/")):
         if other.name not in known and numbered(other, "seed-"):
             cases.append(Case(other.name, {}, values=values_of_name(other.name)))
-    return StudyFolder(folder, table, cases) if cases else None
+    return Study(folder, table, cases) if cases else None
+
+
+def _frame(lines: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> pandas.DataFrame:
+    """Keys whose values are all numbers become such; columns without any value are left out."""
+    import pandas
+    frame = pandas.DataFrame(list(lines))
+    for key in keys:
+        if key in frame:
+            try:
+                frame[key] = pandas.to_numeric(frame[key])
+            except (TypeError, ValueError):
+                pass
+    return frame

@@ -1,0 +1,229 @@
+"""A study as a TOML file: one job, what varies between its cases, and seeds. The file goes with the
+results, as study.toml.
+
+  title       what it is called (the file's name)
+  job         a job file: beside the study, else from the working directory, else in the checkout
+  seeds       how many runs each case has (1); first-seed is run.seed of the first of them (1)
+  ranks       of a run (1)
+  set         {KEY = VALUE}, options of every run
+  rows        [{name = "a name", set = {KEY = VALUE}}, ...], cases by name; without them
+  [vary]      KEY = [VALUE, ...]: a case for every combination; method = ["fedavg", "fedadam"]
+              chooses methods by name. A value that is a list is one with commas
+  [report]    metrics = [NAME, ...], against = ["KEY=VALUE", ...], pivot = KEY,
+              to = "METRIC>=VALUE,VALUE", latex = true: the options of scripts/sweep
+
+The tables of scripts/reproduce have this form too, and more (scripts/shared/paper_tables.py).
+"""
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import os
+import pathlib
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Union
+
+try:
+    import tomllib
+except ImportError:  # before Python 3.11
+    import tomli as tomllib  # type: ignore[no-redef]
+
+from .program import CHECKOUT, Refused, option_words
+
+Path = Union[str, os.PathLike]
+
+FILE = "study.toml"  # in the folder of the runs
+KEYS = ("title", "job", "seeds", "first-seed", "ranks", "set", "rows", "vary", "report", "note",
+        "time", "columns", "quick", "data", "tuning", "settings")
+REPORT_KEYS = ("metrics", "against", "pivot", "to", "latex")
+# Methods by the names of their papers, for method = [...]: the options in which they differ.
+PLAIN = {"run.protocol": "federated", "aggregator.kind": "fedavg", "client.update": "sgd",
+         "server.optimizer": "sgd", "server.lr": "1", "server.lr-decay": "1"}
+ADAPTIVE = {key: PLAIN[key] for key in ("run.protocol", "aggregator.kind", "client.update")}
+METHODS = {"fedavg": PLAIN, "fedprox": {**PLAIN, "client.update": "prox"},
+           **{name: {**PLAIN, "client.update": name}
+              for name in ("fednova", "feddyn", "scaffold", "ditto")},
+           "fedavgm": {**ADAPTIVE, "server.optimizer": "momentum"},
+           **{f"fed{name}": {**ADAPTIVE, "server.optimizer": name}
+              for name in ("adam", "yogi", "adagrad")}}
+ROW = "row"  # the key of a case by name
+KINDS = ("run.protocol", "aggregator.kind", "client.update", "server.optimizer")
+
+
+@dataclasses.dataclass
+class Case:
+    """One row of the table: a name, the options that make it, the words before the program where
+    they are not those of the sweep, and {key: text} what tells it from the other cases."""
+    name: str
+    options: dict
+    launch: list | None = None
+    values: dict[str, str] = dataclasses.field(default_factory=dict)
+
+    def folder(self) -> str:
+        return "".join(c if c.isalnum() or c in "=.,-+" else "_" for c in self.name) or "base"
+
+
+# -- the file
+
+def read_file(path: Path) -> dict[str, Any]:
+    """A study's file as a dictionary: keys of options are whole ("client.lr"), their values texts.
+    Raises Refused, in a line, for what is no study."""
+    try:
+        table = tomllib.loads(pathlib.Path(path).read_text())
+    except (OSError, ValueError) as error:
+        raise Refused(f"{path}: {getattr(error, 'strerror', None) or error}") from None
+    try:
+        return _checked(table)
+    except Refused as refused:
+        raise Refused(f"{path}: {refused}") from None
+
+
+def _checked(table: dict[str, Any]) -> dict[str, Any]:
+    _require_known(table, KEYS)
+    if not isinstance(table.get("job"), str):
+        raise Refused("it names no job; hint: job = \"first.cfg\"")
+    for key in ("seeds", "first-seed", "ranks"):
+        value = table.get(key, 1)
+        if type(value) is not int or value < (0 if key == "first-seed" else 1):
+            raise Refused(f"{key} = {value}: a number of at least 1 is needed")
+    for key in ("set", "vary", "report"):
+        if not isinstance(table.get(key, {}), dict):
+            raise Refused(f"{key} is no table; hint: {{KEY = VALUE}}")
+    rows = table.get("rows", [])
+    if not isinstance(rows, list) or not all(isinstance(row, dict) and row.get("name")
+                                             for row in rows):
+        raise Refused("rows without names; hint: rows = [{name = \"fast\", set = {KEY = VALUE}}]")
+    vary = {key: [text_of(value) for value in values] if isinstance(values, list) else []
+            for key, values in _flat(table.get("vary", {})).items()}
+    for key, values in vary.items():
+        if not values or not all(values):
+            raise Refused(f"[vary] {key} has no values; hint: {key} = [VALUE, VALUE]")
+    if ("vary" in table or "rows" in table) and not vary and not rows:
+        raise Refused("it varies nothing; hint: [vary] KEY = [VALUE, VALUE]")
+    report = table.get("report", {})
+    _require_known(report, REPORT_KEYS, "[report] ")
+    return {**table, "set": options_of(table.get("set", {})), "vary": vary,
+            "rows": [{**row, "set": options_of(row.get("set", {}))} for row in rows],
+            "report": {**report, **{key: listed_of(report[key]) for key in ("metrics", "against")
+                                    if key in report}}}
+
+
+def _require_known(table: Mapping[str, Any], known: Sequence[str], where: str = "") -> None:
+    for key in table:
+        if key not in known:
+            raise Refused(f"{where}unknown key '{key}'; hint: known: {', '.join(known)}")
+
+
+def _flat(table: Mapping[str, Any], beginning: str = "") -> dict[str, Any]:
+    """{"client.lr": ...}, also of client.lr = ... without quotation marks."""
+    found: dict[str, Any] = {}
+    for key, value in table.items():
+        found.update(_flat(value, f"{beginning}{key}.") if isinstance(value, dict)
+                     else {beginning + key: value})
+    return found
+
+
+def options_of(table: Mapping[str, Any]) -> dict[str, str]:
+    """{"section.key": text} of a table of TOML, or of a mapping of Python values."""
+    return {key: text_of(value) for key, value in _flat(table).items()}
+
+
+def text_of(value: Any) -> str:
+    """A value as the program's options have it: true, 0.1, 200,100."""
+    return option_words({"": value})[0].removeprefix("--=")
+
+
+def listed_of(value: Any) -> list[str]:
+    """What may be given as one text, or as several."""
+    return [value] if isinstance(value, str) else [str(one) for one in value]
+
+
+def toml_of(table: Mapping[str, Any]) -> str:
+    """The text of a study's file, which read_file() reads."""
+    def quoted(value: Any) -> str:
+        return json.dumps(value, ensure_ascii=False)
+
+    def inline(options: Mapping[str, str]) -> str:
+        return "{" + ", ".join(f"{quoted(key)} = {quoted(value)}"
+                               for key, value in options.items()) + "}"
+
+    lines = [f"{key} = {quoted(table[key])}" for key in ("title", "job", "seeds", "first-seed",
+                                                         "ranks") if table.get(key)]
+    if table.get("set"):
+        lines.append(f"set = {inline(table['set'])}")
+    if table.get("rows"):
+        rows = "".join(f"  {{name = {quoted(row['name'])}, set = {inline(row.get('set', {}))}}},\n"
+                       for row in table["rows"])
+        lines.append(f"rows = [\n{rows}]")
+    for name in ("vary", "report"):
+        if table.get(name):
+            lines += ["", f"[{name}]", *(f"{quoted(key)} = {quoted(value)}"
+                                         for key, value in table[name].items())]
+    return "\n".join(lines) + "\n"
+
+
+def read_study(folder: Path) -> dict[str, Any]:
+    """The file in a folder of runs; {} where there is none."""
+    path = pathlib.Path(folder) / FILE
+    return read_file(path) if path.is_file() else {}
+
+
+def find_job(name: str, study: Path) -> pathlib.Path:
+    """Where a study's job lies: beside its file, else from the working directory, else in the
+    checkout. Raises Refused."""
+    places = [pathlib.Path(study).parent / name, pathlib.Path(name), CHECKOUT / name]
+    for path in places:
+        if path.is_file():
+            return path
+    raise Refused(f"{study}: its job {name} is missing; hint: job = \"FILE\", beside the study or "
+                  "from the working directory")
+
+
+# -- cases
+
+def cases_of(table: Mapping[str, Any]) -> list[Case]:
+    """A case for every row and combination of values, in their order. Raises Refused for what
+    contradicts a method, and for a name that stands twice."""
+    vary, common = table.get("vary", {}), table.get("set", {})
+    rows = table.get("rows") or [{"name": "", "set": {}}]
+    cases = []
+    for row, values in itertools.product(rows, itertools.product(*vary.values())):
+        pairs = dict(zip(vary, values))
+        words = ([row["name"]] if row["name"] else []) + [f"{k}={v}" for k, v in pairs.items()]
+        cases.append(Case(",".join(words),
+                          _options_of_case({**row.get("set", {}), **pairs}, common),
+                          values={**({ROW: row["name"]} if row["name"] else {}), **pairs}))
+    names = [case.name for case in cases]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise Refused(f"two cases are called '{twice[0]}'; hint: give a value once")
+    return cases
+
+
+def _options_of_case(given: dict[str, str], common: Mapping[str, str]) -> dict[str, str]:
+    """The program's options: a method's, and what is given beside it. A case of a method's name is
+    that method: another kind beside it is refused, and so are options of every run that differ from
+    the method's, which no name would tell."""
+    method = given.pop("method", None)
+    if method is not None and method not in METHODS:
+        raise Refused(f"unknown method '{method}'; hint: known: {', '.join(METHODS)}")
+    own = METHODS[method] if method else {}
+    for key, value in own.items():
+        if common.get(key, value) != value:
+            raise Refused(f"--{key}={common[key]}: method {method} has {key} = {value}; hint: "
+                          "leave one of them out" + ("" if key in KINDS else ", or --set it: the "
+                                                     "case's name then tells"))
+        if key in KINDS and given.get(key, value) != value:
+            raise Refused(f"--set {key}={given[key]}: method {method} has {key} = {value}; hint: "
+                          "instead of method, --set the keys themselves")
+    return {**own, **given}
+
+
+def values_of_name(name: str) -> dict[str, str]:
+    """{key: text} of a case's name, 'client.lr=0.1,model.hidden=20,10'."""
+    parts = re.split(r",(?=(?:method|[a-z]+\.[a-z0-9-]+)=)", name)
+    pairs = [part.partition("=") for part in parts]
+    if all(equals and (key == "method" or "." in key) for key, equals, _ in pairs):
+        return {key: value for key, _, value in pairs}
+    return {} if name == "base" else {ROW: name}
