@@ -80,11 +80,11 @@ def runs_text(done, seeds):
     return done if done == seeds else f"{done} of {seeds}"
 
 
-def text_table(head, rows):
-    """Aligned columns for a terminal."""
+def text_table(head, rows, texts=1):
+    """Aligned columns for a terminal; the first `texts` hold words."""
     widths = [max(len(str(line[i])) for line in [head, *rows]) for i in range(len(head))]
-    lines = ["  ".join([str(line[0]).ljust(widths[0]),
-                        *(str(c).rjust(width) for c, width in zip(line[1:], widths[1:]))]).rstrip()
+    lines = ["  ".join(str(c).ljust(width) if i < texts else str(c).rjust(width)
+                       for i, (c, width) in enumerate(zip(line, widths))).rstrip()
              for line in [head, *rows]]
     lines.insert(1, "-" * max(map(len, lines)))
     return "\n".join(lines)

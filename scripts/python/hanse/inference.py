@@ -39,7 +39,7 @@ class Interval:
 class Difference:
     """The differences over the seeds that two cases have in common, first - base: their interval,
     and two-sided p-values where there are pairs enough. `p_holm` and `p_wilcoxon_holm` are
-    corrected for the comparisons that were made together; both stand still of one comparison."""
+    corrected by Holm for the comparisons that were made together."""
     interval: Interval
     p: float | None = None
     p_wilcoxon: float | None = None
@@ -63,9 +63,9 @@ def numbers_of(values: Iterable[float | None]) -> list[float]:
             if isinstance(value, (int, float)) and math.isfinite(value)]
 
 
-def interval(values: Iterable[float | None]) -> Interval:
-    """The interval of the mean of the numbers among `values`. Raises Refused without scipy, which
-    one number does not need."""
+def interval(values: Iterable[float | None], bounds: bool = True) -> Interval:
+    """The interval of the mean of the numbers among `values`; without `bounds` the mean and the
+    deviation alone. Bounds of two numbers or more need scipy: raises Refused without it."""
     known = numbers_of(values)
     if not known:
         return Interval(0)
@@ -73,6 +73,8 @@ def interval(values: Iterable[float | None]) -> Interval:
     if len(known) == 1:
         return Interval(1, mean)
     deviation = statistics.stdev(known)
+    if not bounds:
+        return Interval(len(known), mean, deviation)
     quantile = float(require_scipy().t.ppf((1 + LEVEL) / 2, len(known) - 1))
     return Interval(len(known), mean, deviation, quantile * deviation / math.sqrt(len(known)))
 

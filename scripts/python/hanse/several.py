@@ -71,8 +71,12 @@ def places(path: Path) -> list[Place]:
 
 def _cases_of(folder: pathlib.Path) -> list[Place]:
     """The cases of a study that have begun, in its order."""
-    from .studies import read_folder  # it reads runs by what is above
-    study = read_folder(folder)
+    from .program import Refused  # these read runs by what is above
+    from .studies import read_folder
+    try:
+        study = read_folder(folder)
+    except Refused as refused:
+        raise FileNotFoundError(str(refused)) from None
     if study is None:
         return []
     repeats = study.table.get("seeds", 1)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .inference import Difference, Interval, corrected, difference, interval, numbers_of
+from .inference import Difference, Interval, corrected, difference, interval
 from .program import Refused
 from .several import BadRun, numbered, read_summary
 from .study_files import Case, Path, cases_of, read_study, values_of_name
@@ -110,12 +110,13 @@ class Study:
         raise Refused(f"no case is {','.join(f'{k}={v}' for k, v in wanted.items())}, to compare "
                       f"{case.name} with")
 
-    def lines(self, metrics: Sequence[str], against: Against | None = None) -> list[Line]:
+    def lines(self, metrics: Sequence[str], against: Against | None = None,
+              bounds: bool = True) -> list[Line]:
         """A line for every metric and case; with `against` the cases are compared, and p-values are
-        corrected for all comparisons of a metric."""
+        corrected for all comparisons of a metric. `bounds`: of the means."""
         found = []
         for metric in metrics:
-            lines = [Line(case, metric, interval(self.values(case, metric).values()))
+            lines = [Line(case, metric, interval(self.values(case, metric).values(), bounds))
                      for case in self.cases]
             if against:
                 bases = [self.base_of(case, against) for case in self.cases]
@@ -237,8 +238,10 @@ class Reached:
                 "factor": self.factor}
 
 
-def reached(study: Study, target: Target, against: Against | None = None) -> list[Reached]:
-    """A line a level and case. Raises Refused for a metric that no run has evaluated."""
+def reached(study: Study, target: Target, against: Against | None = None,
+            bounds: bool = True) -> list[Reached]:
+    """A line a level and case. `bounds`: of the means. Raises Refused for a metric that no run has
+    evaluated."""
     evaluations = {case.name: [evaluations_of(study.runs(case)[seed])
                                for seed in study.summaries(case)] for case in study.cases}
     known = dict.fromkeys(name for runs in evaluations.values() for lines in runs
@@ -250,7 +253,7 @@ def reached(study: Study, target: Target, against: Against | None = None) -> lis
     found = []
     for level in target.levels:
         lines = {case.name: _reached(case, level, [target.first(run, level)
-                                                   for run in evaluations[case.name]])
+                                                   for run in evaluations[case.name]], bounds)
                  for case in study.cases}
         for case in study.cases:
             base = lines[(study.base_of(case, against) if against else study.cases[0]).name]
@@ -261,12 +264,13 @@ def reached(study: Study, target: Target, against: Against | None = None) -> lis
     return found
 
 
-def _reached(case: Case, level: float, runs: Sequence[Mapping | None]) -> Reached:
+def _reached(case: Case, level: float, runs: Sequence[Mapping | None],
+             bounds: bool) -> Reached:
     there = [line for line in runs if line is not None]
     names = [name for name in COSTS if name in ("rounds", "seconds")
              or any(line.get(name) is not None for line in there)]
     return Reached(case, level, len(runs), len(there), {
-        name: interval([line["round" if name == "rounds" else name] for line in there])
+        name: interval([line["round" if name == "rounds" else name] for line in there], bounds)
         for name in names})
 
 
@@ -305,8 +309,8 @@ def _costs_of(folder: pathlib.Path) -> dict[int, dict[str, float]]:
 
 
 def _read(path: pathlib.Path) -> list[dict[str, str]]:
-    """The whole lines of a CSV file; a run that goes on may be writing the last one. None without
-    the file."""
+    """The whole lines of a CSV file; a run that goes on may be writing the last one. None
+    where there is no file."""
     try:
         text = path.read_text()
     except OSError:

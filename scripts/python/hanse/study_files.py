@@ -25,11 +25,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Union
 
-try:
-    import tomllib
-except ImportError:  # before Python 3.11
-    import tomli as tomllib  # type: ignore[no-redef]
-
 from .program import CHECKOUT, Refused, option_words
 
 Path = Union[str, os.PathLike]
@@ -70,6 +65,10 @@ class Case:
 def read_file(path: Path) -> dict[str, Any]:
     """A study's file as a dictionary: keys of options are whole ("client.lr"), their values texts.
     Raises Refused, in a line, for what is no study."""
+    try:
+        import tomllib
+    except ImportError:
+        raise Refused(f"{path}: studies need Python 3.11; hint: give the options instead") from None
     try:
         table = tomllib.loads(pathlib.Path(path).read_text())
     except (OSError, ValueError) as error:
@@ -164,21 +163,38 @@ def toml_of(table: Mapping[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def study_of(source: Path, *, vary: Mapping[str, Sequence[str]] | None = None,
+             options: Mapping[str, str] | None = None, **numbers: int | None
+             ) -> tuple[dict[str, Any], str]:
+    """A study to run, as read_file() gives it, and the text that goes with its results.
+
+    `source`: a study's file, a folder that has one, or a job file. On top of what it says come what
+    varies, `options` of every run, and `numbers`: seeds, first_seed, ranks. Without any of these the
+    text is the file's own. `job` of the study says where it lies. Raises Refused."""
+    path = pathlib.Path(source)
+    path = path / FILE if path.is_dir() else path
+    of_file = path.suffix == ".toml"
+    given = {key.replace("_", "-"): value for key, value in numbers.items() if value is not None}
+    table = read_file(path) if of_file else {"job": os.fspath(source), "set": {}, "vary": {}}
+    table = {"seeds": 1, "first-seed": 1, "ranks": 1, **table, **given,
+             "set": {**table["set"], **(options or {})}, "vary": {**table["vary"], **(vary or {})}}
+    if of_file:
+        table["job"] = _job_of(table["job"], path)
+    text = path.read_text() if of_file and not (vary or options or given) else toml_of(table)
+    return table, text
+
+
 def read_study(folder: Path) -> dict[str, Any]:
     """The file in a folder of runs; {} where there is none."""
     path = pathlib.Path(folder) / FILE
     return read_file(path) if path.is_file() else {}
 
 
-def find_job(name: str, study: Path) -> pathlib.Path:
+def _job_of(name: str, study: pathlib.Path) -> str:
     """Where a study's job lies: beside its file, else from the working directory, else in the
-    checkout. Raises Refused."""
-    places = [pathlib.Path(study).parent / name, pathlib.Path(name), CHECKOUT / name]
-    for path in places:
-        if path.is_file():
-            return path
-    raise Refused(f"{study}: its job {name} is missing; hint: job = \"FILE\", beside the study or "
-                  "from the working directory")
+    checkout; the name itself where it is nowhere."""
+    places = [study.parent / name, pathlib.Path(name), CHECKOUT / name]
+    return str(next((path for path in places if path.is_file()), name))
 
 
 # -- cases

@@ -55,7 +55,7 @@ class Sweep:
     def __init__(self, out, job, cases, seeds, common=None, launch=(), program=None):
         self.out, self.job, self.cases, self.seeds = pathlib.Path(out), str(job), cases, seeds
         self.common, self.launch = dict(common or {}), list(launch)
-        self.program = program or find_program()
+        self.program = program  # found when it is needed
         self.tasks = [Task(case, seed, self.out / case.folder() / f"seed-{seed}")
                       for case in cases for seed in seeds]
         self.lock = threading.Lock()
@@ -65,6 +65,7 @@ class Sweep:
         self.skipped = 0
 
     def _require_files(self):
+        self.program = self.program or find_program()
         if not os.access(self.program, os.X_OK):
             raise Refused(f"{self.program} is missing; hint: scripts/build makes it")
         if not pathlib.Path(self.job).is_file():
@@ -110,14 +111,14 @@ class Sweep:
         except (OSError, ValueError) as error:
             raise Refused(f"{path}: {error}; hint: choose another --out") from None
 
-        self._require_kinds()
+        self.require_kinds()
 
     def write_study(self, table):
         """Puts the study's file, or the text of one, beside the runs."""
         text = table if isinstance(table, str) else toml_of(table)
         write_whole(self.out / FILE, text)
 
-    def _require_kinds(self):
+    def require_kinds(self):
         """Is what has been run under a case's name of the case's kinds?"""
         for task in self.tasks:
             job = read_job(task.folder)

@@ -1,0 +1,319 @@
+"""What a study prints: tables of means with intervals, of differences and of rounds to a target; for
+a terminal, as Markdown, as LaTeX, and with plain numbers as CSV."""
+import csv
+import dataclasses
+import math
+import shutil
+import sys
+import textwrap
+
+from hanse.inference import LEAST_PAIRED, LEAST_WILCOXON, require_scipy
+from hanse.program import Refused
+from hanse.studies import reached
+
+from shared import sweeping
+from shared.summaries import cautions, two_digits
+
+# Metrics that read better in percent.
+FRACTIONS = {f"accuracy_{name}" for name in ("mean", "weighted", "std", "worst10", "best10",
+                                             "worst5", "best5", "gap")}
+FRACTIONS |= {"top5", "balanced_accuracy", "common_accuracy"}
+LOG_WIDTH = 100  # columns of what is no terminal
+COSTS = {"rounds": ("rounds", 1), "bytes": ("MB", 1e-6), "seconds": ("seconds", 1),
+         "virtual_seconds": ("virtual seconds", 1)}
+TEX = {"\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
+       "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+       "<": "$<$", ">": "$>$", "|": "$|$", "\"": "''", "±": r"$\pm$", "∞": r"$\infty$",
+       "×": r"$\times$", "≥": r"$\geq$", "≤": r"$\leq$", "−": "$-$", "µ": r"$\mu$"}
+TEX_HEAD = r"""% Tables of the study {title}; \input this file. With the package booktabs its rules are taken.
+\providecommand{\toprule}{\hline}
+\providecommand{\midrule}{\hline}
+\providecommand{\bottomrule}{\hline}
+"""
+
+
+@dataclasses.dataclass
+class Table:
+    """`texts`: how many columns, from the left, hold words."""
+    title: str
+    head: list
+    rows: list
+    texts: int
+
+
+# -- cells
+
+def interval_text(interval, percent=False, of=None, missing="-", sign=""):
+    """84.12 % ± 0.31: the mean and half of its interval; (0.31) is a deviation, where there are no
+    bounds. `of`: how many runs there are; where some lack the number it says so: 41 ± 16, 2 of 5."""
+    half = interval.half
+    if interval.mean is None:
+        text = missing
+    elif half and not percent:
+        digits = max(0, 1 - math.floor(math.log10(half)))  # two of the half count
+        text = f"{interval.mean:{sign}.{digits}f} ± {half:.{digits}f}"
+    elif half is not None:
+        text = f"{number_text(interval.mean, percent, sign)} ± {100 * half:.2f}"
+    else:
+        text = number_text(interval.mean, percent, sign)
+        if interval.deviation is not None:
+            spread = interval.deviation
+            text += f" ({100 * spread:.2f})" if percent else f" ({two_digits(spread)})"
+    if of is not None and 1 < of != interval.n and text != "-":
+        text += f", {interval.n} of {of}"
+    return text
+
+
+def number_text(value, percent=False, sign=""):
+    value = 0.0 if abs(value) < 1e-12 else value  # what rounding left of nothing
+    return f"{100 * value:{sign}.2f} %" if percent else f"{value:{sign}.4g}"
+
+
+def p_text(p):
+    if p is None:
+        return "-"
+    return "<0.0001" if p < 1e-4 else f"{p:.4f}" if p < 0.01 else f"{p:.3f}"
+
+
+def short_keys(keys):
+    """{key: what heads its column}: lr of client.lr, and aggregator of aggregator.kind, where no
+    other key is called so."""
+    short = {key: key.removesuffix(".kind").rpartition(".")[2] for key in keys}
+    return {key: name if list(short.values()).count(name) == 1 else key
+            for key, name in short.items()}
+
+
+def keys_of(study):
+    """The heads of the columns that tell cases apart, and of each case its cells."""
+    if not study.keys:
+        return ["case"], {case.name: [case.name or "base"] for case in study.cases}
+    return (list(short_keys(study.keys).values()),
+            {case.name: [case.values.get(key, "") for key in study.keys] for case in study.cases})
+
+
+# -- tables
+
+def means(study, columns, metrics, lines):
+    """A row a case. `columns`: {case's name: Column} of its runs, `lines`: of Study.lines()."""
+    head, cells = keys_of(study)
+    texts = len(head)
+    for metric in metrics:
+        head += [metric, f"{metric}, median"] if metric == "target_round" else [metric]
+    head.insert(texts, "runs")
+    rows = []
+    for case in study.cases:
+        column = columns[case.name]
+        row = [*cells[case.name], sweeping.runs_text(len(column.summaries), column.runs)]
+        for metric in metrics:
+            line = next(one for one in lines if one.case is case and one.metric == metric)
+            missing = "not reached" if metric == "target_round" and column.target else "-"
+            known = column.summaries or missing == "-"
+            row.append(interval_text(line.interval, metric in FRACTIONS, len(column.summaries),
+                                     missing if known else "-"))
+            if metric == "target_round":
+                row.append(column.median_cell() if column.summaries else "-")
+        rows.append(row)
+    return Table("", head, rows, texts)
+
+
+def pivoted(study, columns, key, metric, lines):
+    """A row for what is left of the cases without a key, and a column for each value of it."""
+    others = [other for other in study.keys if other != key]
+    values = list(dict.fromkeys(case.values.get(key, "") for case in study.cases))
+    rows = {}
+    for line in lines:
+        if line.metric == metric:
+            left = tuple(line.case.values.get(other, "") for other in others)
+            rows.setdefault(left, {})[line.case.values.get(key, "")] = interval_text(
+                line.interval, metric in FRACTIONS, columns[line.case.name].runs)
+    names = short_keys(study.keys)
+    head = [*(names[other] for other in others), *(f"{names[key]} = {value}" for value in values)]
+    return Table(metric, head, [[*left, *(cells.get(value, "-") for value in values)]
+                                for left, cells in rows.items()], len(others))
+
+
+def differences(study, against, metric, lines):
+    """A row a case that is compared: with which seeds, how far, and p-values."""
+    compared = [line for line in lines if line.metric == metric and line.difference]
+    head, cells = keys_of(study)
+    texts, percent = len(head), metric in FRACTIONS
+    tests = [(name, field) for name, field in (
+        ("p (t)", "p"), ("Holm", "p_holm"), ("p (W)", "p_wilcoxon"), ("Holm", "p_wilcoxon_holm"))
+        if (len(compared) > 1 or name != "Holm")
+        and any(getattr(line.difference, field) is not None for line in compared)]
+    rows = []
+    for line in compared:
+        interval = line.difference.interval
+        rows.append([*cells[line.case.name], interval.n,
+                     interval_text(interval, percent, sign="+").replace(" %", ""),
+                     *(p_text(getattr(line.difference, field)) for _, field in tests)])
+    title = f"{metric}, difference to {', '.join(f'{k}={v}' for k, v in against.items())}"
+    return Table(title + (", in points" if percent else ""),
+                 [*head, "seeds", "difference", *(name for name, _ in tests)], rows,
+                 texts)
+
+
+def targets(study, target, lines):
+    """A table a level: how many runs reach it, and what that costs."""
+    tables = []
+    for level in target.levels:
+        own = [line for line in lines if line.level == level]
+        head, cells = keys_of(study)
+        costs = [name for name in COSTS if any(name in line.costs for line in own)]
+        rows = []
+        for line in own:
+            row = [*cells[line.case.name], f"{line.k} of {line.n}"]
+            for name in costs:
+                cost = line.costs.get(name)
+                row.append("-" if not cost else interval_text(scaled(cost, COSTS[name][1])))
+            rows.append([*row, "-" if line.factor is None else f"{line.factor:.3g}×"])
+        tables.append(Table(f"to {target.name(level)}",
+                            [*head, "reached", *(COSTS[name][0] for name in costs), "factor"],
+                            rows, len(head)))
+    return tables
+
+
+def scaled(interval, factor):
+    return dataclasses.replace(interval, **{
+        name: value if value is None else factor * value
+        for name, value in (("mean", interval.mean), ("deviation", interval.deviation),
+                            ("half", interval.half))})
+
+
+# -- words below the tables
+
+def notes(study, columns, lines, report):
+    found = []
+    splits = {run["split"] for column in columns.values() for run in column.summaries
+              if "split" in run}
+    if splits - {"test"}:
+        found.append(f"evaluated on: {', '.join(sorted(splits))} samples")
+    if any(line.interval.half is not None for line in lines):
+        found.append("mean ± half of its 95 % interval over seeds (Student's t)")
+    elif any(line.interval.deviation is not None for line in lines):
+        found.append("mean (deviation over seeds)")
+    if report.get("against"):
+        found += notes_on_tests(study, lines)
+    return found + cautions(columns.values())
+
+
+def notes_on_tests(study, lines):
+    compared = [line for line in lines if line.difference]
+    if not compared:
+        return []
+    found = ["difference: mean over common seeds of a run less that of the same seed, ± half of its "
+             "95 % interval"]
+    pairs = {line.difference.interval.n for line in compared}
+    if max(pairs) >= LEAST_PAIRED:
+        found.append("p (t): paired t test, two-sided" + (
+            "; p (W): Wilcoxon's signed ranks" if max(pairs) >= LEAST_WILCOXON else
+            f"; Wilcoxon's signed ranks need {LEAST_WILCOXON} common seeds"))
+        together = max(sum(line.metric == other.metric for other in compared) for line in compared)
+        if together > 1:
+            found.append(f"Holm: the p before it, corrected for the {together} comparisons of a metric")
+    if min(pairs) < LEAST_PAIRED:
+        found.append(f"no p-value of fewer than {LEAST_PAIRED} common seeds: so few do not tell how "
+                     "much differences vary")
+    short = dict.fromkeys(line.case.name or "base" for line in compared
+                          if line.difference.interval.n < len(study.seeds))
+    if short:
+        found.append(f"of the {len(study.seeds)} seeds those count that both cases have: fewer in "
+                     f"{', '.join(short)}")
+    return found
+
+
+# -- the whole
+
+def show(study, sweep, report):
+    """Prints the tables, and writes table.csv, table.md, with `latex` table.tex, and of targets
+    targets.csv. `report`: metrics, against {KEY: VALUE}, pivot, to (a Target), latex. Raises
+    Refused for names that the study does not have."""
+    against, bounds = report.get("against"), True
+    try:
+        require_scipy()
+    except Refused as refused:
+        if against:
+            raise
+        bounds, said = False, str(refused)
+    metrics = study.metrics(report.get("metrics"))
+    columns = {case.name: sweeping.column_of_case(sweep, case) for case in sweep.cases}
+    if not report.get("metrics") and any(column.target for column in columns.values()):
+        metrics = list(dict.fromkeys([*metrics, "target_round"]))  # of no run, if none reached it
+    lines = study.lines(metrics, against, bounds)
+    if report.get("pivot"):
+        tables = [pivoted(study, columns, report["pivot"], metric, lines) for metric in metrics]
+    else:
+        tables = [means(study, columns, metrics, lines)]
+    if against:
+        tables += [differences(study, against, metric, lines) for metric in metrics]
+    words = notes(study, columns, lines, report)
+    if report.get("to"):
+        found = reached(study, report["to"], against, bounds)
+        tables += targets(study, report["to"], found)
+        words.append("reached: of the runs that have ended; what it costs is of those that reach it; "
+                     f"factor: rounds of {'the compared case' if against else 'the first row'} / "
+                     "rounds, where all runs of both reach it")
+        write_numbers(study.path / "targets.csv", [line.numbers() for line in found])
+    if not bounds and any(line.interval.n > 1 for line in lines):
+        words.append(said)
+    write_numbers(study.path / "table.csv", [line.numbers() for line in lines])
+    print("\n\n".join(text(table, width()) for table in tables))
+    print("\n".join(["", *(textwrap.fill(line, width()) for line in words)]))
+    (study.path / "table.md").write_text("\n".join(markdown(table) for table in tables))
+    if report.get("latex"):
+        path = study.path / "table.tex"
+        path.write_text(TEX_HEAD.replace("{title}", study.title) + "".join(map(latex, tables)))
+        print(path)
+
+
+def width():
+    fallback = (LOG_WIDTH, 24)
+    return shutil.get_terminal_size(fallback).columns if sys.stdout.isatty() else LOG_WIDTH
+
+
+def text(table, columns):
+    """Aligned; of a table that is wider than that the columns behind the words are parted into
+    several tables below each other, each with the words."""
+    widths = [max(len(str(line[i])) for line in [table.head, *table.rows]) + 2
+              for i in range(len(table.head))]
+    first, parts, used = sum(widths[:table.texts]) - 2, [[]], 0
+    for i in range(table.texts, len(table.head)):
+        if parts[-1] and first + used + widths[i] > columns:
+            parts.append([])
+            used = 0
+        parts[-1].append(i)
+        used += widths[i]
+    def part_of(cells, part):
+        return [*cells[:table.texts], *(cells[i] for i in part)]
+    tables = [sweeping.text_table(part_of(table.head, part),
+                                  [part_of(row, part) for row in table.rows], table.texts)
+              for part in parts]
+    return "\n\n".join([f"{table.title}\n{tables[0]}" if table.title else tables[0], *tables[1:]])
+
+
+def markdown(table):
+    title = f"**{table.title}**\n\n" if table.title else ""
+    return title + sweeping.markdown_table(table.head, table.rows, table.texts)
+
+
+def escaped(value):
+    return "".join(TEX.get(c, c) for c in str(value))
+
+
+def latex(table):
+    """A tabular, whose first columns are words."""
+    def line(cells):
+        return " & ".join(map(escaped, cells)) + r" \\"
+    form = "l" * table.texts + "r" * (len(table.head) - table.texts)
+    return "\n".join([f"\n% {table.title or 'means'}", rf"\begin{{tabular}}{{{form}}}", r"\toprule",
+                      line(table.head), r"\midrule", *map(line, table.rows), r"\bottomrule",
+                      r"\end{tabular}", ""])
+
+
+def write_numbers(path, lines):
+    """A CSV of these numbers; an empty field where there is none."""
+    names = list(dict.fromkeys(name for line in lines for name in line))
+    with open(path, "w", newline="") as file:
+        writer = csv.DictWriter(file, names)
+        writer.writeheader()
+        writer.writerows(lines)
