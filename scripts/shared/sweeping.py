@@ -7,7 +7,7 @@ import re
 from hanse.program import STOPPED, Refused, build_folder, find_program, mpirun  # noqa: F401
 from hanse.several import read_job
 from hanse.studies import read_folder
-from hanse.study_files import Case  # noqa: F401
+from hanse.study_files import Case, refuse_own  # noqa: F401
 from hanse.sweeps import Sweep, processors  # noqa: F401
 
 from shared.summaries import BadRun, Column, mean_text, two_digits
@@ -20,12 +20,6 @@ def program_of(path):
     if not os.access(path, os.X_OK):
         raise Refused(f"{path}: no such program; hint: scripts/build hanse")
     return path.resolve()
-
-
-def refuse_own(key, who, how):
-    """Refuses a key that `who` sets for each run; `how` the user sets it instead."""
-    if key in ("run.seed", "run.out", "run.overwrite"):
-        raise Refused(f"{key}: {who} sets it; hint: {how}")
 
 
 def read_common(words, script, who, how):

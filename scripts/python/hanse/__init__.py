@@ -6,20 +6,27 @@
     run.evaluations.plot(x="round", y="accuracy_mean")
     hanse.compare("runs/first", run.path)[["accuracy_mean", "accuracy_worst10"]]
 
+    study = hanse.sweep("first.cfg", {"client.lr": [0.1, 0.03]}, seeds=5)
+    study.means(["accuracy_mean"], against={"client.lr": 0.1})
+
     hanse.write_federation("mine.h5", {"north": (x, y), "south": (x2, y2)}, classes=["no", "yes"])
     hanse.rule_test(MyRule, "runs/first/trace-aggregator.json")
 
 The package starts the program `hanse`: that of the variable HANSE_PROGRAM, of the checkout that the
 package lies in, or of PATH. It needs numpy and h5py, pandas for tables of results,
-and pyarrow for files of Parquet and Arrow.
+scipy for intervals and tests, and pyarrow for files of Parquet and Arrow.
 """
+from . import inference
 from .federation import write_federation
 from .program import (Failed, HanseError, Refused, Stopped, find_program, plan, replay, resume,
                       run)
 from .results import Run, compare, read, read_several, state_dict
 from .rule_test import Impure, rule_test
+from .studies import Study
+from .sweeps import read_study, sweep
 from .tables import clients_of_table
 
-__all__ = ["Failed", "HanseError", "Impure", "Refused", "Run", "Stopped", "clients_of_table",
-           "compare", "find_program", "plan", "read", "read_several", "replay", "resume",
-           "rule_test", "run", "state_dict", "write_federation"]
+__all__ = ["Failed", "HanseError", "Impure", "Refused", "Run", "Stopped", "Study",
+           "clients_of_table", "compare", "find_program", "inference", "plan", "read",
+           "read_several", "read_study", "replay", "resume", "rule_test", "run", "state_dict",
+           "sweep", "write_federation"]

@@ -28,11 +28,11 @@ class Interval:
 
     @property
     def low(self) -> float | None:
-        return None if self.half is None else self.mean - self.half
+        return None if self.half is None or self.mean is None else self.mean - self.half
 
     @property
     def high(self) -> float | None:
-        return None if self.half is None else self.mean + self.half
+        return None if self.half is None or self.mean is None else self.mean + self.half
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,8 +82,8 @@ def interval(values: Iterable[float | None], bounds: bool = True) -> Interval:
 def difference(first: Mapping[int, float | None], base: Mapping[int, float | None]) -> Difference:
     """How far `first` is from `base`, both {seed: number}, paired by the seeds they have in common.
     Nothing is corrected yet, see corrected()."""
-    pairs = [(first[seed], base[seed]) for seed in first if seed in base]
-    known = [a - b for a, b in pairs if len(numbers_of((a, b))) == 2]
+    pairs = [numbers_of((first[seed], base[seed])) for seed in first if seed in base]
+    known = [pair[0] - pair[1] for pair in pairs if len(pair) == 2]
     return Difference(interval(known), _paired_t(known), _wilcoxon(known))
 
 

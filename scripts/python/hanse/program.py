@@ -147,14 +147,14 @@ def ask(*words: Path) -> str:
     return _ask([os.fspath(word) for word in words])
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
     """The program loads rules in Python by this Python, unless HANSE_PYTHON names another."""
     return {"HANSE_PYTHON": sys.executable, **os.environ}
 
 
 def _ask(words: list[str]) -> str:
     done = subprocess.run([str(find_program()), *words], stdin=subprocess.DEVNULL, text=True,
-                          capture_output=True, errors="replace", check=False, env=_environment())
+                          capture_output=True, errors="replace", check=False, env=environment())
     if done.returncode:
         raise _error(done.returncode, done.stderr.splitlines())
     return done.stdout
@@ -180,7 +180,7 @@ def _train(words: list[str], ranks: int, progress: bool) -> Run:
         lines: collections.deque[str] = collections.deque(maxlen=LINES_KEPT)
         with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=summary,
                               stderr=subprocess.PIPE, text=True, errors="replace",
-                              start_new_session=True, env=_environment()) as process:
+                              start_new_session=True, env=environment()) as process:
             try:
                 _listen(process, lines, progress)
             except KeyboardInterrupt:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from .inference import Difference, Interval, corrected, difference, interval
 from .program import Refused
 from .several import BadRun, numbered, read_summary
-from .study_files import Case, Path, cases_of, read_study, values_of_name
+from .study_files import Case, Path, cases_of, read_study, text_of, values_of_name
 
 if TYPE_CHECKING:
     import pandas
@@ -95,15 +95,17 @@ class Study:
     def base_of(self, case: Case, against: Against) -> Case:
         """The case that another is compared with: it has these values, and all else as the other.
         Raises Refused for keys and values that the study does not have."""
-        wanted = {**case.values, **{key: str(value) for key, value in against.items()}}
+        wanted = dict(case.values)
         for key, value in against.items():
             known = list(dict.fromkeys(c.values[key] for c in self.cases if key in c.values))
             if not known:
                 raise Refused(f"against {key}={value}: '{key}' does not vary; hint: known: "
                               f"{', '.join(self.keys) or 'nothing'}")
-            if str(value) not in known:
+            meant = [other for other in known if _alike(other, text_of(value))]
+            if not meant:
                 raise Refused(f"against {key}={value}: no case has it; hint: known: "
                               f"{', '.join(known)}")
+            wanted[key] = meant[0]
         for other in self.cases:
             if other.values == wanted:
                 return other
@@ -162,6 +164,14 @@ class Study:
         case. Of runs that have ended; see Reached. Raises Refused."""
         return _frame([line.numbers() for line in reached(self, Target.of(target), against)],
                       self.keys)
+
+
+def _alike(one: str, other: str) -> bool:
+    """The same text, or the same number."""
+    try:
+        return one == other or float(one) == float(other)
+    except ValueError:
+        return False
 
 
 @dataclasses.dataclass
@@ -250,7 +260,7 @@ def reached(study: Study, target: Target, against: Against | None = None,
     if known and target.metric not in known:
         raise Refused(f"no run evaluates '{target.metric}'; known: "
                       f"{', '.join(name for name in known if name not in COSTS)}")
-    found = []
+    found: list[Reached] = []
     for level in target.levels:
         lines = {case.name: _reached(case, level, [target.first(run, level)
                                                    for run in evaluations[case.name]], bounds)
@@ -258,8 +268,9 @@ def reached(study: Study, target: Target, against: Against | None = None,
         for case in study.cases:
             base = lines[(study.base_of(case, against) if against else study.cases[0]).name]
             own = lines[case.name]
-            if 0 < own.n == own.k and 0 < base.n == base.k:
-                own.factor = base.costs["rounds"].mean / own.costs["rounds"].mean
+            first, rounds = base.costs["rounds"].mean, own.costs["rounds"].mean
+            if own.n == own.k and base.n == base.k and first is not None and rounds:
+                own.factor = first / rounds
         found += lines.values()
     return found
 

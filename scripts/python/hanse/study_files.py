@@ -30,8 +30,9 @@ from .program import CHECKOUT, Refused, option_words
 Path = Union[str, os.PathLike]
 
 FILE = "study.toml"  # in the folder of the runs
-KEYS = ("title", "job", "seeds", "first-seed", "ranks", "set", "rows", "vary", "report", "note",
-        "time", "columns", "quick", "data", "tuning", "settings")
+KEYS = ("title", "job", "seeds", "first-seed", "ranks", "set", "rows", "vary", "report")
+MORE_KEYS = ("note", "time", "columns", "quick", "data", "tuning", "settings")  # of reproductions
+OWN_KEYS = ("run.seed", "run.out", "run.overwrite")  # of each run: a study sets them
 REPORT_KEYS = ("metrics", "against", "pivot", "to", "latex")
 # Methods by the names of their papers, for method = [...]: the options in which they differ.
 PLAIN = {"run.protocol": "federated", "aggregator.kind": "fedavg", "client.update": "sgd",
@@ -80,13 +81,14 @@ def read_file(path: Path) -> dict[str, Any]:
 
 
 def _checked(table: dict[str, Any]) -> dict[str, Any]:
-    _require_known(table, KEYS)
+    _require_known(table, KEYS, MORE_KEYS)
     if not isinstance(table.get("job"), str):
         raise Refused("it names no job; hint: job = \"first.cfg\"")
     for key in ("seeds", "first-seed", "ranks"):
         value = table.get(key, 1)
         if type(value) is not int or value < (0 if key == "first-seed" else 1):
-            raise Refused(f"{key} = {value}: a number of at least 1 is needed")
+            raise Refused(f"{key} = {value!r}: a whole number is needed"
+                          + ("" if key == "first-seed" else ", of at least 1"))
     for key in ("set", "vary", "report"):
         if not isinstance(table.get(key, {}), dict):
             raise Refused(f"{key} is no table; hint: {{KEY = VALUE}}")
@@ -97,21 +99,31 @@ def _checked(table: dict[str, Any]) -> dict[str, Any]:
     vary = {key: [text_of(value) for value in values] if isinstance(values, list) else []
             for key, values in _flat(table.get("vary", {})).items()}
     for key, values in vary.items():
-        if not values or not all(values):
-            raise Refused(f"[vary] {key} has no values; hint: {key} = [VALUE, VALUE]")
+        if not all(values) or not values:
+            raise Refused(f"[vary] {key} is no list of values; hint: {key} = [VALUE, VALUE]")
+    for options in (vary, _flat(table.get("set", {})), *(row.get("set", {}) for row in rows)):
+        for key in options:
+            refuse_own(key, "a study", "seeds and first-seed, or --out")
     if ("vary" in table or "rows" in table) and not vary and not rows:
         raise Refused("it varies nothing; hint: [vary] KEY = [VALUE, VALUE]")
     report = table.get("report", {})
-    _require_known(report, REPORT_KEYS, "[report] ")
+    _require_known(report, REPORT_KEYS, where="[report] ")
     return {**table, "set": options_of(table.get("set", {})), "vary": vary,
             "rows": [{**row, "set": options_of(row.get("set", {}))} for row in rows],
             "report": {**report, **{key: listed_of(report[key]) for key in ("metrics", "against")
                                     if key in report}}}
 
 
-def _require_known(table: Mapping[str, Any], known: Sequence[str], where: str = "") -> None:
+def refuse_own(key: str, who: str, how: str) -> None:
+    """Refuses a key that `who` sets for each run; `how` the user sets it instead."""
+    if key in OWN_KEYS:
+        raise Refused(f"{key}: {who} sets it; hint: {how}")
+
+
+def _require_known(table: Mapping[str, Any], known: Sequence[str], more: Sequence[str] = (),
+                   where: str = "") -> None:
     for key in table:
-        if key not in known:
+        if key not in known and key not in more:
             raise Refused(f"{where}unknown key '{key}'; hint: known: {', '.join(known)}")
 
 
@@ -172,7 +184,10 @@ def study_of(source: Path, *, vary: Mapping[str, Sequence[str]] | None = None,
     varies, `options` of every run, and `numbers`: seeds, first_seed, ranks. Without any of these the
     text is the file's own. `job` of the study says where it lies. Raises Refused."""
     path = pathlib.Path(source)
-    path = path / FILE if path.is_dir() else path
+    if path.is_dir():
+        path = path / FILE
+        if not path.is_file():
+            raise Refused(f"{source} holds no {FILE}; hint: name a job file, or a study's file")
     of_file = path.suffix == ".toml"
     given = {key.replace("_", "-"): value for key, value in numbers.items() if value is not None}
     table = read_file(path) if of_file else {"job": os.fspath(source), "set": {}, "vary": {}}

@@ -3,7 +3,7 @@
   OUT/CASE/seed-N      a run directory
   OUT/CASE/seed-N.log  what the program said; locked for as long as it runs
   OUT/sweep.json       what the folder is for; another sweep is refused
-  OUT/study.toml       the study's file (studies.py)
+  OUT/study.toml       the study's file (study_files.py)
 
 A finished run is never run again, a stopped one goes on from its checkpoint: the same command
 continues what was interrupted. A run that another process does is skipped, for example one of
@@ -14,6 +14,7 @@ from __future__ import annotations
 import concurrent.futures
 import dataclasses
 import fcntl
+import functools
 import json
 import os
 import pathlib
@@ -22,11 +23,15 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import IO, Any
 
-from .program import Refused, find_program
+from .program import (Failed, Options, Refused, Stopped, environment, find_program, mpirun)
 from .several import BadRun, read_job, read_summary
 from .stopping import ask_to_stop
-from .study_files import FILE, Case, toml_of
+from .studies import Study, read_folder
+from .study_files import FILE, Case, Path, cases_of, options_of, study_of, text_of, toml_of
 
 LOCKED = "another run writes this folder"  # in the program's message
 BETWEEN_LINES_S = 2.0  # of runs that end well: hundreds may take a third of a second each
@@ -38,10 +43,10 @@ class Task:
     seed: int
     folder: pathlib.Path
 
-    def label(self):
+    def label(self) -> str:
         return f"{self.case.name or 'base'}, seed {self.seed}"
 
-    def summary(self):
+    def summary(self) -> dict[str, Any] | None:
         """None until the run has ended."""
         try:
             return read_summary(self.folder)
@@ -50,43 +55,48 @@ class Task:
 
 
 class Sweep:
-    """`common` are options of every run; `launch` are the words before the program."""
+    """`common` are options of every run; `launch` are the words before the program. `say` is told
+    how far it is."""
 
-    def __init__(self, out, job, cases, seeds, common=None, launch=(), program=None):
+    def __init__(self, out: Path, job: Path, cases: Sequence[Case], seeds: Sequence[int],
+                 common: Mapping[str, Any] | None = None, launch: Sequence[str] = (),
+                 program: Path | None = None) -> None:
         self.out, self.job, self.cases, self.seeds = pathlib.Path(out), str(job), cases, seeds
+        self.say: Callable[[str], None] = functools.partial(print, flush=True)
+        self.environment: dict[str, str] | None = None  # of the runs; None: this process's
         self.common, self.launch = dict(common or {}), list(launch)
         self.program = program  # found when it is needed
         self.tasks = [Task(case, seed, self.out / case.folder() / f"seed-{seed}")
                       for case in cases for seed in seeds]
         self.lock = threading.Lock()
-        self.running = {}  # Popen of each task that runs
+        self.running: dict[str, subprocess.Popen] = {}  # by the task's label
         self.stopping = False
-        self.failures = []
+        self.failures: list[str] = []
         self.skipped = 0
 
-    def _require_files(self):
+    def _require_files(self) -> None:
         self.program = self.program or find_program()
         if not os.access(self.program, os.X_OK):
             raise Refused(f"{self.program} is missing; hint: scripts/build makes it")
-        if not pathlib.Path(self.job).is_file():
+        if not pathlib.Path(self.job).is_file() and self.job != os.devnull:
             raise Refused(f"{self.job} is missing; hint: name a job file")
 
-    def check(self, tasks):
+    def check(self, tasks: Sequence[Task]) -> None:
         """Are the options of all that is not finished right? Refuses with a line for each error."""
         self._require_files()
         cases = {task.case.name: task for task in tasks if task.summary() is None}
         with concurrent.futures.ThreadPoolExecutor(processors()) as pool:
             errors = list(pool.map(self._error_of, cases.values()))
-        names = {}  # of the cases with that error
+        names: dict[str, list[str]] = {}  # of the cases with that error
         for name, error in zip(cases, errors):
             names.setdefault(error, []).append(name or "base")
         names.pop("", None)
         if names:
             raise Refused("\n".join(
-                f"{cases[0]}{f' and {len(cases) - 1} more' if len(cases) > 1 else ''}: {error}"
-                for error, cases in names.items()))
+                f"{own[0]}{f' and {len(own) - 1} more' if len(own) > 1 else ''}: {error}"
+                for error, own in names.items()))
 
-    def _error_of(self, task):
+    def _error_of(self, task: Task) -> str:
         """The error of a case; nothing when there is none."""
         said = subprocess.run([str(self.program), "check", self.job, *self.options(task)],
                               stdin=subprocess.DEVNULL, capture_output=True, text=True,
@@ -94,7 +104,7 @@ class Sweep:
         lines = said.stderr.strip().splitlines() or ["it said nothing"]
         return lines[-1].split("error: ")[-1] if said.returncode else ""
 
-    def claim(self):
+    def claim(self) -> None:
         """Creates the folder, or checks that it is this sweep's."""
         self._require_files()
         lines = pathlib.Path(self.job).read_text(errors="replace").splitlines()
@@ -110,15 +120,14 @@ class Sweep:
                 write_whole(path, json.dumps(mine, indent=1))
         except (OSError, ValueError) as error:
             raise Refused(f"{path}: {error}; hint: choose another --out") from None
-
         self.require_kinds()
 
-    def write_study(self, table):
+    def write_study(self, table: str | Mapping[str, Any]) -> None:
         """Puts the study's file, or the text of one, beside the runs."""
         text = table if isinstance(table, str) else toml_of(table)
         write_whole(self.out / FILE, text)
 
-    def require_kinds(self):
+    def require_kinds(self) -> None:
         """Is what has been run under a case's name of the case's kinds?"""
         for task in self.tasks:
             job = read_job(task.folder)
@@ -128,12 +137,12 @@ class Sweep:
                     raise Refused(f"{task.folder}: {key} = {job[key]}, not {value}; hint: remove "
                                   "the folder, or choose another --out")
 
-    def run(self, tasks, at_once):
+    def run(self, tasks: Sequence[Task], at_once: int) -> bool:
         """Runs what is not finished. It prints how far it is, at most every other second, and each
         run that does not end well. True when all end well."""
         waiting = [task for task in tasks if task.summary() is None]
         if len(waiting) < len(tasks):
-            print(f"{len(tasks) - len(waiting)} of {len(tasks)} runs are there already")
+            self.say(f"{len(tasks) - len(waiting)} of {len(tasks)} runs are there already")
         done, printed_s = 0, 0.0
         self.skipped = 0
         with concurrent.futures.ThreadPoolExecutor(at_once) as pool, Interrupts(self):
@@ -144,11 +153,11 @@ class Sweep:
                 ended_well = text.endswith(" s")
                 soon = time.monotonic() < printed_s + BETWEEN_LINES_S and done < len(waiting)
                 if text and not (ended_well and soon):
-                    print(f"[{done}/{len(waiting)}] {futures[future].label()}: {text}", flush=True)
+                    self.say(f"[{done}/{len(waiting)}] {futures[future].label()}: {text}")
                     printed_s = time.monotonic()
         return not self.failures and not self.stopping
 
-    def stop(self):
+    def stop(self) -> None:
         """The runs write a checkpoint and end; at the second request they end at once."""
         with self.lock:
             at_once, self.stopping = self.stopping, True
@@ -157,21 +166,22 @@ class Sweep:
             if at_once:
                 process.terminate()
             else:
+                assert isinstance(process.args, list)  # as command() gives it
                 ask_to_stop(process.pid, pathlib.Path(process.args[0]).name == "mpirun")
 
-    def command(self, task):
+    def command(self, task: Task) -> list[str]:
         launch = self.launch if task.case.launch is None else task.case.launch
         if any((task.folder / "checkpoints").glob("round-*.h5")):
             return [*launch, str(self.program), "resume", str(task.folder)]
         return [*launch, str(self.program), "run", self.job, *self.options(task),
                 "--run.overwrite=true"]
 
-    def options(self, task):
+    def options(self, task: Task) -> list[str]:
         options = {**self.common, **task.case.options, "run.seed": task.seed,
                    "run.out": task.folder}
         return [f"--{key}={value}" for key, value in options.items()]
 
-    def _execute(self, task):
+    def _execute(self, task: Task) -> str:
         """Runs one; returns a line on its end, nothing when the sweep is being stopped."""
         start = time.monotonic()
         task.folder.parent.mkdir(parents=True, exist_ok=True)
@@ -187,7 +197,8 @@ class Sweep:
                     return ""
                 # A session of its own: the terminal's Ctrl-C does not reach it.
                 process = subprocess.Popen(self.command(task), stdin=subprocess.DEVNULL,
-                                           stdout=file, stderr=file, start_new_session=True)
+                                           stdout=file, stderr=file, start_new_session=True,
+                                           env=self.environment)
                 self.running[task.label()] = process
             status = process.wait()
         with self.lock:
@@ -202,12 +213,12 @@ class Sweep:
         self.failures.append(f"{task.label()}: status {status}: {lines[-1]}")
         return f"FAILED, {log}"
 
-    def _skip(self, why):
+    def _skip(self, why: str) -> str:
         with self.lock:
             self.skipped += 1
         return f"skipped: {why}"
 
-    def report(self, name):
+    def report(self, name: str) -> None:
         """Tells on stderr what is not in the table."""
         if self.skipped:
             print(f"{name}: skipped {self.skipped} runs that other processes do; the same command "
@@ -221,31 +232,34 @@ class Interrupts:
 
     SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
-    def __init__(self, sweep):
+    def __init__(self, sweep: Sweep) -> None:
         self.sweep = sweep
 
-    def _handle(self, *_):
+    def _handle(self, *_: Any) -> None:
         # In a thread: the signal may have come while this one holds the sweep's lock.
         threading.Thread(target=self.sweep.stop).start()
 
-    def __enter__(self):
+    def __enter__(self) -> None:
+        self.before: dict[signal.Signals, Any] = {}
+        if threading.current_thread() is not threading.main_thread():
+            return  # no other thread may set handlers
         survives = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN  # nohup
         self.before = {number: signal.signal(number, self._handle) for number in self.SIGNALS
                        if number != signal.SIGHUP or not survives}
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: Any) -> None:
         for number, handler in self.before.items():
             signal.signal(number, handler)
 
 
-def write_whole(path, text):
+def write_whole(path: pathlib.Path, text: str) -> None:
     """The file is there whole, or as it was."""
     temporary = path.with_suffix(f".{os.getpid()}")
     temporary.write_text(text)
     temporary.rename(path)
 
 
-def lock(file):
+def lock(file: IO[str]) -> bool:
     """Takes the file for this process and those that write to it. False: another has it."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -256,5 +270,73 @@ def lock(file):
     return True
 
 
-def processors():
+def processors() -> int:
     return len(os.sched_getaffinity(0))
+
+
+# -- a study
+
+def prepare(source: Path, *, vary: Mapping[str, Sequence[str]] | None = None,
+            options: Mapping[str, str] | None = None, out: Path | None = None, runs: bool = True,
+            **numbers: int | None) -> tuple[Sweep, Study, str]:
+    """The runs of a study, the study as it is shown, and the text of its file, see study_of().
+
+    `out`: the folder of the runs; by default the one that `source` lies in, if it is such, or
+    runs/sweep-NAME. `runs`: whether any is to be started. Raises Refused."""
+    table, text = study_of(source, vary=vary, options=options, **numbers)
+    path = pathlib.Path(source)
+    own = path if path.is_dir() else path.parent if path.name == FILE else None
+    if own is None or not (own / "sweep.json").is_file():
+        own = pathlib.Path("runs") / f"sweep-{path.stem if path.is_file() else 'python'}"
+    seeds = range(table["first-seed"], table["first-seed"] + table["seeds"])
+    cases = cases_of(table)
+    launch = mpirun(find_program(), table["ranks"]) if runs else []
+    sweep = Sweep(out or own, table["job"], cases, seeds, table["set"], launch)
+    return sweep, Study(sweep.out, table, cases, seeds), text
+
+
+def sweep(job: Path | Options, vary: Mapping[str, Sequence[Any]] | None = None, *,
+          options: Options | None = None, seeds: int | None = None, first_seed: int | None = None,
+          ranks: int | None = None, jobs: int | None = None, out: Path | None = None,
+          progress: bool = True) -> Study:
+    """Runs a job for every combination of values and several seeds, and returns the study.
+
+        study = hanse.sweep("first.cfg", {"client.lr": [0.1, 0.03], "method": ["fedavg", "fedadam"]},
+                            seeds=5, options={"run.rounds": 50})
+        study.frame, study.curves, study.means(["accuracy_mean"], against={"method": "fedavg"})
+
+    `job`: a job file, a mapping of keys to values, a study's file (TOML) or the folder of one; what
+    is given beside it comes on top. `jobs`: how many runs there are at the same time (processors /
+    ranks). `out`: the folder of the runs (runs/sweep-NAME). Runs that have ended are not run again,
+    stopped ones go on. `progress`: says on stderr how far it is.
+
+    Raises Refused for what is wrong before the first run, Stopped after Ctrl-C, behind checkpoints:
+    the same call goes on. Warns of runs that fail, and raises Failed where all of them do."""
+    if isinstance(job, Mapping):
+        options = {**job, **(options or {})}
+        job = os.devnull
+    own, study, text = prepare(
+        job, vary={key: [text_of(value) for value in values] for key, values in (vary or {}).items()},
+        options=options_of(options or {}), out=out, seeds=seeds, first_seed=first_seed, ranks=ranks)
+    own.environment = environment()
+    own.say = (lambda line: print(line, file=sys.stderr, flush=True)) if progress else lambda _: None
+    own.check(own.tasks)
+    own.claim()
+    own.write_study(text)
+    own.run(own.tasks, jobs or max(1, processors() // study.table["ranks"]))
+    if own.stopping:
+        raise Stopped(f"{own.out}: stopped; hint: the same call goes on")
+    if own.failures and not any(task.summary() for task in own.tasks):
+        raise Failed(own.failures[0])
+    for failure in own.failures:
+        warnings.warn(f"failed: {failure}", stacklevel=2)
+    return study
+
+
+def read_study(folder: Path) -> Study:
+    """The study in a folder of runs, finished or not. Raises FileNotFoundError where there is none,
+    Refused for a study's file that cannot be read."""
+    found = read_folder(folder)
+    if found is None:
+        raise FileNotFoundError(f"{folder} is no folder of a study; hint: hanse.read() reads a run")
+    return found
