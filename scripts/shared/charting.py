@@ -1,10 +1,11 @@
-"""What the charts of runs have in common: which runs have a table, how curves, means and bands are
-drawn, and the figure that charts stand in."""
+"""What the charts of runs have in common: which runs have a table, how curves and bands are drawn,
+and the figure that charts stand in."""
 import textwrap
 
 import matplotlib.pyplot as plt
 import numpy as np
 
+from .bands import words_on
 from .figures import COLOURS, legend_below, line_style, marker_of
 from .run_files import BadFile, Run, alone, has
 
@@ -58,28 +59,44 @@ def draw_band(axis, x, low, high, label=None, index=0, alpha=0.15, **style):
     kept = np.unique(np.linspace(0, len(x) - 1, MOST_POINTS).astype(int)) \
         if len(x) > MOST_POINTS else slice(None)
     axis.fill_between(x[kept], low[kept], high[kept], label=label, alpha=alpha, linewidth=0,
-                      **{"color": COLOURS[index % len(COLOURS)], **style})
+                      **{"color": line_style(index)["color"], **style})
 
 
-def draw_mean(axis, x, mean, deviation, label, index):
-    draw_line(axis, x, mean, label, index)
-    if np.any(deviation):
-        draw_band(axis, x, mean - deviation, mean + deviation, index=index)
+def draw_curve(axis, curve, label, index):
+    """A mean and its band; the drawing says of how many runs, and what the band is."""
+    axis.curves = [*getattr(axis, "curves", []), curve]
+    steps = {"drawstyle": "steps-post"} if curve.steps else {}
+    draw_line(axis, curve.x, curve.y, label, index, **steps)
+    if curve.low is not None and np.any(curve.high > curve.low):
+        draw_band(axis, curve.x, curve.low, curve.high, index=index,
+                  **({"step": "post"} if curve.steps else {}))
 
 
 def draw_column(axis, runs, tables, column, factor=1, spread=(None, None, ""), mean=None):
     """A curve for each run; of one run with the band between the columns of `spread`, of a mean of
-    runs with their deviation. `mean`: what the curve of one run is called."""
+    runs with the band around it. `mean`: what the curve of one run is called."""
     low, high, label = spread
     for index, run, table in tables:
         if not has(table, column):
             continue
         if alone(runs) and has(table, low) and has(table, high):
             draw_band(axis, table["round"], factor * table[low], factor * table[high], label)
-        draw_mean(axis, table["round"], factor * table[column],
-                  factor * getattr(table, "deviation", {}).get(column, 0),
-                  label_of(run, runs, mean), index)
+        called = label_of(run, runs, mean)
+        if run.several:
+            draw_curve(axis, table.curves[column].times(factor), called, index)
+        else:
+            draw_line(axis, table["round"], factor * table[column], called, index)
     axis.set(xlabel="round")
+
+
+def words_of(axis, runs, single=False):
+    """What n and the bands are in a drawing of several runs' means, or of curves of single ones."""
+    curves = getattr(axis, "curves", [])
+    several = any(run.several for run in runs) or any(curve.n > 1 for curve in curves)
+    if not several and not (single and curves):
+        return None
+    counts = [curve.n for curve in curves] or [len(run.members) for run in runs]
+    return words_on(counts, [curve.band for curve in curves])
 
 
 def draw_cumulative(axis, values, **style):
@@ -102,9 +119,9 @@ def draw_nodes(axis, run, runs, index, rounds, values):
         draw_line(axis, rounds, values.mean(axis=1), "mean of nodes")
 
 
-def figure_of(charts, runs, width=5.4, height=4.2, most=4):
+def figure_of(charts, runs, width=5.4, height=4.2, most=4, print_of=None):
     """The charts that have something to show beside each other, at most `most` in a row; None where
-    none has."""
+    none has. With `print_of`, a Print, a chart as a figure of a paper."""
     figure, axes, titles = plt.figure(layout="constrained"), [], []
     for chart in charts:
         axis = figure.add_subplot()
@@ -114,7 +131,7 @@ def figure_of(charts, runs, width=5.4, height=4.2, most=4):
             continue
         axes.append(axis)
         titles += [title] if title else []
-        axis.set_title(textwrap.fill(axis.get_title("left"), int(8 * width)))
+        axis.set_title("" if print_of else textwrap.fill(axis.get_title("left"), int(8 * width)))
     if not axes:
         plt.close(figure)
         return None
@@ -123,7 +140,21 @@ def figure_of(charts, runs, width=5.4, height=4.2, most=4):
     grid = figure.add_gridspec(rows, columns)
     for place, axis in enumerate(axes):
         axis.set_subplotspec(grid[divmod(place, columns)])
-    figure.set_size_inches(width * columns, height * rows)
-    figure.get_layout_engine().set(w_pad=0.14, h_pad=0.08)
-    legend_below(figure, axes, title=titles[0] if titles else None, columns=4 if columns < 3 else 6)
+    titles = titles[:1] + words_below(axes, runs, single=print_of is not None)
+    if print_of:
+        print_of.lay_out(figure)
+    else:
+        figure.set_size_inches(width * columns, height * rows)
+        figure.get_layout_engine().set(w_pad=0.14, h_pad=0.08)
+    plain_in = figure.get_figheight()
+    legend_below(figure, axes, title="; ".join(titles) or None, columns=4 if columns < 3 else 6)
+    if print_of:
+        print_of.make_room(figure, plain_in)
     return figure
+
+
+def words_below(axes, runs, single):
+    """What n and the bands are in charts beside each other, each once."""
+    found = dict.fromkeys(filter(None, (words_of(axis, runs, single) for axis in axes)))
+    return [words for words in found
+            if not any(other.startswith(f"{words},") for other in found)]

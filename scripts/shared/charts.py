@@ -13,7 +13,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator, ScalarFormatter
 
 from . import charts_of_rules as rules
-from .charting import (NAMED, draw_band, draw_column, draw_cumulative, draw_line, draw_mean,
+from .charting import (NAMED, draw_band, draw_column, draw_cumulative, draw_curve, draw_line,
                        draw_nodes, evaluations_of, label_of, start_at_zero, tables_of,
                        window_note)
 from .figures import COLOURS, GREY, PHASE_COLOURS, STYLE, line_style, shorten
@@ -261,16 +261,13 @@ def draw_bound(axis, runs, most):
 
 
 def bandit(axis, runs, column):
-    """Mean and deviation over the repeats."""
-    tables = tables_of(runs, Run.bandit, "bandit.csv")
-    for index, run, table in tables:
-        draw_mean(axis, *over_repeats(table, column), label_of(run, runs), index)
+    """Means over the repeats, with bands."""
+    for index, run, table in tables_of(runs, Run.bandit, "bandit.csv"):
+        draw_curve(axis, over_repeats(table, column, run.band), label_of(run, runs), index)
     title, label = {"regret": ("Regret since the first phase", "cumulative regret"),
                     "scalars_sent": ("Communication since the first phase", "scalars sent")}[column]
     axis.set(title=title, xlabel="round", ylabel=label)
     start_at_zero(axis)
-    many = any(len(np.unique(table["repeat"])) > 1 for *_, table in tables)
-    return "Mean and deviation over repeats" if many else None
 
 
 # -- time

@@ -5,12 +5,16 @@ import re
 
 import matplotlib
 import matplotlib.pyplot as plt
+from matplotlib.font_manager import FontProperties
 
 matplotlib.use("Agg")  # pictures go to files; nothing needs a screen
 
 # Okabe and Ito's colours: told apart by colour-blind readers too, and in print.
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#404040"]
 DASHES = ["-", "--", "-.", ":"]
+# How many of the colours lines take before they take them again with dashes; "dashed": dashes tell
+# every line from the next one, in print without colours, too.
+LINES = {"colours": len(COLOURS), "dashed": False}
 GREY, LIGHT_GREY, TEXT = "#5A5A5A", "#C4C4C4", "#1F2328"
 PHASE_COLOURS = ["#0072B2", "#E69F00", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#F0E442",
                  "#B8B8B8"]
@@ -24,19 +28,27 @@ STYLE = {
     "axes.labelcolor": GREY, "axes.edgecolor": "#B0B0B0", "axes.spines.top": False,
     "axes.spines.right": False, "axes.grid": True, "axes.axisbelow": True, "grid.color": "#E6E6E6",
     "grid.linewidth": 0.8, "xtick.color": GREY, "ytick.color": GREY, "lines.linewidth": 1.8,
+    "lines.markersize": 3.5,
     "legend.frameon": False, "legend.fontsize": 10, "figure.dpi": 100, "savefig.dpi": 120,
     "text.color": TEXT, "pdf.fonttype": 42, "svg.fonttype": "none", "image.composite_image": False,
 }
 
 
 def line_style(index):
-    return {"color": COLOURS[index % len(COLOURS)],
-            "linestyle": DASHES[index // len(COLOURS) % len(DASHES)]}
+    turn = index if LINES["dashed"] else index // LINES["colours"]
+    return {"color": COLOURS[index % LINES["colours"]], "linestyle": DASHES[turn % len(DASHES)]}
+
+
+def use_colours(colours):
+    """Lines have these colours, #RRGGBB, from now on."""
+    LINES["colours"] = len(colours)
+    COLOURS[:] = (list(colours) * len(COLOURS))[:max(len(COLOURS), len(colours))]
 
 
 def marker_of(points):
     """Few points are shown as such; many only make a line look dirty."""
-    return {"marker": "o", "markersize": 3.5} if len(points) <= 40 else {}
+    return {"marker": "o", "markersize": plt.rcParams["lines.markersize"]} \
+        if len(points) <= 40 else {}
 
 
 def new_figure(panels, width=5.4, height=4.2):
@@ -58,32 +70,35 @@ def legend_below(figure, axes, title=None, columns=4):
     for axis in axes:
         for handle, label in zip(*axis.get_legend_handles_labels()):
             entries.setdefault(label, handle)
-    if not entries:
+    if not entries and not title:
         return
-    # As many columns as the longest label leaves room for: about 13 letters an inch.
-    width = figure.get_figwidth()
-    entries = {shorten(label, int(13 * width) - 6): handle for label, handle in entries.items()}
-    columns = max(1, min(columns, int(13 * width / (max(map(len, entries)) + 6))))
+    # As many columns as the longest label leaves room for: about 13 letters of 10 pt an inch.
+    size = FontProperties(size=plt.rcParams["legend.fontsize"]).get_size_in_points() / 10
+    letters = figure.get_figwidth() * 13 / size
+    entries = {shorten(label, int(letters) - 6): handle for label, handle in entries.items()}
+    longest = max(map(len, entries), default=0)
+    columns = max(1, min(columns, int(letters / (longest + 6)), len(entries)))
     rows = -(-len(entries) // columns) + (title is not None)
     # Many entries make the picture higher instead of its charts lower.
-    figure.set_figheight(figure.get_figheight() + 0.24 * max(0, rows - 2))
-    share = (0.12 + 0.24 * rows) / figure.get_figheight()
+    line = 0.24 * size
+    figure.set_figheight(figure.get_figheight() + line * max(0, rows - 2))
+    share = (line / 2 + line * rows) / figure.get_figheight()
     figure.get_layout_engine().set(rect=(0, share, 1, 1 - share))
-    figure.legend(entries.values(), entries.keys(), loc="lower center",
-                  ncols=min(columns, len(entries)), title=title)
+    figure.legend(entries.values(), entries.keys(), loc="lower center", ncols=columns, title=title)
 
 
-def save(figure, path):
-    """As PNG, SVG or PDF, by the path's ending; the same figure makes the same bytes."""
+def save(figure, path, dark=True):
+    """As PNG, SVG or PDF, by the path's ending; the same figure makes the same bytes. SVGs follow
+    the reader's dark mode where `dark` says so."""
     if path.suffix == ".svg":
-        path.write_text(svg_of(figure, path.stem, style=True) + "\n")
+        path.write_text(svg_of(figure, path.stem, style=dark_rules() if dark else "") + "\n")
     else:
         figure.savefig(path, metadata={"CreationDate": None} if path.suffix == ".pdf" else {})
 
 
-def svg_of(figure, name, style=False):
-    """The figure as an element <svg>, whose ids no figure of another name has. With `style` it can
-    be a file, and has dark_rules()."""
+def svg_of(figure, name, style=None):
+    """The figure as an element <svg>, whose ids no figure of another name has. With a `style`,
+    which may be empty, it can be a file, and has this style sheet."""
     file = io.StringIO()
     with matplotlib.rc_context({"svg.hashsalt": name}):
         figure.savefig(file, format="svg",
@@ -92,8 +107,8 @@ def svg_of(figure, name, style=False):
     text = re.sub(r'<g id="[^"]*"', "<g", text[text.index("<svg"):].strip())
     # Hundredths of a point are enough.
     text = re.sub(r'\b(?:d|x|y)="[^"]*"', lambda part: re.sub(r"(\.\d\d)\d+", r"\1", part[0]), text)
-    if style:
-        return text.replace(">", f"><style>{dark_rules()}</style>", 1)
+    if style is not None:
+        return text.replace(">", f"><style>{style}</style>", 1) if style else text
     return re.sub(r' (?:xmlns(?::xlink)?|width|height)="[^"]*"', "", text, count=4)
 
 

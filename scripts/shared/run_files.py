@@ -8,8 +8,9 @@ import numpy as np
 
 from hanse.several import LONGEST_NAME, Place, names, read_job, tails
 
+from .bands import is_there, mean_curve
 from .splits import WORDS, prefix_of
-from .summaries import BadRun, Column, has_target, read_summary
+from .summaries import BadRun, Column, cautions, has_target, read_summary
 
 # Columns of evaluations.csv that have a spread over clients, NAME_worst and NAME_best.
 SPREADS = {"auroc": "Area under the ROC curve", "top5": "Top-5 accuracy",
@@ -47,8 +48,9 @@ def read_rows(path):
 
 
 class Table(dict):
-    """Columns by name, float64 each; of several runs their means, and `deviation` has theirs."""
-    deviation = {}
+    """Columns by name, float64 each; of several runs their means, of which `curves` has the Curve
+    of each column."""
+    curves = {}
 
 
 def read_table(path):
@@ -63,18 +65,18 @@ def pooled(tables):
                   for name in tables[0] if all(name in table for table in tables)})
 
 
-def mean_table(tables):
-    """Mean and sample's deviation of each line, of the rounds that all tables have: where some runs
-    ended early, what is behind would be a mean of the others alone."""
+def mean_table(tables, band):
+    """Means of each line, and such a band around them, of the rounds that all tables have: where
+    some runs ended early, what is behind would be a mean of the others alone."""
     common = functools.reduce(np.intersect1d, [table["round"] for table in tables])
     kept = [{name: column[np.isin(table["round"], common)] for name, column in table.items()}
             for table in tables]
     if len({len(table["round"]) for table in kept}) > 1 or not len(common):
         raise BadFile("the runs have no rounds in common")
-    whole = Table({name: np.mean([table[name] for table in kept], axis=0)
-                   for name in kept[0] if all(name in table for table in kept)})
-    whole.deviation = {} if len(kept) == 1 else {
-        name: np.std([table[name] for table in kept], axis=0, ddof=1) for name in whole}
+    curves = {name: mean_curve(common, [table[name] for table in kept], band)
+              for name in kept[0] if all(name in table for table in kept)}
+    whole = Table({name: curve.y for name, curve in curves.items()})
+    whole.curves = curves
     return whole
 
 
@@ -102,14 +104,25 @@ class Run:
     """One run directory; each file is read when a picture asks for it."""
 
     several = False
+    band = "interval"  # around means
 
     def __init__(self, folder):
         self.folder = pathlib.Path(folder)
         self.place = Place(self.folder, [self.folder])
-        self.name = self.folder.resolve().name
+        self.name = self.case = self.folder.resolve().name
         self.names = None  # of clients; read when one is asked for
         self.tables = {}  # that have been read, by name
         self.complaints = {}  # lines for the user on what could not be read
+
+    @property
+    def members(self):
+        """The runs that it is of."""
+        return [self]
+
+    def call(self, name):
+        """It has this name in drawings and tables; means say there of how many runs they are."""
+        self.case = name
+        self.name = f"{name} ({self.count()})" if self.several else name
 
     def evaluations(self):
         return self._table("evaluations.csv", "round")
@@ -275,11 +288,15 @@ class Runs(Run):
     and those of clients and of bandits have the lines of all."""
     several = True
 
-    def __init__(self, place):
+    def __init__(self, place, band):
         super().__init__(place.path)
-        self.place = place
+        self.place, self.band = place, band
         begun = [folder for folder in place.runs if (folder / "rounds.csv").is_file()]
-        self.members = [Run(folder) for folder in begun or place.runs]
+        self._members = [Run(folder) for folder in begun or place.runs]
+
+    @property
+    def members(self):
+        return self._members
 
     def count(self):
         """How many runs it is the mean of, in words."""
@@ -302,14 +319,22 @@ class Runs(Run):
                 error = bad
         if not tables:
             raise error
-        return (pooled if name in ("clients.csv", "bandit.csv") else mean_table)(tables)
+        if name in ("clients.csv", "bandit.csv"):
+            return pooled(tables)
+        return mean_table(tables, self.band)
 
 
-def runs_of(found):
-    """A Run or Runs for each place, named by what tells them apart."""
-    runs = [Runs(place) if place.several else Run(place.runs[0]) for place in found]
-    for run, name in zip(runs, names(found)):
-        run.name = f"{name} ({run.count()})" if run.several else name
+def runs_of(found, band="interval"):
+    """A Run or Runs for each place, named by what tells them apart, the latter with such bands.
+    Raises BadRun where these cannot be computed."""
+    means = any(place.several or (place.path / "bandit.csv").exists() for place in found)
+    if means and not is_there(band):
+        raise BadRun("the 95 % interval needs SciPy; hint: scripts/setup installs it, and --band "
+                     "range shows the lowest and the highest run instead")
+    runs = [Runs(place, band) if place.several else Run(place.runs[0]) for place in found]
+    for run, place, name in zip(runs, found, names(found)):
+        run.place, run.band = place, band
+        run.call(name)
     return runs
 
 
@@ -334,9 +359,18 @@ def summary_of(run):
 
 def column_of(run):
     """A run's column of a table; and have all of its runs ended?"""
-    found = [summary_of(one) for one in (run.members if run.several else [run])]
+    found = [summary_of(one) for one in run.members]
     return (Column([summary for summary, _ in found], run.place.count, has_target(run.place)),
             all(ended for _, ended in found))
+
+
+CURVES = ("Curves of several runs are their means, as far as the shortest goes. Clients are those "
+          "of all runs.")
+
+
+def notes(columns):
+    """The cautions on curves."""
+    return [CURVES] * any(column.several for column in columns) + cautions(columns)
 
 
 def place_beside(paths):
@@ -362,6 +396,7 @@ def common_prefix(runs):
         note = f" ({WORDS.get(run.split(), 'unknown')} samples)"
         if not run.name.endswith(note):
             run.name += note
+            run.case += note
     return ""
 
 
@@ -438,12 +473,12 @@ def time_unit(seconds):
     return 1e6, "µs"
 
 
-def over_repeats(table, column):
-    """Rounds, and of each the mean and the deviation over repeats: 0 of one."""
-    rounds = np.unique(table["round"])
-    values = [table[column][table["round"] == t] for t in rounds]
-    return (rounds, np.array([np.mean(v) for v in values]),
-            np.array([np.std(v, ddof=1) if len(v) > 1 else 0.0 for v in values]))
+def over_repeats(table, column, band):
+    """The mean of each round over the repeats of bandits, with such a band."""
+    rounds, count = np.unique(table["round"], return_counts=True)
+    whole = count == count.max()  # the run may be writing a round's lines
+    values = [table[column][table["round"] == t] for t in rounds[whole]]
+    return mean_curve(rounds[whole], np.transpose(values), band)
 
 
 def last_values(table):

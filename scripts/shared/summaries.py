@@ -232,10 +232,6 @@ def rows_of(columns):
     return rows
 
 
-CURVES = ("Curves of several runs are their means, as far as the shortest goes; a band is one "
-          "standard deviation. Clients are those of all runs.")
-
-
 def cautions(columns):
     """Lines on what a reader of these columns must know: whatever keeps them from being compared,
     and that means are over unlike data."""
@@ -244,8 +240,3 @@ def cautions(columns):
     if own_data(summaries):
         lines.append("Each run of a mean has data of its own; data.seed keeps them the same.")
     return lines
-
-
-def notes(columns):
-    """The cautions on curves."""
-    return [CURVES] * any(column.several for column in columns) + cautions(columns)

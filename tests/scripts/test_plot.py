@@ -9,6 +9,8 @@ import xml.etree.ElementTree as ElementTree
 from support import EVALUATIONS, ROUNDS, SCRIPTS, ScriptTest
 
 sys.path.insert(0, str(SCRIPTS))
+import numpy as np  # noqa: E402
+
 import shared  # noqa: E402,F401
 from hanse import several  # noqa: E402
 
@@ -253,7 +255,11 @@ class SeveralTest(ScriptTest):
         self.assertEqual(run.name, "several (3 runs)")
         table = run.evaluations()
         self.assertEqual(list(table["accuracy_mean"]), [0.5 * i for i in range(11)])
-        self.assertEqual(list(table.deviation["accuracy_mean"]), [0.25 * i for i in range(11)])
+        curve = table.curves["accuracy_mean"]
+        self.assertEqual((curve.n, curve.band), (3, "interval"))
+        half = 4.302652729911275 * 0.25 / 3 ** 0.5  # t of 0.975 with 2 degrees of freedom
+        np.testing.assert_allclose(curve.high, [(0.5 + half) * i for i in range(11)], rtol=1e-12)
+        np.testing.assert_allclose(curve.low, [(0.5 - half) * i for i in range(11)], atol=1e-12)
         self.assertEqual(len(run.clients()["client"]), 3 * 8)
         self.assertEqual(len(run.held_out()["client"]), 3 * 2)
 
@@ -272,14 +278,14 @@ class SeveralTest(ScriptTest):
         self.assertEqual((run.name, run.several, run.folder.name), ("lr=1", False, "seed-1"))
 
     def test_pictures_say_what_cannot_be_compared(self):
-        from shared import run_files, summaries
+        from shared import run_files
 
         def notes(*paths):
-            return summaries.notes([run_files.column_of(run)[0] for run in self.runs_of(*paths)])
+            return run_files.notes([run_files.column_of(run)[0] for run in self.runs_of(*paths)])
 
         several = self.make_repeats("several", [0.25, 0.75])
         self.assertEqual(notes(several, self.make_run("long", rounds=80)),
-                         [summaries.CURVES, "Caution: runs of unlike length: 40 and 80 rounds",
+                         [run_files.CURVES, "Caution: runs of unlike length: 40 and 80 rounds",
                           "Each run of a mean has data of its own; data.seed keeps them the same."])
         self.assertEqual(notes(self.make_run("alone")), [])
         self.assertEqual(notes(self.make_run("a"), self.make_run("b")), [])

@@ -139,7 +139,8 @@ class ReportTest(ScriptTest):
         self.assertIn("made: 3 runs", page.titles)
         self.assertIn(["runs; mean (deviation)", "3"], page.rows)
         self.assertIn(["test accuracy, mean of clients", "50.00 % (25.00)"], page.rows)
-        self.assertIn("a band is one standard deviation", text)
+        self.assertIn(">n = 3, band: 95 % interval</text>", text)
+        self.assertIn(">n = 3</text>", text)  # of the clients, which have no band
         self.assertIn("Each run of a mean has data of its own", text)
         other = self.make_repeats("other", [0.1, 0.3, 0.5], job="[sampler]\nkind = uniform\n")
         page, text = self.report(run, other)
