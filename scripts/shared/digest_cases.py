@@ -79,6 +79,7 @@ FAMILIES = {
         "mlp": {"model.hidden": "12,8"},
         "cnn-leaf": {"data.shape": "1,28,28"},
         "cnn-cifar": {"data.shape": "3,32,32"},
+        "cnn-mcmahan": {"data.shape": "1,28,28"},
         "lenet": {"data.shape": "1,28,28"},
         "resnet18": {"data.shape": "3,8,8", "model.channels": 8, "model.groups": 2},
         "lstm": {**SEQUENCES, "model.units": 16},

@@ -1,4 +1,4 @@
-// The models of convolutions and dense layers: kinds cnn-leaf, cnn-cifar and lenet.
+// The models of convolutions and dense layers: the cnn kinds and lenet.
 #include <algorithm>
 
 #include <fmt/format.h>

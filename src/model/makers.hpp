@@ -25,7 +25,7 @@ struct ModelCase {
 std::unique_ptr<Model> make_linear(const ModelCase& c);
 std::unique_ptr<Model> make_mlp(const ModelCase& c);
 
-// The networks of network_spec(): cnn-leaf, cnn-cifar, lenet. Samples are images {channels, height,
+// The networks of network_spec(): the cnn kinds and lenet. Samples are images {channels, height,
 // width}, large enough for the layers.
 std::unique_ptr<Model> make_convolutional(const ModelCase& c);
 

@@ -30,8 +30,8 @@ struct NetworkSpec {
 };
 
 // What a network of these options is made of, for kinds that are made of this alone: linear
-// (neither stages nor hidden layers), mlp (hidden layers), cnn-leaf, cnn-cifar and lenet. zoo.cpp
-// has the kinds. Its layout: conv1.weight, conv1.bias, ..., fc1.weight, fc1.bias, ...
+// (neither stages nor hidden layers), mlp (hidden layers), the cnn kinds and lenet. zoo.cpp has the
+// kinds. Its layout: conv1.weight, conv1.bias, ..., fc1.weight, fc1.bias, ...
 std::optional<NetworkSpec> network_spec(const ModelOptions& options,
                                         const std::vector<int64_t>& sample_shape);
 
@@ -40,6 +40,7 @@ NetworkSpec linear_spec(const ModelOptions& options, const std::vector<int64_t>&
 NetworkSpec mlp_spec(const ModelOptions& options, const std::vector<int64_t>& sample_shape);
 NetworkSpec leaf_spec(const ModelOptions& options, const std::vector<int64_t>& sample_shape);
 NetworkSpec cifar_spec(const ModelOptions& options, const std::vector<int64_t>& sample_shape);
+NetworkSpec mcmahan_spec(const ModelOptions& options, const std::vector<int64_t>& sample_shape);
 NetworkSpec lenet_spec(const ModelOptions& options, const std::vector<int64_t>& sample_shape);
 
 }  // namespace hanse

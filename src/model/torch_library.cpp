@@ -40,8 +40,8 @@ const TorchLibrary& load() {
       library != nullptr ? reinterpret_cast<Entry>(dlsym(library, "hanse_torch_library")) : nullptr;
   if (entry == nullptr) {
     throw InvalidArgument(std::string("LibTorch cannot be loaded: ") + dlerror(), kFile,
-                          "scripts/build adds it; linear, mlp, cnn-leaf, cnn-cifar, lenet, "
-                          "resnet18 and lstm on CPUs work without it");
+                          "scripts/build adds it; linear, mlp, cnn-leaf, cnn-cifar, "
+                          "cnn-mcmahan, lenet, resnet18 and lstm on CPUs work without it");
   }
   const TorchLibrary& found = *entry();
   found.set_threads(openblas_get_num_threads());

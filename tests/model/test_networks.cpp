@@ -34,6 +34,8 @@ std::vector<NetworkCase> plain_cases() {
   return {{"cnn-leaf", "cross-entropy", {1, 28, 28}, 62, 3},
           {"cnn-leaf", "cross-entropy", {1, 9, 6}, 5, 1},
           {"cnn-leaf", "squared-error", {3, 7, 8}, 0, 5},
+          {"cnn-mcmahan", "cross-entropy", {1, 28, 28}, 10, 3},
+          {"cnn-mcmahan", "squared-error", {2, 7, 9}, 0, 4},
           {"lenet", "cross-entropy", {1, 28, 28}, 10, 7},
           {"lenet", "cross-entropy", {3, 32, 32}, 10, 2},
           {"lenet", "binary-logistic", {2, 13, 15}, 2, 4},

@@ -39,7 +39,8 @@ class LocalObjective {
                                       "compute",
                                       update),
                           "client.update",
-                          "use model.kind = linear, mlp, cnn-leaf or lenet, or another update");
+                          "use model.kind = linear, mlp, cnn-leaf, cnn-mcmahan or lenet, or "
+                          "another update");
   }
 
   // Everything below is about this client at this row [P], which must stay where it is.

@@ -86,7 +86,7 @@ ModelOptions kind(const std::string& name, const std::string& loss = "cross-entr
 }
 
 TEST(NetworkCohorts, TrainAsByAutograd) {
-  for (const char* name : {"linear", "mlp", "cnn-leaf", "cnn-cifar", "lenet"}) {
+  for (const char* name : {"linear", "mlp", "cnn-leaf", "cnn-cifar", "cnn-mcmahan", "lenet"}) {
     const std::vector<int64_t> shape = std::string(name) == "lenet"
                                            ? std::vector<int64_t>{2, 12, 13}
                                            : std::vector<int64_t>{2, 9, 8};
