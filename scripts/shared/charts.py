@@ -13,6 +13,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator, ScalarFormatter
 
 from . import charts_of_rules as rules
+from .chart_of_participation import change_by_participation
 from .charting import (NAMED, draw_band, draw_column, draw_cumulative, draw_curve, draw_line,
                        draw_nodes, evaluations_of, label_of, start_at_zero, tables_of,
                        window_note)
@@ -357,7 +358,8 @@ PICTURES = [
     Picture("clients", "Fairness", [clients, sizes, deviation_of_clients]),
     Picture("history", "Fairness", [gains, quantiles], "history.h5"),
     Picture("partition", "Data", [labels, samples], "partition.csv"),
-    Picture("participation", "Participation", [rules.participants, rules.times_drawn]),
+    Picture("participation", "Participation", [rules.participants, rules.times_drawn,
+                                               change_by_participation]),
     Picture("sampling", "Participation", [rules.variance, rules.regret, rules.probabilities,
                                           rules.entropy]),
     Picture("decisions", "Decisions", [rules.decisions, rules.concentration],

@@ -9,13 +9,16 @@ def model_digest(folder):
     return json.loads((folder / "summary.json").read_text())["model_digest"]
 
 
-def table_digest(folder, bytes_too=True):
-    """The digest of the run's CSV files, without columns of measured times or of what a resume
-    repeated, and of its traces. The columns of bytes are the same on one number of ranks alone, and
-    on several only as long as the work is shared out in the same way."""
+def table_digest(folder, bytes_too=True, but=("participation.csv",)):
+    """The digest of the run's CSV files, all but those named, without columns of measured times or of
+    what a resume repeated, and of its traces. Who took part decides the model, which has a digest of
+    its own. The columns of bytes are the same on one number of ranks alone, and on several only as long
+    as the work is shared out in the same way."""
     digest = hashlib.sha256()
     changing = ("seconds", "replayed") if bytes_too else ("seconds", "replayed", "bytes")
     for path in sorted(folder.glob("*.csv")):
+        if path.name in but:
+            continue
         with path.open(newline="") as file:
             lines = list(csv.DictReader(file))
         names = lines[0] if lines else []

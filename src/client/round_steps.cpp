@@ -52,6 +52,10 @@ int64_t RoundSteps::optimizer_steps(int64_t samples) const {
   return (local_steps(work_, samples) + steps_.accumulate - 1) / steps_.accumulate;
 }
 
+int64_t RoundSteps::optimizer_steps(const ClientTask& task, int64_t samples) const {
+  return (steps_of_task(work_, task, samples) + steps_.accumulate - 1) / steps_.accumulate;
+}
+
 double RoundSteps::effective_steps(int64_t round, int64_t samples) const {
   const int64_t steps = optimizer_steps(samples);
   const bool moves = schedule_.moves_within_rounds();

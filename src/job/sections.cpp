@@ -272,6 +272,11 @@ void bind_checkpoint(OptionTable& table, CheckpointOptions& checkpoint) {
 }
 
 void bind_report(OptionTable& table, ReportOptions& report) {
+  may_change(
+      table.add("report.participation", report.participation,
+                "write participation.csv, a line a round and participant; auto: where "
+                "run.rounds times the participants of a round are 1,000,000 or fewer, as the "
+                "first start finds it"));
   may_change(table.add("report.tensorboard", report.tensorboard,
                        "ignored: scripts/log-to writes TensorBoard's event files of a run"));
 }

@@ -24,15 +24,35 @@ namespace {
 
 // The files of every protocol, and those of single ones. The first are tables, which a resume cuts
 // behind its round.
-constexpr const char* kResults[] = {
-    "rounds.csv",    "sampling.csv",  "evaluations.csv",    "decisions.csv", "online.csv",
-    "weights.csv",   "bandit.csv",    "directions.csv",     "classes.csv",   "metrics.jsonl",
-    "clients.csv",   "confusion.csv", ClientHistory::kFile, "best.h5",       "job.cfg",
-    "partition.csv", "summary.json",  "model.h5",           "averaged.h5",   "state_dict.pt",
-    "checkpoints",   "plots",         "tensorboard",        "timeline.json", "repeats"};
-constexpr auto kTables = std::span(kResults).first<10>();
+constexpr const char* kResults[] = {"rounds.csv",
+                                    "sampling.csv",
+                                    "participation.csv",
+                                    "evaluations.csv",
+                                    "decisions.csv",
+                                    "online.csv",
+                                    "weights.csv",
+                                    "bandit.csv",
+                                    "directions.csv",
+                                    "classes.csv",
+                                    "metrics.jsonl",
+                                    "clients.csv",
+                                    "confusion.csv",
+                                    ClientHistory::kFile,
+                                    "best.h5",
+                                    "job.cfg",
+                                    "partition.csv",
+                                    "summary.json",
+                                    "model.h5",
+                                    "averaged.h5",
+                                    "state_dict.pt",
+                                    "checkpoints",
+                                    "plots",
+                                    "tensorboard",
+                                    "timeline.json",
+                                    "repeats"};
+constexpr auto kTables = std::span(kResults).first<11>();
 // The files that a resume copies.
-constexpr auto kCarried = std::span(kResults).first<14>();
+constexpr auto kCarried = std::span(kResults).first<15>();
 
 // Clients in partition.csv: beyond, the rows of a picture cannot be distinguished.
 constexpr int64_t kMostPartitionClients = 1000;

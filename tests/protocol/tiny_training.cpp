@@ -138,6 +138,7 @@ TinyTraining::TinyTraining(Communicator& all, const TinyJob& job)
   settings.own_models = job.own_models;
   settings.clock = job.clock;
   settings.round_seconds = job.round_seconds;
+  settings.participation = job.participation;
   start();
 }
 

@@ -94,6 +94,7 @@ struct TinyJob {
   std::function<WorkTimes(int64_t round, const Draw& draw)> times = {};
   const Clock* clock = &kRunClock;
   double round_seconds = 0;
+  bool participation = false;  // keep lines of participation.csv
 };
 
 // The learning ones with rates that move the probabilities within a few rounds.

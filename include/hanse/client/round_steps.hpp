@@ -35,6 +35,8 @@ class RoundSteps {
   // Steps of a round that the optimizer makes: one for each accumulate mini-batches, and one for
   // what is left.
   int64_t optimizer_steps(int64_t samples) const;
+  // The same of the task's round, where its client may be a straggler.
+  int64_t optimizer_steps(const ClientTask& task, int64_t samples) const;
   // tau_i, the sum of the weights with which the gradients of a round of a client with `samples`
   // training samples stand in its update over -lr: its steps, and with momentum rho their geometric
   // weights, sum_t (1 - rho^t) / (1 - rho), t = 1, ..., steps (FedNova, Wang et al. 2020). A step

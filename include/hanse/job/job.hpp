@@ -94,7 +94,12 @@ struct CheckpointOptions {
   OnError on_error = OnError::kContinue;
 };
 
+// Does a run write participation.csv? auto: where it has few lines enough.
+enum class ReportParticipation { kAuto, kTrue, kFalse };
+constexpr auto choices_of(ReportParticipation) { return std::array{"auto", "true", "false"}; }
+
 struct ReportOptions {
+  ReportParticipation participation = ReportParticipation::kAuto;
   bool tensorboard = false;  // ignored; jobs of older versions have it
 };
 

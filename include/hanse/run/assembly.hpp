@@ -46,6 +46,7 @@ class Assembly {
   std::unique_ptr<Model> model;              // null if nothing is trained
   PartModel* part = nullptr;                 // `model`, if a part of its tensors is trained
   std::map<std::string, std::string> files;  // a digest by its key: "model.path"
+  bool writes_participation = false;         // participation.csv
   std::string trained_on = "cpu";            // or a GPU with its libraries
   std::vector<std::string> greeting;         // lines for the user at the start
 };

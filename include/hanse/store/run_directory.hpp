@@ -1,6 +1,7 @@
 // The files of a run: job.cfg, rounds.csv, evaluations.csv, metrics.jsonl, decisions.csv, the
-// protocol's own tables (sampling.csv, directions.csv, online.csv, weights.csv, bandit.csv),
-// partition.csv, clients.csv, summary.json, model.h5, checkpoints/, repeats/. Written by rank 0.
+// protocol's own tables (sampling.csv, participation.csv, directions.csv, online.csv, weights.csv,
+// bandit.csv), partition.csv, clients.csv, summary.json, model.h5, checkpoints/, repeats/. Written
+// by rank 0.
 #pragma once
 
 #include <cstdint>

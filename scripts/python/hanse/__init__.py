@@ -5,6 +5,7 @@
     run = hanse.run("first.cfg", {"client.lr": 0.1}, ranks=4)
     run.evaluations.plot(x="round", y="accuracy_mean")
     hanse.compare("runs/first", run.path)[["accuracy_mean", "accuracy_worst10"]]
+    hanse.compare_clients("runs/first", run.path)  # who gains, who loses
 
     study = hanse.sweep("first.cfg", {"client.lr": [0.1, 0.03]}, seeds=5)
     study.means(["accuracy_mean"], against={"client.lr": 0.1})
@@ -17,6 +18,7 @@ package lies in, or of PATH. It needs numpy and h5py, pandas for tables of resul
 scipy for intervals and tests, and pyarrow for files of Parquet and Arrow.
 """
 from . import inference
+from .comparing import compare_clients
 from .federation import write_federation
 from .program import (Failed, HanseError, Refused, Stopped, find_program, plan, replay, resume,
                       run)
@@ -27,6 +29,6 @@ from .sweeps import read_study, sweep
 from .tables import clients_of_table
 
 __all__ = ["Failed", "HanseError", "Impure", "Refused", "Run", "Stopped", "Study",
-           "clients_of_table", "compare", "find_program", "inference", "plan", "read",
-           "read_several", "read_study", "replay", "resume", "rule_test", "run", "state_dict",
-           "sweep", "write_federation"]
+           "clients_of_table", "compare", "compare_clients", "find_program", "inference", "plan",
+           "read", "read_several", "read_study", "replay", "resume", "rule_test", "run",
+           "state_dict", "sweep", "write_federation"]

@@ -92,6 +92,19 @@ class Run:
         return self._clients(1)
 
     @property
+    def participation(self) -> pandas.DataFrame:
+        """A line a round and participant, see participation.csv in jobs/results-and-metrics.md.
+        Raises FileNotFoundError where report.participation left it out."""
+        return self.table("participation.csv")
+
+    @property
+    def partition(self) -> pandas.DataFrame:
+        """Who has which samples: a line a client and label, with the label's class and the client's
+        samples of it for training and for tests; the first 1,000 clients. Raises FileNotFoundError
+        where there are no classes."""
+        return self.table("partition.csv")
+
+    @property
     def history(self) -> dict[str, pandas.DataFrame]:
         """With evaluate.history = true: {column of clients.csv: frame}, a line an evaluation, a column
         a client; NaN where the evaluation was not of the client."""

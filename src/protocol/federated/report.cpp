@@ -60,4 +60,21 @@ std::vector<TableLines> DirectionReport::take_lines() {
   return {{"directions.csv", "round,client,weight,rate,angle", std::exchange(lines_, {})}};
 }
 
+void ParticipationReport::add(const ParticipationLine& line) {
+  const auto number = [](int64_t n) {
+    return n == ParticipationLine::kNone ? "" : fmt::format("{}", n);
+  };
+  lines_ += fmt::format("{},{},{},{},{},{},{},{},{}\n", line.round, line.client,
+                        number_or_nothing(line.weight), number(line.samples), number(line.steps),
+                        std::isnan(line.seconds) ? "" : fmt::format("{:.6g}", line.seconds),
+                        number(line.received), number(line.staleness), line.counted ? 1 : 0);
+}
+
+std::vector<TableLines> ParticipationReport::take_lines() {
+  if (lines_.empty()) return {};
+  return {{"participation.csv",
+           "round,client,weight,samples,steps,seconds,received,staleness,counted",
+           std::exchange(lines_, {})}};
+}
+
 }  // namespace hanse

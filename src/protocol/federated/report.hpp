@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -88,6 +89,33 @@ class DirectionReport {
 
  private:
   double squared_norm_, ridge_, scale_, dropped_, conflicts_, angle_max_;
+  std::string lines_;
+};
+
+// One participant in one round, as participation.csv has it. NaN and kNone are written as nothing:
+// they are not known, or mean nothing.
+struct ParticipationLine {
+  static constexpr int64_t kNone = -1;
+  static constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+  int64_t round = 0;
+  int64_t client = 0;
+  double weight = kUnknown;   // coefficient of its update in the sum
+  int64_t samples = kNone;    // that it trains on
+  int64_t steps = kNone;      // that its optimizer made
+  double seconds = kUnknown;  // of its training
+  int64_t received = kNone;   // version of the model that it trained from
+  int64_t staleness = kNone;  // versions between that one and the one that its update changed
+  bool counted = true;        // is its update in the sum?
+};
+
+// The lines of participation.csv.
+class ParticipationReport {
+ public:
+  void add(const ParticipationLine& line);
+  // The lines since the last call.
+  std::vector<TableLines> take_lines();
+
+ private:
   std::string lines_;
 };
 

@@ -123,6 +123,8 @@ std::vector<double> Server::mix(const Weighable& trained) {
     mixed_loss_ = std::inner_product(losses_.begin(), losses_.end(), c.begin(), 0.0) / sum;
   }
   if (parts_.update.counts_steps()) normalize(c);
+  const bool layered = c.size() > samples_.size() + absent().size();
+  weights_.assign(c.begin(), layered ? c.begin() : c.begin() + std::ssize(samples_));
   if (settings_.trace) {
     trace_.gram.assign(report.gram.begin(), report.gram.end());
     trace_.rates.assign(report.rates.begin(), report.rates.end());
@@ -172,6 +174,7 @@ double Server::observe(const RoundPlan& plan, const Findings& findings) {
   participation_.observe(
       {.a = a, .losses = losses, .staleness = times_.staleness, .durations = times_.durations});
   sampling_lines_ += participation_.line(round_);
+  if (settings_.participation) describe_participation(plan, findings);
   double loss = 0;
   for (const double one : losses) loss += std::isnan(one) ? 0 : one;
   return loss / static_cast<double>(static_cast<int64_t>(losses.size()) - left_out_);
@@ -189,6 +192,33 @@ void Server::describe_draw() {
   for (int64_t k = 0; !there.full() && k < there.size(); ++k) {
     trace_.available.push_back(there.select(k));
   }
+}
+
+// Writes who took part, in the draw's order.
+void Server::describe_participation(const RoundPlan& plan, const Findings& findings) {
+  std::vector<ParticipationLine> lines(plan.size());
+  for (std::size_t i = 0; i < plan.size(); ++i) {
+    const Assignment& entry = plan.entries()[i];
+    const auto position = static_cast<std::size_t>(entry.position);
+    const int64_t samples = parts_.federation.train(entry.client).size();
+    ParticipationLine& line = lines[position];
+    line = {.round = round_, .client = entry.client, .samples = samples};
+    line.counted = findings.trained(i);
+    if (!line.counted) {
+      line.weight = 0;
+      continue;
+    }
+    if (!weights_.empty()) line.weight = weights_[position];
+    if (!parts_.update.sends_direction()) {
+      line.steps = parts_.update.steps().optimizer_steps(
+          {.client = entry.client, .round = round_, .seed = settings_.seed}, samples);
+    }
+    line.seconds =
+        times_.durations.empty() ? findings.of(i, Findings::kSeconds) : times_.durations[position];
+    line.staleness = times_.staleness.empty() ? 0 : times_.staleness[position];
+    line.received = round_ - 1 - line.staleness;
+  }
+  for (const ParticipationLine& line : lines) participations_.add(line);
 }
 
 void Server::prepare_step(std::span<float> control, std::span<const float> second_row) {
@@ -239,6 +269,7 @@ Metrics Server::metrics() const {
 
 std::vector<TableLines> Server::take_lines() {
   auto tables = directions_.take_lines();
+  for (auto& table : participations_.take_lines()) tables.push_back(std::move(table));
   if (!sampling_lines_.empty()) {
     tables.push_back({"sampling.csv", Participation::kHeader, std::exchange(sampling_lines_, {})});
   }

@@ -70,14 +70,16 @@ class Server : public Stateful {
   RoundReport report() const;
   double feedback(int64_t client, double importance, double squared_norm) const;
   void describe_draw();
+  void describe_participation(const RoundPlan& plan, const Findings& findings);
 
   const FederatedTrainer::Parts& parts_;
   const FederatedSettings& settings_;
   AggregatorNeeds needs_;
   SentRow sent_;  // the parts of the model's row
   Participation participation_;
-  std::string sampling_lines_;  // of sampling.csv, not yet taken
-  DirectionReport directions_;  // of rules that need the Gram matrix
+  std::string sampling_lines_;          // of sampling.csv, not yet taken
+  DirectionReport directions_;          // of rules that need the Gram matrix
+  ParticipationReport participations_;  // with settings.participation
   RoundTrace trace_;
 
   // The round in progress:
@@ -86,8 +88,9 @@ class Server : public Stateful {
   std::vector<double> losses_;         // F_i in the draw's order, when the rule needs them
   std::vector<double> squared_norms_;  // in the draw's order; NaN of a client that was left out
   WorkTimes times_;
-  double coefficients_ = 0;  // their sum
-  double scale_ = 1;         // of the sum of the updates, by the rule
+  std::vector<double> weights_;  // what updates count, in the draw's order; empty: by layers
+  double coefficients_ = 0;      // their sum
+  double scale_ = 1;             // of the sum of the updates, by the rule
   double mixed_loss_;
   int64_t left_out_ = 0;
 };

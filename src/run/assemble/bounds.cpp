@@ -52,6 +52,7 @@ Job bound_job(const Job& job, const Federation& federation, Bound which) {
   bound.server.role = job.server.role;
   bound.comm = job.comm;
   bound.evaluate = job.evaluate;
+  bound.report = job.report;
   if (which == Bound::kLocal) {
     bound.client.alone = true;
   } else {

@@ -32,6 +32,14 @@ void check_buffers(const Job& job, const ParameterLayout& layout, bool gradients
       "aggregator.kind", "group norm has no buffers; other aggregators average them");
 }
 
+constexpr int64_t kMostLines = 1'000'000;  // of participation.csv, unasked
+
+bool writes_participation(const Job& job, int64_t max_participants) {
+  const ReportParticipation asked = job.report.participation;
+  if (asked != ReportParticipation::kAuto) return asked == ReportParticipation::kTrue;
+  return job.run.rounds <= kMostLines / std::max<int64_t>(1, max_participants);
+}
+
 FederatedTrainer::Settings trainer_settings(const Job& job, int64_t max_participants) {
   return {.seed = seed_of(job, job.client.seed),
           .model_seed = seed_of(job, job.model.seed),
@@ -44,6 +52,7 @@ FederatedTrainer::Settings trainer_settings(const Job& job, int64_t max_particip
           .equal_importance = job.aggregator.weights == ClientWeights::kUniform,
           .regret = job.evaluate.regret,
           .trace = job.run.trace,
+          .participation = writes_participation(job, max_participants),
           .asked = asked_of(job),
           .own_models = evaluates_own_models(job),
           .state_bytes = job.client.state_memory << 20,
@@ -244,6 +253,7 @@ void build(Communicator& comm, FederatedAssembly& parts) {
   try_sizes(job, comm, parts);
   greet_compression(rule_needs, parts);
   auto settings = trainer_settings(job, max_participants);
+  parts.writes_participation = settings.participation;
   plan_as_simulated(job, settings);
   ChosenRunner chosen = make_runner(
       job, round_needs(rule_needs, settings, parts),

@@ -61,7 +61,8 @@ const Family<ProtocolKind> kProtocols{
      {{"online", "every node its own model on a stream of batches", {}, check_online},
       {.sections = {"run", "data", "federation", "model", "online", "evaluate", "checkpoint",
                     "report"},
-       .except = {"evaluate.view", "evaluate.tune-steps", "evaluate.start"}},
+       .except = {"evaluate.view", "evaluate.tune-steps", "evaluate.start",
+                  "report.participation"}},
       {},
       std::nullopt,
       assemble_online},
@@ -83,7 +84,7 @@ const Family<ProtocolKind> kProtocols{
        .except = {"evaluate.view", "evaluate.tune-steps", "evaluate.metrics", "evaluate.start",
                   "evaluate.best", "run.patience", "run.target", "data.seed", "evaluate.on",
                   "evaluate.clients", "evaluate.history", "data.validation-fraction",
-                  "data.normalize", "federation.validation-clients"}},
+                  "data.normalize", "federation.validation-clients", "report.participation"}},
       {},
       std::nullopt,
       assemble_bandit}}};

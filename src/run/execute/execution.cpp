@@ -62,6 +62,12 @@ class Execution {
     const int64_t clients = federation.clients();
     const int64_t all = clients + federation.held_out();
     if (clients > 0) job.federation.clients = all;
+    // What the first start has decided holds for resumed runs of more rounds.
+    ReportParticipation& asked = job.report.participation;
+    if (asked == ReportParticipation::kAuto && reads("report.participation")) {
+      asked =
+          parts_->writes_participation ? ReportParticipation::kTrue : ReportParticipation::kFalse;
+    }
     if (is_simulated(job_)) return;
     const EvaluateOn on = asked_of(job).on;
     last_.clients_on = clients_evaluated_on(federation, on);
