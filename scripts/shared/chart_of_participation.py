@@ -30,21 +30,21 @@ def changes(run, first):
         before = first.clients()
         there = dict(zip(before["client"], client_values(before)[0]))
         values = values - np.array([there.get(client, np.nan) for client in clients])
-        what = f"{what.split(' (')[0]} against {first.name}{' (%)' if '%' in what else ''}"
+        what = f"change of {what}"
     return np.array([counts.get(client, 0) for client in clients]), values, what
 
 
 def change_by_participation(axis, runs):
     """Who takes part more often, and what that brings; of runs that are each one."""
-    single = [run for run in runs if not run.several]
-    first = None if alone(runs) or single[:1] != runs[:1] else runs[0]
-    shown = runs if alone(runs) else single[1:] if first else []
-    for index, run, (counts, values, what) in tables_of(shown, lambda run: changes(run, first), FILE):
+    first = None if alone(runs) or runs[0].several else runs[0]
+    shown = runs if alone(runs) else [run for run in runs[1:] if first and not run.several]
+    for _, run, (counts, values, what) in tables_of(shown, lambda run: changes(run, first), FILE):
         many = len(values) > 500
         axis.scatter(counts, values, s=8 if many else 22, linewidths=0, alpha=0.25 if many else 0.6,
-                     color=COLOURS[index % len(COLOURS)], label=label_of(run, runs),
+                     color=COLOURS[runs.index(run) % len(COLOURS)], label=label_of(run, runs),
                      rasterized=len(values) > 2000)
+        against = f" against {first.name}" if first else ""
         axis.set(xlabel="rounds in which the client's update counted", ylabel=what,
-                 title="Participation of each client and its " + what.split(" (")[0].split(" of ")[0])
-    if axis.has_data() and (first or "gain" in axis.get_ylabel()):
+                 title=f"Participation of each client and its {what.split(' (')[0]}{against}")
+    if axis.has_data() and not axis.get_ylabel().startswith(("accuracy", "loss")):
         axis.axhline(0, color=GREY, linewidth=0.8)
