@@ -39,6 +39,11 @@ enum class Purpose : uint64_t {
   kLangevin = 23,     // start and noise of a bandit's regression oracle; client: 1 + its number
   kDictionary = 24,   // which of a client's pulls enter a bandit's dictionary in a synchronization
   kReturned = 25,     // the arm that a bandit returns
+
+  kClock = 30,   // a client's speed and links on the virtual clock; round: 0
+  kJitter = 31,  // how long a client's task takes; round: of rounds or of dispatches
+  kLost = 32,    // does a client's task never come back?
+  kOnOff = 33,   // when a client is on line; round: of its intervals, 0: where it begins
 };
 
 class RandomStream {

@@ -15,6 +15,7 @@
 #include "hanse/model/options.hpp"
 #include "hanse/protocol/compression_options.hpp"
 #include "hanse/protocol/server_options.hpp"
+#include "hanse/rules/clock/options.hpp"
 #include "hanse/rules/sampling/options.hpp"
 
 namespace hanse {
@@ -118,11 +119,13 @@ struct Job {
   CheckpointOptions checkpoint;
   ReportOptions report;
   SimulateOptions simulate;
+  ClockOptions clock;
+  AsyncOptions async;
   BanditOptions bandit;
   OnlineOptions online;
 };
 
-// data.seed, model.seed, sampler.seed or client.seed; where it is 0, run.seed.
+// data.seed, model.seed, sampler.seed, client.seed or clock.seed; where it is 0, run.seed.
 inline uint64_t seed_of(const Job& job, int64_t seed) {
   return static_cast<uint64_t>(seed > 0 ? seed : job.run.seed);
 }

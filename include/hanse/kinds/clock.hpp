@@ -1,0 +1,44 @@
+// Makes the virtual clock of a job, with its files.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "hanse/rules/clock/on_line.hpp"
+#include "hanse/rules/clock/options.hpp"
+#include "hanse/rules/clock/tasks.hpp"
+
+namespace hanse {
+
+struct Job;
+
+// What a run's clock is made of; the parts refer to one another.
+struct VirtualClock {
+  std::unique_ptr<TaskTimes> times;
+  std::unique_ptr<OnLine> on_line;
+  std::unique_ptr<Tasks> tasks;
+};
+
+// `samples` [M]: training samples of each client. `seed`: clock.seed, or run.seed. Reads the files
+// that the options name. Throws InvalidArgument that names the file, the line and the field.
+VirtualClock make_virtual_clock(const ClockOptions& options, std::span<const int64_t> samples,
+                                ClientWork work, uint64_t seed);
+
+// The keys of files that the clock reads, and their paths: for their digests.
+std::vector<std::pair<std::string, std::string>> clock_files(const ClockOptions& options);
+
+// Refuses options of [clock] and [async] that do not fit together or to the other sections, as far
+// as they are known without the data. Throws InvalidArgument that says why.
+void check_clock(const Job& job);
+// The same with the number of clients.
+void check_clock(const Job& job, int64_t clients);
+
+// Why nobody knows in closed form who counts under these options (aggregator.estimator = arrival);
+// empty: inclusion_probabilities() says it.
+std::string no_inclusion(const Job& job);
+
+}  // namespace hanse

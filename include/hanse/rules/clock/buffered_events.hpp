@@ -1,0 +1,112 @@
+// Asynchronous rounds: which tasks arrive when, and which make each version of the model. All of it
+// is known without training anything.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "hanse/base/columns.hpp"
+#include "hanse/base/state.hpp"
+#include "hanse/rules/clock/on_line.hpp"
+#include "hanse/rules/clock/options.hpp"
+#include "hanse/rules/clock/tasks.hpp"
+#include "hanse/rules/clock/ticks.hpp"
+
+namespace hanse {
+
+// A task of a client that received a version of the model.
+struct BufferedTask {
+  int64_t client = 0;
+  int64_t received = 0;  // the version
+  int64_t call = 0;      // the dispatch, from 1: the round of its draw, jitter and loss
+  int64_t place = 0;     // in that dispatch's draw
+  double weight = 1;     // in that dispatch's draw
+  Ticks start = 0;
+  Ticks known = 0;        // its arrival, or when it is known that nothing comes
+  bool arrives = true;    // false: lost
+  int64_t repeats = 0;    // earlier dispatches of the client at that version
+  int64_t staleness = 0;  // once it arrived: versions made since the one it received
+};
+
+struct BufferedVersion {
+  int64_t number = 0;                 // from 1
+  Ticks tick = 0;                     // of the arrival that completes it
+  std::vector<BufferedTask> members;  // in the order of arrival
+  // Since the version before:
+  int64_t discarded = 0;      // arrivals beyond max-staleness
+  int64_t lost = 0;           // tasks of which nothing came
+  double in_flight_mean = 0;  // tasks in flight, over the time since the last version that is of an
+                              // earlier tick
+};
+
+// Who starts in a dispatch: clients in the draw's order, and their weights ([n], empty: 1).
+struct Dispatched {
+  std::vector<int64_t> clients;
+  std::vector<double> weights;
+};
+
+class Dispatcher {
+ public:
+  virtual ~Dispatcher() = default;
+  // These clients came or went: a client is there when it is on line and has no task in flight. All
+  // are at first, and after a load of the events. Each stands once.
+  virtual void toggle(std::span<const int64_t> clients) = 0;
+  // Draws n of those who are there, for the dispatch of this number, from 1. n >= 1, and not more
+  // than are there. Fewer may come.
+  virtual Dispatched draw(int64_t call, int64_t n) = 0;
+};
+
+// Its state: the time, the version, tasks in flight and in the buffer, and how often clients were
+// dispatched at the present version.
+class BufferedEvents : public Stateful {
+ public:
+  // REQUIRES: the references outlive it; 1 <= concurrency <= clients, 1 <= open_slots <=
+  // concurrency.
+  BufferedEvents(const AsyncOptions& options, double empty_seconds, const Tasks& tasks,
+                 OnLine& on_line, Dispatcher& dispatcher);
+  ~BufferedEvents() override;
+
+  // Goes on to the arrival that completes the next version. All versions of a tick come before the
+  // dispatch of that tick, which the next call begins with: what the dispatcher learns from a
+  // version it knows before its next draw. Valid until the next call. Cost of an arrival: O(log C)
+  // and the draw. Throws InvalidArgument that names the client whose time cannot be told, or when
+  // nothing arrives any more.
+  const BufferedVersion& next();
+
+  // Of the last version, and the time it was made; what is below is of that moment.
+  int64_t version() const;
+  Ticks now() const;
+  // Dispatches so far.
+  int64_t calls() const;
+  // Arrivals that wait for the next version, in their order.
+  std::span<const BufferedTask> buffered() const;
+  // In the order in which their ends will be known: (known, call, place). Cost: O(C log C).
+  std::vector<BufferedTask> in_flight() const;
+  int64_t tasks_in_flight() const;
+  // Versions that tasks in flight or in the buffer have received, and how many did.
+  const std::map<int64_t, int64_t>& versions_needed() const;
+
+  // Adds to rounds.csv: virtual_seconds, round_virtual_seconds, on_line, staleness_mean,
+  // staleness_max, discarded, lost, in_flight_mean; to clients.csv: counted, updates of the client
+  // that are in versions; to summary.json: participation_gini, participation_entropy,
+  // participation_min, staleness_0, _1, _2_3, _4_7, ... (updates of so many versions).
+  void add_columns(Columns& columns) const;
+
+ private:
+  class Play;
+  void visit(StateFields& fields) override;
+
+  std::unique_ptr<Play> play_;
+};
+
+// The round key of a task's random streams: received + 1 + 2^32 repeats, so that the first dispatch
+// at version v has the streams of round v + 1.
+inline uint64_t round_key(const BufferedTask& task) {
+  return static_cast<uint64_t>(task.received + 1) + (static_cast<uint64_t>(task.repeats) << 32);
+}
+
+}  // namespace hanse
