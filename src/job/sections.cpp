@@ -363,15 +363,27 @@ constexpr Section kSections[] = {{"run", bind<&Job::run, bind_run>},
                                  {"checkpoint", bind<&Job::checkpoint, bind_checkpoint>},
                                  {"report", bind<&Job::report, bind_report>},
                                  {"simulate", bind<&Job::simulate, bind_simulate>},
+                                 {"clock", nullptr},
+                                 {"async", nullptr},
                                  {"bandit", bind<&Job::bandit, bind_bandit>},
                                  {"online", bind<&Job::online, bind_online>}};
 
 // Files that may lie elsewhere when a run is resumed: checkpoints have their digests, or the
 // digests of their contents.
-constexpr const char* kMovableFiles[] = {
-    "data.path",        "data.test-path",  "model.path",           "model.start",
-    "client.objective", "sampler.path",    "sampler.availability", "aggregator.path",
-    "server.path",      "evaluate.metric", "bandit.path"};
+constexpr const char* kMovableFiles[] = {"data.path",
+                                         "data.test-path",
+                                         "model.path",
+                                         "model.start",
+                                         "client.objective",
+                                         "sampler.path",
+                                         "sampler.availability",
+                                         "aggregator.path",
+                                         "server.path",
+                                         "evaluate.metric",
+                                         "bandit.path",
+                                         "clock.path",
+                                         "clock.availability-path",
+                                         "clock.lost-path"};
 
 }  // namespace
 

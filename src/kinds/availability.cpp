@@ -1,5 +1,4 @@
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <vector>
 
@@ -9,6 +8,7 @@
 #include "hanse/base/options.hpp"
 #include "hanse/base/text.hpp"
 #include "hanse/kinds/samplers.hpp"
+#include "lines.hpp"
 
 namespace hanse {
 
@@ -72,16 +72,12 @@ Presence parse_presence(const std::string& line, int64_t clients, const std::str
 }
 
 std::vector<Presence> read_schedule(const std::string& path, int64_t clients) {
-  std::ifstream file(path);
-  if (!file) throw InvalidArgument("cannot read the schedule of clients", path, kKnown);
   std::vector<Presence> presences;
-  std::string line;
-  for (int64_t number = 1; std::getline(file, line); ++number) {
-    if (!line.empty() && line.back() == '\r') line.pop_back();
-    const bool header = number == 1 && line.rfind("client", 0) == 0;
-    if (line.empty() || line.front() == '#' || header) continue;
-    presences.push_back(parse_presence(line, clients, fmt::format("{}:{}", path, number)));
-  }
+  each_line(path, "schedule of clients", kKnown,
+            [&](const std::string& line, int64_t number, const std::string& where) {
+              if (number == 1 && line.starts_with("client")) return;  // a header
+              presences.push_back(parse_presence(line, clients, where));
+            });
   return presences;
 }
 

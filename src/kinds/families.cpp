@@ -84,6 +84,8 @@ std::vector<KindFamily> kind_families() {
       family_of<&Job::federation, &FederationOptions::partition>(
           "partitions", "federation.partition", "how samples are given to clients",
           partition_kinds()),
+      clock_family(),
+      async_family(),
       expert_family(),
       bandit_family()};
 }

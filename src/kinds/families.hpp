@@ -13,6 +13,8 @@ KindFamily aggregator_family();
 KindFamily update_family();
 KindFamily expert_family();
 KindFamily bandit_family();
+KindFamily clock_family();
+KindFamily async_family();
 
 // path, args and digest of a section; `key` makes keys of its RuleFile.
 template <class Place>

@@ -3,6 +3,7 @@
 // never in range, and an unknown key or value names the nearest known one.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -79,6 +80,13 @@ struct Option {
 
 using Overrides = std::vector<std::pair<std::string, std::string>>;  // key, value
 
+// A value with a text of its own: parse() throws InvalidArgument, and parse(text()) is identity.
+template <class T>
+concept TextValue = requires(const T& value, std::string_view text) {
+  { T::parse(text) } -> std::same_as<T>;
+  { value.text() } -> std::same_as<std::string>;
+};
+
 class OptionTable {
  public:
   // Is this key, which chooses a kind, read at all?
@@ -102,6 +110,14 @@ class OptionTable {
     return add_index(key, names_of_all<T>(), help,
                      {.set = [&field](std::size_t i) { field = static_cast<T>(i); },
                       .get = [&field] { return static_cast<std::size_t>(field); }});
+  }
+
+  template <TextValue T>
+  Option& add(const std::string& key, T& field, const std::string& help) {
+    return append_with_default({.key = key,
+                                .help = help,
+                                .parse = [&field](auto text) { field = T::parse(text); },
+                                .format = [&field] { return field.text(); }});
   }
 
   // Adds the options of `keys` as keys of one kind: a new key at the end, a known key as a further

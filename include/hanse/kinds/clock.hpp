@@ -31,10 +31,8 @@ VirtualClock make_virtual_clock(const ClockOptions& options, std::span<const int
 // The keys of files that the clock reads, and their paths: for their digests.
 std::vector<std::pair<std::string, std::string>> clock_files(const ClockOptions& options);
 
-// Refuses options of [clock] and [async] that do not fit together or to the other sections, as far
-// as they are known without the data. Throws InvalidArgument that says why.
-void check_clock(const Job& job);
-// The same with the number of clients.
+// Refuses what the kinds' own checks cannot know without the data. Throws InvalidArgument that says
+// why.
 void check_clock(const Job& job, int64_t clients);
 
 // Why nobody knows in closed form who counts under these options (aggregator.estimator = arrival);

@@ -9,7 +9,6 @@
 #include <span>
 #include <vector>
 
-#include "hanse/base/columns.hpp"
 #include "hanse/base/state.hpp"
 #include "hanse/rules/clock/on_line.hpp"
 #include "hanse/rules/clock/options.hpp"
@@ -37,8 +36,10 @@ struct BufferedVersion {
   Ticks tick = 0;                     // of the arrival that completes it
   std::vector<BufferedTask> members;  // in the order of arrival
   // Since the version before:
+  Ticks duration = 0;         // since the version before
   int64_t discarded = 0;      // arrivals beyond max-staleness
   int64_t lost = 0;           // tasks of which nothing came
+  int64_t on_line = 0;        // clients, by the last dispatch
   double in_flight_mean = 0;  // tasks in flight, over the time since the last version that is of an
                               // earlier tick
 };
@@ -88,13 +89,8 @@ class BufferedEvents : public Stateful {
   std::vector<BufferedTask> in_flight() const;
   int64_t tasks_in_flight() const;
   // Versions that tasks in flight or in the buffer have received, and how many did.
-  const std::map<int64_t, int64_t>& versions_needed() const;
-
-  // Adds to rounds.csv: virtual_seconds, round_virtual_seconds, on_line, staleness_mean,
-  // staleness_max, discarded, lost, in_flight_mean; to clients.csv: counted, updates of the client
-  // that are in versions; to summary.json: participation_gini, participation_entropy,
-  // participation_min, staleness_0, _1, _2_3, _4_7, ... (updates of so many versions).
-  void add_columns(Columns& columns) const;
+  // Cost: O(staleness of the oldest).
+  std::map<int64_t, int64_t> versions_needed() const;
 
  private:
   class Play;

@@ -70,9 +70,6 @@ struct DeadlineOptions {
   std::string text() const;
 };
 
-enum class ClockKind { kNone, kVirtual };
-constexpr auto choices_of(ClockKind) { return std::array{"none", "virtual"}; }
-
 // What happens to work whose client goes off line before it arrives.
 enum class LeaveRule { kLose, kPause, kFinish };
 constexpr auto choices_of(LeaveRule) { return std::array{"lose", "pause", "finish"}; }
@@ -86,8 +83,8 @@ enum class LateRule { kDrop, kPartial, kCarry };
 constexpr auto choices_of(LateRule) { return std::array{"drop", "partial", "carry"}; }
 
 struct ClockOptions {
-  ClockKind kind = ClockKind::kNone;
-  int64_t seed = 0;  // 0: run.seed
+  std::string kind = "none";  // none | virtual
+  int64_t seed = 0;           // 0: run.seed
   double sample_seconds = 0.005;
   Distribution speed;  // factor on sample_seconds
   double size_correlation = 0;
@@ -111,11 +108,9 @@ struct ClockOptions {
   double virtual_seconds = 0;   // run.virtual-seconds; 0: no limit
   double evaluate_seconds = 0;  // evaluate.every-seconds; 0: by rounds
 
-  bool is_on() const { return kind == ClockKind::kVirtual; }
+  bool is_on() const { return kind == "virtual"; }
 };
 
-enum class AsyncKind { kNone, kFedbuff, kFedasync };
-constexpr auto choices_of(AsyncKind) { return std::array{"none", "fedbuff", "fedasync"}; }
 enum class StalenessKind { kConstant, kPoly, kHinge, kThreshold };
 constexpr auto choices_of(StalenessKind) {
   return std::array{"constant", "poly", "hinge", "threshold"};
@@ -128,9 +123,9 @@ enum class BalanceKind { kNone, kFrequency };
 constexpr auto choices_of(BalanceKind) { return std::array{"none", "frequency"}; }
 
 struct AsyncOptions {
-  AsyncKind kind = AsyncKind::kNone;
-  int64_t concurrency = 10;  // C
-  int64_t buffer = 10;       // B; see arrivals_of_a_version()
+  std::string kind = "none";  // none | fedbuff | fedasync
+  int64_t concurrency = 10;   // C
+  int64_t buffer = 10;        // B; see arrivals_of_a_version()
   StalenessKind staleness = StalenessKind::kPoly;
   double a = 0.5;
   double b = 4;
@@ -142,9 +137,10 @@ struct AsyncOptions {
   BalanceKind balance = BalanceKind::kNone;
   int64_t ahead = 1;
 
-  bool is_on() const { return kind != AsyncKind::kNone; }
+  bool is_on() const { return kind != "none"; }
+  bool is_fedasync() const { return kind == "fedasync"; }
   // B; of fedasync 1.
-  int64_t arrivals_of_a_version() const { return kind == AsyncKind::kFedasync ? 1 : buffer; }
+  int64_t arrivals_of_a_version() const { return is_fedasync() ? 1 : buffer; }
 };
 
 }  // namespace hanse

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -14,6 +15,8 @@
 #include "hanse/rules/clock/ticks.hpp"
 
 namespace hanse {
+
+class IdleClients;
 
 // A task that arrives in a later round than the one that drew its client.
 struct CarriedTask {
@@ -47,6 +50,7 @@ class RoundClock : public Stateful {
   // `per_round`: K. REQUIRES: the references outlive it. Cost: O(1), O(M) for a deadline by
   // quantile.
   RoundClock(const ClockOptions& options, int64_t per_round, const Tasks& tasks, OnLine& on_line);
+  ~RoundClock() override;
 
   // Virtual time: the end of the last round, with the server's time.
   Ticks now() const { return now_; }
@@ -83,21 +87,26 @@ class RoundClock : public Stateful {
   struct Attempt;
   void visit(StateFields& fields) override;
 
-  Attempt attempt(int64_t client, int64_t round) const;
+  bool carries() const { return options_.late == LateRule::kCarry; }
+  std::vector<Attempt> attempts_of(int64_t round, std::span<const int64_t> drawn) const;
   Ticks end_of(std::span<const Attempt> attempts) const;
-  void carry(int64_t round);
+  void take_arrived(int64_t round);
+  void carry(int64_t round, std::span<const Attempt> attempts, std::span<const double> weights);
+  void count(std::span<const Attempt> attempts);
 
   ClockOptions options_;
   int64_t per_round_;
   const Tasks& tasks_;
   OnLine& on_line_;
+  std::unique_ptr<IdleClients> idle_;
   Ticks deadline_ = kNever;
 
   Ticks now_ = 0;
-  std::vector<CarriedTask> in_flight_;  // of LateRule::kCarry
+  std::vector<CarriedTask> in_flight_;  // of LateRule::kCarry, in the order of (round, place)
   std::vector<int64_t> counted_;        // [M]
 
   RoundTimes last_;
+  Metrics columns_;  // of the last round
 };
 
 }  // namespace hanse

@@ -1,0 +1,317 @@
+#include "hanse/rules/clock/buffered_events.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <queue>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "hanse/base/error.hpp"
+#include "hanse/base/index.hpp"
+#include "idle_clients.hpp"
+#include "task_fields.hpp"
+
+namespace hanse {
+
+namespace {
+
+// Looks at an empty world, or tasks without an arrival, after which nothing more is expected.
+constexpr int64_t kMostEmpty = 1'000'000;
+constexpr int64_t kMostBarren = 10'000'000;
+
+// Tasks in flight, by when their ends will be known. An end costs O(log C); a task is moved twice.
+class TasksInFlight {
+ public:
+  bool empty() const { return due_.empty(); }
+  int64_t size() const { return std::ssize(due_.entries()); }
+  const BufferedTask& first() const { return slots_[due_.top().slot]; }
+
+  void add(const BufferedTask& task) {
+    if (free_.empty()) {
+      free_.push_back(slots_.size());
+      slots_.emplace_back();
+    }
+    slots_[free_.back()] = task;
+    due_.push({task.known, task.call, task.place, free_.back()});
+    free_.pop_back();
+  }
+  BufferedTask take_first() {
+    const std::size_t slot = due_.top().slot;
+    due_.pop();
+    free_.push_back(slot);
+    return slots_[slot];
+  }
+
+  // In the order of their ends.
+  std::vector<BufferedTask> sorted() const {
+    std::vector<Due> entries(due_.entries());
+    std::sort(entries.begin(), entries.end(), [](const Due& a, const Due& b) { return b > a; });
+    std::vector<BufferedTask> tasks;
+    for (const Due& due : entries) tasks.push_back(slots_[due.slot]);
+    return tasks;
+  }
+
+ private:
+  struct Due {
+    Ticks known;
+    int64_t call, place;
+    std::size_t slot;
+    bool operator>(const Due& other) const {
+      return std::tie(known, call, place) > std::tie(other.known, other.call, other.place);
+    }
+  };
+  struct Queue : std::priority_queue<Due, std::vector<Due>, std::greater<>> {
+    const std::vector<Due>& entries() const { return c; }
+  };
+  Queue due_;
+  std::vector<BufferedTask> slots_;
+  std::vector<std::size_t> free_;
+};
+
+// How many tasks need each version. Versions that are needed lie close together.
+class VersionCounts {
+ public:
+  void add(int64_t version, int64_t tasks) {
+    if (counts_.empty()) oldest_ = version;
+    while (oldest_ + std::ssize(counts_) <= version) counts_.push_back(0);
+    counts_[to_index(version - oldest_)] += tasks;
+    for (; !counts_.empty() && counts_.front() == 0; ++oldest_) counts_.pop_front();
+  }
+  std::map<int64_t, int64_t> needed() const {
+    std::map<int64_t, int64_t> needed;
+    for (std::size_t i = 0; i < counts_.size(); ++i) {
+      if (counts_[i] > 0) needed.emplace(oldest_ + static_cast<int64_t>(i), counts_[i]);
+    }
+    return needed;
+  }
+
+ private:
+  int64_t oldest_ = 0;
+  std::deque<int64_t> counts_;  // of version oldest_, oldest_ + 1, ...
+};
+
+}  // namespace
+
+class BufferedEvents::Play {
+ public:
+  Play(const AsyncOptions& options, double empty_seconds, const Tasks& tasks, OnLine& on_line,
+       Dispatcher& dispatcher)
+      : options_(options),
+        empty_(ticks_of(empty_seconds)),
+        tasks_(tasks),
+        on_line_(on_line),
+        dispatcher_(dispatcher),
+        idle_(on_line),
+        of_clients_(to_index(on_line.clients())) {}
+
+  const BufferedVersion& next() {
+    for (;;) {
+      while (!in_flight_.empty() && in_flight_.first().known == now_) {
+        take(in_flight_.take_first());
+        if (std::ssize(buffer_) < options_.arrivals_of_a_version()) continue;
+        emit();
+        return version_;
+      }
+      const int64_t open = options_.concurrency - in_flight_.size();
+      if (open >= options_.open_slots) dispatch(open);
+      move_on();
+    }
+  }
+
+  void visit(StateFields& fields);
+
+  int64_t version() const { return version_.number; }
+  Ticks now() const { return now_; }
+  int64_t calls() const { return calls_; }
+  std::span<const BufferedTask> buffered() const { return buffer_; }
+  const TasksInFlight& in_flight() const { return in_flight_; }
+  std::map<int64_t, int64_t> needed() const { return needed_.needed(); }
+
+ private:
+  struct OfClient {
+    int64_t version = -1;  // at which it was dispatched last
+    int64_t times = 0;     // it was dispatched at that version
+  };
+  // A client that begins anew after its own task, with NextClient::kSame.
+  struct Again {
+    int64_t client = 0;
+    double weight = 1;
+  };
+
+  void take(BufferedTask task);
+  void emit();
+  void move_on();
+  void dispatch(int64_t open);
+  int64_t start_again();
+  void start(int64_t client, int64_t place, double weight);
+
+  AsyncOptions options_;
+  Ticks empty_;
+  const Tasks& tasks_;
+  OnLine& on_line_;
+  Dispatcher& dispatcher_;
+  IdleClients idle_;
+
+  Ticks now_ = 0;
+  int64_t calls_ = 0;
+  TasksInFlight in_flight_;
+  std::vector<BufferedTask> buffer_;
+  VersionCounts needed_;
+  std::vector<OfClient> of_clients_;  // [M]
+  std::vector<Again> again_;          // in the order in which their tasks ended
+  BufferedVersion version_;
+  int64_t discarded_ = 0, lost_ = 0;  // since the last version
+  int64_t barren_ = 0;                // tasks without an arrival, since the last one
+  double area_ = 0;                   // sum of tasks in flight x ticks, since the tick `since_` ...
+  Ticks since_ = 0;                   // ... of a version
+};
+
+// A task's end is known.
+void BufferedEvents::Play::take(BufferedTask task) {
+  idle_.set_busy(task.client, false);
+  if (options_.next == NextClient::kSame) again_.push_back({task.client, task.weight});
+  task.staleness = version_.number - task.received;
+  const bool stale = options_.max_staleness > 0 && task.staleness > options_.max_staleness;
+  barren_ = task.arrives ? 0 : barren_ + 1;
+  if (task.arrives && !stale) {
+    buffer_.push_back(task);
+    return;
+  }
+  needed_.add(task.received, -1);
+  ++(task.arrives ? discarded_ : lost_);
+  if (barren_ < kMostBarren) return;
+  throw InvalidArgument(fmt::format("the last {} tasks were all lost", kMostBarren), "clock.kind",
+                        "clients are on line for too short, or clock.lost is too large");
+}
+
+void BufferedEvents::Play::emit() {
+  if (now_ > since_) {
+    version_.in_flight_mean = area_ / static_cast<double>(now_ - since_);
+    area_ = 0;
+    since_ = now_;
+  }
+  version_.duration = now_ - version_.tick;
+  version_.tick = now_;
+  ++version_.number;
+  version_.discarded = std::exchange(discarded_, 0);
+  version_.lost = std::exchange(lost_, 0);
+  version_.on_line = on_line_.on_line();
+  std::swap(version_.members, buffer_);
+  buffer_.clear();
+  for (const BufferedTask& task : version_.members) needed_.add(task.received, -1);
+}
+
+// To the next tick at which something ends, or in an empty world for the time of one look.
+void BufferedEvents::Play::move_on() {
+  const Ticks next = in_flight_.empty() ? later(now_, empty_) : in_flight_.first().known;
+  area_ += static_cast<double>(in_flight_.size()) * static_cast<double>(next - now_);
+  now_ = next;
+}
+
+void BufferedEvents::Play::dispatch(int64_t open) {
+  for (int64_t looks = 1;; ++looks) {
+    ++calls_;
+    const auto toggle = [&] {
+      if (const auto changed = idle_.changes(now_); !changed.empty()) dispatcher_.toggle(changed);
+    };
+    toggle();
+    const int64_t again = start_again();
+    if (again > 0) toggle();
+    // With NextClient::kSame only those are drawn who are missing from the first C.
+    const int64_t wanted = std::min(open - again - std::ssize(again_), idle_.count());
+    if (wanted > 0) {
+      const Dispatched drawn = dispatcher_.draw(calls_, wanted);
+      for (std::size_t i = 0; i < drawn.clients.size(); ++i) {
+        start(drawn.clients[i], again + static_cast<int64_t>(i),
+              drawn.weights.empty() ? 1 : drawn.weights[i]);
+      }
+    }
+    if (!in_flight_.empty()) return;
+    if (looks == kMostEmpty) {
+      throw InvalidArgument(fmt::format("nobody was on line in {} looks", looks),
+                            "clock.availability");
+    }
+    move_on();
+  }
+}
+
+// Clients that are on line begin anew; how many. [again_] keeps the others.
+int64_t BufferedEvents::Play::start_again() {
+  int64_t started = 0;
+  std::erase_if(again_, [&](const Again& again) {
+    if (!on_line_.is_on(again.client, now_)) return false;
+    start(again.client, started++, again.weight);
+    return true;
+  });
+  return started;
+}
+
+void BufferedEvents::Play::start(int64_t client, int64_t place, double weight) {
+  OfClient& last = of_clients_[to_index(client)];
+  if (last.version != version_.number) last = {.version = version_.number};
+  const Fate fate = tasks_.fate(client, calls_, now_);
+  in_flight_.add({.client = client,
+                  .received = version_.number,
+                  .call = calls_,
+                  .place = place,
+                  .weight = weight,
+                  .start = now_,
+                  .known = fate.known,
+                  .arrives = fate.arrives,
+                  .repeats = last.times++});
+  needed_.add(version_.number, 1);
+  idle_.set_busy(client, true);
+}
+
+void BufferedEvents::Play::visit(StateFields& fields) {
+  std::vector<BufferedTask> tasks = in_flight_.sorted();
+  visit_tasks(fields, "in_flight", tasks);
+  visit_tasks(fields, "buffer", buffer_);
+  visit_member(fields, "again/client", again_, &Again::client);
+  visit_member(fields, "again/weight", again_, &Again::weight);
+  fields.numbers("counts", {&now_, &calls_, &version_.number, &version_.tick, &discarded_, &lost_,
+                            &barren_, &since_});
+  fields.numbers("in_flight_mean", {&area_, &version_.in_flight_mean});
+  std::vector<int64_t> clients, times;  // dispatched at the present version
+  for (std::size_t i = 0; i < of_clients_.size(); ++i) {
+    if (of_clients_[i].version != version_.number || of_clients_[i].times == 0) continue;
+    clients.push_back(static_cast<int64_t>(i));
+    times.push_back(of_clients_[i].times);
+  }
+  fields.all("present/client", clients);
+  fields.all("present/times", times);
+  fields.part("on_line", on_line_);
+  if (!fields.loads()) return;
+  of_clients_.assign(of_clients_.size(), {});
+  for (std::size_t i = 0; i < clients.size(); ++i) {
+    of_clients_[to_index(clients[i])] = {.version = version_.number, .times = times.at(i)};
+  }
+  idle_ = IdleClients(on_line_);
+  in_flight_ = {};
+  needed_ = {};
+  for (const BufferedTask& task : tasks) {
+    in_flight_.add(task);
+    needed_.add(task.received, 1);
+    idle_.set_busy(task.client, true);
+  }
+  for (const BufferedTask& task : buffer_) needed_.add(task.received, 1);
+}
+
+BufferedEvents::BufferedEvents(const AsyncOptions& options, double empty_seconds,
+                               const Tasks& tasks, OnLine& on_line, Dispatcher& dispatcher)
+    : play_(std::make_unique<Play>(options, empty_seconds, tasks, on_line, dispatcher)) {}
+
+BufferedEvents::~BufferedEvents() = default;
+
+const BufferedVersion& BufferedEvents::next() { return play_->next(); }
+int64_t BufferedEvents::version() const { return play_->version(); }
+Ticks BufferedEvents::now() const { return play_->now(); }
+int64_t BufferedEvents::calls() const { return play_->calls(); }
+std::span<const BufferedTask> BufferedEvents::buffered() const { return play_->buffered(); }
+std::vector<BufferedTask> BufferedEvents::in_flight() const { return play_->in_flight().sorted(); }
+int64_t BufferedEvents::tasks_in_flight() const { return play_->in_flight().size(); }
+std::map<int64_t, int64_t> BufferedEvents::versions_needed() const { return play_->needed(); }
+void BufferedEvents::visit(StateFields& fields) { play_->visit(fields); }
+
+}  // namespace hanse

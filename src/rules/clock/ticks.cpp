@@ -1,0 +1,39 @@
+#include "hanse/rules/clock/ticks.hpp"
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "hanse/base/error.hpp"
+
+namespace hanse {
+
+namespace {
+
+std::string whose(int64_t client) {
+  return client == kNobody ? std::string() : fmt::format("client {}", client);
+}
+
+constexpr const char* kHint = "virtual time ends after 2^62 microseconds";
+
+}  // namespace
+
+Ticks ticks_of(double seconds, int64_t client) {
+  const double ticks = 1e6 * seconds;
+  if (ticks >= 0 && ticks <= static_cast<double>(kMostTicks)) {
+    return std::max<Ticks>(1, std::llrint(ticks));
+  }
+  throw InvalidArgument(fmt::format("{} seconds are no duration", number_text(seconds)),
+                        whose(client), kHint);
+}
+
+Ticks later(Ticks a, Ticks b, int64_t client) {
+  Ticks sum = 0;
+  if (!__builtin_add_overflow(a, b, &sum) && sum <= kMostTicks) return sum;
+  throw InvalidArgument(fmt::format("{} microseconds after {} is too late", b, seconds_of(a)),
+                        whose(client), kHint);
+}
+
+int64_t ceil_of_product(double x) { return static_cast<int64_t>(std::ceil(x - 1e-9)); }
+
+}  // namespace hanse
