@@ -71,7 +71,7 @@ Augmentation::Augmentation(const AugmentationOptions& options, const Federation&
 }
 
 void Augmentation::start(const ClientTask& task) {
-  stream_ = RandomStream(task.seed, Purpose::kAugmentation, static_cast<uint64_t>(task.round),
+  stream_ = RandomStream(task.seed, Purpose::kAugmentation, static_cast<uint64_t>(task.key()),
                          static_cast<uint64_t>(task.client));
 }
 
@@ -190,7 +190,7 @@ void ClassWeights::balance(std::span<const int64_t> counts) {
 }
 
 void BatchStream::start(const ClientTask& task) {
-  prepare(coming_, {task.client, task.round, task.seed});
+  prepare(coming_, {task.client, task.key(), task.seed});
   std::swap(pass_, coming_);
   coming_.of = {};
   following_ = task.next;

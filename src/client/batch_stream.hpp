@@ -69,7 +69,7 @@ class ClassWeights {
 
 // The client's stream for dropout in the task's round.
 inline RandomStream dropout_stream(const ClientTask& task) {
-  return {task.seed, Purpose::kDropout, static_cast<uint64_t>(task.round),
+  return {task.seed, Purpose::kDropout, static_cast<uint64_t>(task.key()),
           static_cast<uint64_t>(task.client)};
 }
 

@@ -34,7 +34,7 @@ Cohort::Settings cohort_settings(const ClientOptions& options, const std::string
 
 // The key of dropout_stream().
 Cohort::NoiseKey dropout_key(const ClientTask& task) {
-  return {task.seed, static_cast<uint64_t>(task.round), static_cast<uint64_t>(task.client)};
+  return {task.seed, static_cast<uint64_t>(task.key()), static_cast<uint64_t>(task.client)};
 }
 
 }  // namespace

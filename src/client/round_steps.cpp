@@ -34,30 +34,33 @@ int64_t local_steps(const LocalWork& work, int64_t samples) {
 
 int64_t steps_of_task(const LocalWork& work, const ClientTask& task, int64_t samples) {
   const int64_t all = local_steps(work, samples);
+  if (task.steps > 0) return std::min(task.steps, all);
   if (work.stragglers == 0) return all;
-  RandomStream stream(task.seed, Purpose::kStraggling, static_cast<uint64_t>(task.round),
+  RandomStream stream(task.seed, Purpose::kStraggling, static_cast<uint64_t>(task.key()),
                       static_cast<uint64_t>(task.client));
   if (stream.uniform() >= work.stragglers) return all;
   const int64_t parts = work.steps > 0 ? work.steps : work.epochs;
   return all / parts * (1 + stream.below(parts));
 }
 
-int64_t samples_processed(const LocalWork& work, int64_t samples) {
-  const auto [passes, rest] = std::div(local_steps(work, samples), steps_a_pass(work, samples));
+int64_t samples_processed(const LocalWork& work, int64_t samples, int64_t steps) {
+  const int64_t made = steps > 0 ? steps : local_steps(work, samples);
+  const auto [passes, rest] = std::div(made, steps_a_pass(work, samples));
   const int64_t pass = samples_a_pass(work, samples);
   return passes * pass + std::min(rest * batch_of(work, samples), pass);
 }
 
-int64_t RoundSteps::optimizer_steps(int64_t samples) const {
-  return (local_steps(work_, samples) + steps_.accumulate - 1) / steps_.accumulate;
+int64_t RoundSteps::optimizer_steps(int64_t samples, int64_t made) const {
+  const int64_t batches = made > 0 ? made : local_steps(work_, samples);
+  return (batches + steps_.accumulate - 1) / steps_.accumulate;
 }
 
 int64_t RoundSteps::optimizer_steps(const ClientTask& task, int64_t samples) const {
-  return (steps_of_task(work_, task, samples) + steps_.accumulate - 1) / steps_.accumulate;
+  return optimizer_steps(samples, steps_of_task(work_, task, samples));
 }
 
-double RoundSteps::effective_steps(int64_t round, int64_t samples) const {
-  const int64_t steps = optimizer_steps(samples);
+double RoundSteps::effective_steps(int64_t round, int64_t samples, int64_t made) const {
+  const int64_t steps = optimizer_steps(samples, made);
   const bool moves = schedule_.moves_within_rounds();
   double velocity = 0, sum = 0;  // of gradients that are all 1
   for (int64_t step = 0; step < steps; ++step) {
@@ -68,8 +71,8 @@ double RoundSteps::effective_steps(int64_t round, int64_t samples) const {
   return sum;
 }
 
-double RoundSteps::feedback_scale(int64_t round, int64_t samples) const {
-  const int64_t steps = optimizer_steps(samples);
+double RoundSteps::feedback_scale(int64_t round, int64_t samples, int64_t made) const {
+  const int64_t steps = optimizer_steps(samples, made);
   double lr = schedule_.rate(round);
   if (schedule_.moves_within_rounds()) {
     lr = 0;

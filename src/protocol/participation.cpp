@@ -9,11 +9,13 @@
 namespace hanse {
 
 Participation::Participation(ClientSampler& sampler, Availability availability,
-                             const Federation& federation, FederatedSettings settings)
+                             const Federation& federation, FederatedSettings settings,
+                             Turnout* turnout)
     : sampler_(sampler),
       availability_(std::move(availability)),
       federation_(federation),
-      settings_(std::move(settings)) {}
+      settings_(std::move(settings)),
+      source_(turnout) {}
 
 double Participation::share(int64_t client) const {
   return static_cast<double>(federation_.train(client).size()) /
@@ -31,25 +33,40 @@ void Participation::observe_all(std::vector<double> a) {
   a_of_all_ = std::move(a);
 }
 
+uint64_t Participation::seed() const { return settings_.sampler_seed.value_or(settings_.seed); }
+
+Draw Participation::draw_from(int64_t call, int64_t n, std::span<const int64_t> changes) {
+  sampler_.toggle(changes);
+  RandomStream stream(seed(), Purpose::kSampling, static_cast<uint64_t>(call));
+  return sampler_.draw(call, n, stream);
+}
+
 const Draw& Participation::draw(int64_t round) {
-  const uint64_t seed = settings_.sampler_seed.value_or(settings_.seed);
-  if (availability_) sampler_.toggle(availability_(round, seed));
-  RandomStream stream(seed, Purpose::kSampling, static_cast<uint64_t>(round));
-  draw_ = sampler_.draw(round, sampler_.per_round(), stream);
+  record_ = {};
+  const DrawClients draw = [&](int64_t call, int64_t n, std::span<const int64_t> changes) {
+    Draw drawn = draw_from(call, n, changes);
+    record_.available = sampler_.available().size();
+    return drawn;
+  };
+  if (source_) {
+    turnout_ = source_->next(round, draw);
+  } else {
+    const auto changes = availability_ ? availability_(round, seed()) : std::vector<int64_t>();
+    turnout_ = {.draw = draw(round, sampler_.per_round(), changes)};
+  }
   shares_.clear();
-  for (const int64_t client : draw_.clients) shares_.push_back(share(client));
-  record_ = {.available = sampler_.available().size()};
+  for (const int64_t client : drawn().clients) shares_.push_back(share(client));
   if (settings_.regret) measure();
-  return draw_;
+  return drawn();
 }
 
 // l(q) of the probabilities that the round was drawn from, and the least l, over the available.
 void Participation::measure() {
   record_.regret = regret_;
-  if (draw_.everyone) return;  // nothing was decided
-  double probability = 0;      // of the available
-  double ratios = 0;           // sum a/p
-  double roots = 0;            // sum sqrt(a)
+  if (drawn().everyone) return;  // nothing was decided
+  double probability = 0;        // of the available
+  double ratios = 0;             // sum a/p
+  double roots = 0;              // sum sqrt(a)
   for (int64_t client = 0; client < sampler_.clients(); ++client) {
     const double a = a_of_all_[static_cast<std::size_t>(client)];
     if (!sampler_.available().contains(client)) continue;
@@ -58,16 +75,19 @@ void Participation::measure() {
     if (a > 0) ratios += a / p;
     roots += std::sqrt(a);
   }
-  const auto k = static_cast<double>(draw_.draws());
+  const auto k = static_cast<double>(drawn().draws());
   record_.variance = probability * ratios / k;
   record_.best = roots * roots / k;
   regret_ += record_.variance - record_.best;
   record_.regret = regret_;
 }
 
-void Participation::observe(const Feedback& feedback) {
-  if (draw_.size() > 0) record_.estimate = variance_estimate(draw_, feedback.a);
-  sampler_.observe(draw_, feedback);
+void Participation::observe(std::span<const double> a, std::span<const double> losses) {
+  if (drawn().size() > 0) record_.estimate = variance_estimate(drawn(), a);
+  const WorkTimes& times = turnout_.times;
+  sampler_.observe(
+      drawn(),
+      {.a = a, .losses = losses, .staleness = times.staleness, .durations = times.durations});
   a_of_all_.clear();
   sampler_asked_ = false;
 }
@@ -84,6 +104,7 @@ std::string Participation::line(int64_t round) const {
 
 void Participation::visit(StateFields& fields) {
   fields.part("sampler", sampler_);
+  if (source_) fields.part("turnout", *source_);
   fields.one("regret", regret_);
 }
 

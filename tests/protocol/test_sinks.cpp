@@ -104,7 +104,7 @@ class Sums {
     const Draw draw{.clients = clients};
     if (comm_.rank() == 0) {
       const std::vector<double> importances(clients.size());
-      plan.assign(draw, importances, 1);
+      plan.assign({.draw = draw}, importances, 1);
       std::vector<double> weights;
       for (const int64_t client : clients) weights.push_back(weight(client));
       plan.weigh(weights);

@@ -89,9 +89,29 @@ WorkTimes times_of(int64_t round, const Draw& draw) {
   return times;
 }
 
+// All who are drawn take part, with those times.
+class TimedTurnout final : public Turnout {
+ public:
+  explicit TimedTurnout(int64_t per_round) : per_round_(per_round) {}
+  RoundTurnout next(int64_t round, const DrawClients& draw) override {
+    Draw drawn = draw(round, per_round_, {});
+    WorkTimes times = times_of(round, drawn);
+    return {.draw = std::move(drawn), .times = std::move(times)};
+  }
+  double seconds() const override { return 0; }
+
+ private:
+  void visit(StateFields&) override {}
+  int64_t per_round_;
+};
+
+std::unique_ptr<Turnout> make_timed(const ClientSampler& sampler) {
+  return std::make_unique<TimedTurnout>(sampler.per_round());
+}
+
 TEST(Told, RulesAndSamplersHowStaleAndHowLongTheWorkWas) {
   TinyJob job = told_job();
-  job.times = times_of;
+  job.turnout = make_timed;
   run_threads(3, [&](Communicator& comm) {
     TinyTraining training(comm, job);
     for (int64_t round = 1; round <= 3; ++round) {
@@ -125,7 +145,7 @@ double column(const Metrics& numbers, const std::string& name) {
 // A column that begins with round 3 has no number before it, and the same ones behind a resume.
 TEST(Told, RulesAndSamplersAddColumns) {
   TinyJob job = told_job();
-  job.times = times_of;
+  job.turnout = make_timed;
   const auto comm = make_single_communicator();
   TinyTraining whole(*comm, job), first(*comm, job), second(*comm, job);
   const auto play = [&](TinyTraining& training, int64_t round) {

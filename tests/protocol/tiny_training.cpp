@@ -130,7 +130,7 @@ TinyTraining::TinyTraining(Communicator& all, const TinyJob& job)
   }
   if (job.sum_stage) sum_stage = job.sum_stage(comm);
   stages.updates = job.stages;
-  times = job.times;
+  if (job.turnout && sampler) turnout = job.turnout(*sampler);
   settings.seed = kSeed;
   settings.server = job.server;
   settings.comm = job.comm;

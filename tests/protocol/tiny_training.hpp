@@ -91,7 +91,7 @@ struct TinyJob {
   CommOptions comm;
   std::function<std::unique_ptr<ClientSampler>()> own_sampler = {};
   std::function<std::unique_ptr<Aggregator>()> own_rule = {};
-  std::function<WorkTimes(int64_t round, const Draw& draw)> times = {};
+  std::function<std::unique_ptr<Turnout>(const ClientSampler& sampler)> turnout = {};
   const Clock* clock = &kRunClock;
   double round_seconds = 0;
   bool participation = false;  // keep lines of participation.csv

@@ -39,6 +39,7 @@ struct TrainerFixture {
     if (!serves) sampler.reset();
     if (!serves) optimizer.reset();
     if (!serves) availability = {};
+    if (!serves) turnout.reset();
     if (serves && !optimizer) optimizer = make_server_optimizer(settings.server, model->n_params());
     stages.sum = sum_stage.get();
     trainer =
@@ -53,7 +54,7 @@ struct TrainerFixture {
                                                                    .availability = availability,
                                                                    .runner = std::move(runner),
                                                                    .stages = stages,
-                                                                   .times = times},
+                                                                   .turnout = turnout.get()},
                                            settings);
     trainer->initialize_model();
   }
@@ -70,7 +71,7 @@ struct TrainerFixture {
   Availability availability;
   RunnerPtr runner;
   Stages stages;
-  std::function<WorkTimes(int64_t round, const Draw& draw)> times;
+  std::unique_ptr<Turnout> turnout;
   FederatedSettings settings;
   std::unique_ptr<FederatedTrainer> trainer;
 };

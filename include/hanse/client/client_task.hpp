@@ -9,13 +9,18 @@ namespace hanse {
 // One participation.
 struct ClientTask {
   int64_t client = 0;
-  int64_t round = 0;       // from 1
+  int64_t round = 0;       // from 1: that of the received model
+  int64_t repeat = 0;      // tasks of this client with that model before it
   uint64_t seed = 0;       // run.seed
   std::span<float> row;    // [P]: the received model on entry, the local model on return
   std::span<float> state;  // [state_width()] of this client, zero at its first participation
   std::span<const float> control;   // [control_width()] the server's control variate c
   std::span<float> control_change;  // [control_width()] out: by how much the client's own one moved
+  int64_t steps = 0;                // mini-batches, where there is time for no more; 0: all
   int64_t next = -1;                // the client that trains here next, if known; for speed alone
+
+  // The round as random streams know it, another one for each repeat.
+  int64_t key() const { return round + (repeat << 32); }
 };
 
 struct ClientOutcome {

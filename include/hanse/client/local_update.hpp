@@ -40,8 +40,8 @@ class LocalUpdate {
   // The steps of a client's round.
   const RoundSteps& steps() const { return steps_; }
   // The scale of an update's feedback in a round; RoundSteps::feedback_scale() unless overridden.
-  virtual double feedback_scale(int64_t round, int64_t samples) const {
-    return steps_.feedback_scale(round, samples);
+  virtual double feedback_scale(int64_t round, int64_t samples, int64_t made = 0) const {
+    return steps_.feedback_scale(round, samples, made);
   }
   // Do updates count by their effective steps, as FedNova's?
   virtual bool counts_steps() const { return false; }

@@ -17,12 +17,13 @@ int64_t samples_a_pass(const LocalWork& work, int64_t samples);
 int64_t loss_samples(const LocalWork& work, int64_t batches, int64_t samples);
 // Mini-batch steps of a client with `samples` training samples in one round.
 int64_t local_steps(const LocalWork& work, int64_t samples);
-// Steps that it makes in the task's round: fewer if it is one of `work.stragglers`, which make 1 to
-// E of their E epochs, or of their steps, each number as likely (Li et al. 2020, FedProx, section
-// 5.2). A pure function of its arguments.
+// Steps that it makes in the task: fewer with task.steps, or if it is one of `work.stragglers`,
+// which make 1 to E of their E epochs, or of their steps, each number as likely (Li et al. 2020,
+// FedProx, section 5.2). A pure function of its arguments.
 int64_t steps_of_task(const LocalWork& work, const ClientTask& task, int64_t samples);
-// Samples that these steps process; the last batch of a pass may be smaller.
-int64_t samples_processed(const LocalWork& work, int64_t samples);
+// Samples that so many steps of it process, or (0) all of a round; the last batch of a pass may be
+// smaller.
+int64_t samples_processed(const LocalWork& work, int64_t samples, int64_t steps = 0);
 
 class RoundSteps {
  public:
@@ -33,20 +34,21 @@ class RoundSteps {
   const Schedule& schedule() const { return schedule_; }
 
   // Steps of a round that the optimizer makes: one for each accumulate mini-batches, and one for
-  // what is left.
-  int64_t optimizer_steps(int64_t samples) const;
-  // The same of the task's round, where its client may be a straggler.
+  // what is left. `made`, here and below: mini-batches, where the client made fewer than all; 0:
+  // all.
+  int64_t optimizer_steps(int64_t samples, int64_t made = 0) const;
+  // The same of the task, where its client may be a straggler.
   int64_t optimizer_steps(const ClientTask& task, int64_t samples) const;
   // tau_i, the sum of the weights with which the gradients of a round of a client with `samples`
   // training samples stand in its update over -lr: its steps, and with momentum rho their geometric
   // weights, sum_t (1 - rho^t) / (1 - rho), t = 1, ..., steps (FedNova, Wang et al. 2020). A step
   // whose size the schedule moves counts by its share of lr. REQUIRES: client.optimizer = sgd with
   // fresh moments. Cost: O(steps).
-  double effective_steps(int64_t round, int64_t samples) const;
+  double effective_steps(int64_t round, int64_t samples, int64_t made = 0) const;
   // What turns a client's |theta_i - theta|^2 into the |g_i|^2 that a sampler learns from: 1/(lr^2
   // B), lr the mean of the round's step sizes and B = optimizer_steps, so that a_i = lambda_i^2
   // |sum_b g_b|^2 / B (Zhao et al. 2025, Algorithm 4, line 14). REQUIRES: lr > 0.
-  double feedback_scale(int64_t round, int64_t samples) const;
+  double feedback_scale(int64_t round, int64_t samples, int64_t made = 0) const;
 
  private:
   LocalWork work_;

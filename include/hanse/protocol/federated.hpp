@@ -7,7 +7,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -23,6 +22,7 @@
 #include "hanse/protocol/footprint.hpp"
 #include "hanse/protocol/protocol.hpp"
 #include "hanse/protocol/server_optimizer.hpp"
+#include "hanse/protocol/turnout.hpp"
 #include "hanse/rules/aggregation/aggregator.hpp"
 #include "hanse/rules/sampling/availability.hpp"
 #include "hanse/rules/sampling/sampler.hpp"
@@ -37,6 +37,7 @@ class Server;
 class Weighing;
 struct RoundContext;
 struct SumStep;
+struct TaskStart;
 
 // The numbers that the rules got in a round; rank 0, in the draw's order.
 struct RoundTrace {
@@ -74,8 +75,7 @@ class FederatedTrainer final : public Protocol {
     RunnerPtr runner = nullptr;      // null: make_host_runner(), with `stages`
     Stages stages = {};              // the runner's
     LocalUpdate* tuner = nullptr;    // trains a client's model before it is evaluated; null: nobody
-    // Rank 0: the times of a round's participants, known before they train; null: none are.
-    std::function<WorkTimes(int64_t round, const Draw& draw)> times = nullptr;
+    Turnout* turnout = nullptr;      // rank 0; null: all who are drawn take part
   };
   using Settings = FederatedSettings;
 
@@ -121,6 +121,7 @@ class FederatedTrainer final : public Protocol {
                        RoundRecord& record);
   void backtrack(std::span<const float> before, bool failed);
   RoundContext context();
+  void set_starts();
   ClientRunner& runner() { return *parts_.runner; }
 
   Parts parts_;
@@ -130,6 +131,7 @@ class FederatedTrainer final : public Protocol {
   std::unique_ptr<Server> server_;         // rank 0; null elsewhere
   std::unique_ptr<Weighing> weighing_;     // what updates count
   std::unique_ptr<RoundAccount> account_;  // time and bytes of the round in progress
+  std::vector<TaskStart> starts_;          // of the plan's entries; empty: all start alike
   std::shared_ptr<std::byte> model_memory_;
   std::span<float> theta_;        // [P] the model
   AlignedFloats average_;         // [P] mean of the models behind all rounds; empty: not kept

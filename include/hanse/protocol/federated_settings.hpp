@@ -25,6 +25,7 @@ struct FederatedSettings {
   bool regret = false;              // measure the sampler's regret: all clients train every round
   bool trace = false;               // keep the numbers that rules got
   bool participation = false;       // keep lines of participation.csv
+  bool timed = false;               // rounds have a turnout that tells what clients work on
   AskedMetrics asked = {};          // of evaluations
   bool own_models = false;          // evaluate every client's own model, not the shared one
   int64_t state_bytes = 1 << 30;    // for a rank's client states; the rest in a mapped file ...

@@ -11,6 +11,7 @@
 #include "hanse/data/federation.hpp"
 #include "hanse/evaluation/evaluation.hpp"
 #include "hanse/protocol/federated_settings.hpp"
+#include "hanse/protocol/turnout.hpp"
 #include "hanse/rules/sampling/availability.hpp"
 #include "hanse/rules/sampling/sampler.hpp"
 
@@ -29,9 +30,10 @@ struct SamplingRecord {
 
 class Participation : public Stateful {
  public:
-  // REQUIRES: the references outlive the object.
+  // `turnout` null: all who are drawn take part; else it knows who is there, and `availability` is
+  // not asked. REQUIRES: the references and `turnout` outlive the object.
   Participation(ClientSampler& sampler, Availability availability, const Federation& federation,
-                FederatedSettings settings);
+                FederatedSettings settings, Turnout* turnout = nullptr);
 
   // Does the next draw need observe_all() with all clients' a_m, [M], first?
   bool needs_all_clients() const { return settings_.regret || sampler_.needs_all_clients(); }
@@ -39,14 +41,15 @@ class Participation : public Stateful {
 
   // The participants of the round; valid until the next draw.
   const Draw& draw(int64_t round);
-  const Draw& drawn() const { return draw_; }
+  const Draw& drawn() const { return turnout_.draw; }
+  const RoundTurnout& turnout() const { return turnout_; }
   // The participants' shares of all training samples, in the draw's order.
   std::span<const double> shares() const { return shares_; }
   // lambda_m of the objective whose gradient is estimated.
   double importance(int64_t client) const;
 
   // Takes the participants' reports: a_i and losses in the draw's order.
-  void observe(const Feedback& feedback);
+  void observe(std::span<const double> a, std::span<const double> losses);
 
   // The record of the last observed round, and its line in sampling.csv.
   const SamplingRecord& record() const { return record_; }
@@ -62,18 +65,21 @@ class Participation : public Stateful {
  private:
   void visit(StateFields& fields) override;
   double share(int64_t client) const;
+  uint64_t seed() const;
+  Draw draw_from(int64_t call, int64_t n, std::span<const int64_t> changes);
   void measure();
 
   ClientSampler& sampler_;
   Availability availability_;
   const Federation& federation_;
   FederatedSettings settings_;
+  Turnout* source_;
   double regret_ = 0;
 
   // About the round in progress:
   std::vector<double> a_of_all_;  // [M] a_m; empty: not asked for
   bool sampler_asked_ = false;    // for the sampler, not for the regret alone
-  Draw draw_;
+  RoundTurnout turnout_;
   std::vector<double> shares_;
   SamplingRecord record_;
 };

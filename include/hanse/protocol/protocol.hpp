@@ -29,6 +29,7 @@ struct RoundRecord {
   double loss = 0;              // mean over participants of their mean mini-batch loss
   double mixed_loss = 0;        // weighted by the rule; NaN if no rule weighs losses
   double evaluate_s = 0;        // evaluating the model after the round; 0: not done
+  double virtual_seconds = 0;   // at the round's end, where there is a clock
   bool stop_requested = false;  // on any rank
   bool failed = false;          // on any rank; the run cannot go on
   Metrics more;                 // columns().of_round()

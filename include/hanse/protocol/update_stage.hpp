@@ -16,7 +16,7 @@ namespace hanse {
 // A participant's update, on the rank that trained it.
 struct StagedUpdate {
   int64_t client;
-  int64_t round;            // from 1
+  int64_t round;            // from 1; ClientTask::key()
   uint64_t seed;            // run.seed
   std::span<float> update;  // [P] theta_i - theta, or what the client sends instead
   std::span<float> state;   // this client's blocks of the stage, zero at its first participation

@@ -30,8 +30,8 @@ class Personal final : public PassUpdate {
 
   int64_t control_width() const override { return inner_.control_width(); }
   bool counts_steps() const override { return inner_.counts_steps(); }
-  double feedback_scale(int64_t round, int64_t samples) const override {
-    return inner_.feedback_scale(round, samples);
+  double feedback_scale(int64_t round, int64_t samples, int64_t made) const override {
+    return inner_.feedback_scale(round, samples, made);
   }
 
   void receive(std::span<const float> state, std::span<float> row) const override {

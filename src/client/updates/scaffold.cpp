@@ -16,7 +16,7 @@ class Scaffold final : public PassUpdate {
 
   int64_t control_width() const override { return state_width(); }
   // Zhao et al. 2025, Appendix E
-  double feedback_scale(int64_t, int64_t) const override { return 1; }
+  double feedback_scale(int64_t, int64_t, int64_t) const override { return 1; }
 
   // c - c_i
   void before(std::size_t, const ClientTask& task, std::span<float> pull) override {
@@ -27,8 +27,8 @@ class Scaffold final : public PassUpdate {
   bool after(std::size_t, const ClientTask& task, std::span<const float> start,
              std::span<const float>) override {
     const int64_t samples = federation_.train(task.client).size();
-    const double path =
-        steps().effective_steps(task.round, samples) * steps().schedule().rate(task.round);
+    const double path = steps().effective_steps(task.round, samples, task.steps) *
+                        steps().schedule().rate(task.round);
     const auto inverse_path = static_cast<float>(1 / path);
     for (std::size_t i = 0; i < task.control.size(); ++i) {
       const float change = (start[i] - task.row[i]) * inverse_path - task.control[i];

@@ -22,15 +22,15 @@ class SimulatedUpdate final : public LocalUpdate {
   bool control_returns() const override { return inner_->control_returns(); }
   bool sends_direction() const override { return inner_->sends_direction(); }
   bool counts_steps() const override { return inner_->counts_steps(); }
-  double feedback_scale(int64_t round, int64_t samples) const override {
-    return inner_->feedback_scale(round, samples);
+  double feedback_scale(int64_t round, int64_t samples, int64_t made) const override {
+    return inner_->feedback_scale(round, samples, made);
   }
 
   ClientOutcome train(const ClientTask& task) override {
     const int64_t samples =
         samples_processed(steps().work(), federation_.train(task.client).size());
     pass_time(sample_s_ * static_cast<double>(samples));
-    RandomStream stream(task.seed, Purpose::kSimulated, static_cast<uint64_t>(task.round),
+    RandomStream stream(task.seed, Purpose::kSimulated, static_cast<uint64_t>(task.key()),
                         static_cast<uint64_t>(task.client));
     const double loss = 1 + stream.uniform();
     if (sends_direction()) std::fill(task.row.begin(), task.row.end(), 0.0F);

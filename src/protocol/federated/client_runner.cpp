@@ -21,11 +21,13 @@ ClientTask ClientRunner::task_of(const RoundContext& round, int64_t client, std:
                                  std::span<float> change) const {
   return {.client = client,
           .round = round.number,
+          .repeat = round.repeat,
           .seed = settings_.seed,
           .row = {},
           .state = state.first(own_state()),
           .control = round.control,
-          .control_change = change};
+          .control_change = change,
+          .steps = round.steps};
 }
 
 std::span<float> ClientRunner::state_of(int64_t client) const {

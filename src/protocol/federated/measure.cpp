@@ -44,7 +44,8 @@ std::vector<double> participants_losses(MeasureParts parts, const FederatedSetti
     const Assignment& mine = round.plan.entries()[entry];
     double& loss = losses[static_cast<std::size_t>(mine.position)];
     loss = 1;  // stands in after a failure; the round is dropped then
-    attempt(round.failure, [&] { loss = training_loss(parts, settings, round, mine.client); });
+    attempt(round.failure,
+            [&] { loss = training_loss(parts, settings, round.of(entry), mine.client); });
     if (!std::isfinite(loss)) loss = std::numeric_limits<double>::infinity();
   });
   account.set_others_bytes(

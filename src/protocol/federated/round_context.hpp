@@ -10,10 +10,12 @@ namespace hanse {
 
 class RoundPlan;
 
-// Where a participant starts that does not start from the round's model.
+// How a participant starts that does not start as all others do.
 struct TaskStart {
-  int64_t round;                 // that keys its random streams
+  int64_t round;                 // ClientTask's, as `repeat` and `steps`
   std::span<const float> model;  // [P] must stay until the run's end
+  int64_t repeat = 0;
+  int64_t steps = 0;
 };
 
 struct RoundContext {
@@ -25,13 +27,17 @@ struct RoundContext {
   std::exception_ptr& failure;             // of this rank: attempt()
   std::span<const TaskStart> starts = {};  // of the plan's entries; empty: all start from `model`
   int64_t sink = 0;                        // that gets their updates: ClientRunner::sink()
+  int64_t repeat = 0, steps = 0;           // of one participant: of()
 
   // The round as the participant of that entry sees it.
   RoundContext of(std::size_t entry) const {
     RoundContext own = *this;
     if (starts.empty()) return own;
-    own.number = starts[entry].round;
-    own.model = starts[entry].model;
+    const TaskStart& start = starts[entry];
+    own.number = start.round;
+    own.model = start.model;
+    own.repeat = start.repeat;
+    own.steps = start.steps;
     return own;
   }
 };

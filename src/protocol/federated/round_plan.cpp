@@ -90,8 +90,8 @@ RoundPlan::RoundPlan(Communicator& comm, Communicator& host, const Federation& f
   if (!queue_) costs_ = CostModel(workers_);
 }
 
-double RoundPlan::samples_of(int64_t client) const {
-  return static_cast<double>(samples_processed(work_, federation_.train(client).size()));
+double RoundPlan::samples_of(int64_t client, int64_t steps) const {
+  return static_cast<double>(samples_processed(work_, federation_.train(client).size(), steps));
 }
 
 int64_t RoundPlan::next_client(std::size_t entry) const {
@@ -108,12 +108,15 @@ int64_t RoundPlan::client_at(int64_t position) const {
   return found->client;
 }
 
-void RoundPlan::assign(const Draw& draw, std::span<const double> importances, int64_t round) {
+void RoundPlan::assign(const RoundTurnout& turnout, std::span<const double> importances,
+                       int64_t round) {
+  const std::vector<int64_t>& clients = turnout.draw.clients;
   std::vector<double> costs;
   std::vector<int64_t> homes;
-  for (const int64_t client : draw.clients) {
-    costs.push_back(costs_.predict(client, samples_of(client)));
-    if (!homes_.empty()) homes.push_back(homes_.of(client));
+  for (std::size_t i = 0; i < clients.size(); ++i) {
+    const int64_t steps = turnout.tasks.empty() ? 0 : turnout.tasks[i].steps;
+    costs.push_back(costs_.predict(clients[i], samples_of(clients[i], steps)));
+    if (!homes_.empty()) homes.push_back(homes_.of(clients[i]));
   }
   piece_ = hosts_all_ranks() ? 1 : piece_length(costs, costs_.has_measured(), workers_);
   const double move_s = homes_.empty() ? 0 : static_cast<double>(homes_.bytes()) * byte_s_;
@@ -123,10 +126,11 @@ void RoundPlan::assign(const Draw& draw, std::span<const double> importances, in
                                    : balance(costs, workers_, homes, move_s, slowness);
   auto order = by_start(costs, worker_of);
   if (in_groups) std::iota(order.begin(), order.end(), int64_t{0});
-  entries_.clear();
+  clear();
   for (const int64_t position : order) {
     const auto i = to_index(position);
-    entries_.push_back({.client = draw.clients[i],
+    if (!turnout.tasks.empty()) origins_.push_back(turnout.tasks[i]);
+    entries_.push_back({.client = clients[i],
                         .position = position,
                         .worker = worker_of[i],
                         .coefficient = 0,
@@ -159,7 +163,15 @@ PlanMessage RoundPlan::share(PlanMessage message) {
   if (head == static_cast<int64_t>(PlanMessage::kMeasureAll)) return PlanMessage::kMeasureAll;
   entries_.resize(to_index(head));
   comm_.bcast(std::as_writable_bytes(std::span(entries_)), 0);
+  if (settings_.timed) share_origins();
   return PlanMessage::kParticipants;
+}
+
+void RoundPlan::share_origins() {
+  auto count = static_cast<int64_t>(origins_.size());
+  comm_.bcast(std::span(&count, 1), 0);
+  origins_.resize(to_index(count));
+  comm_.bcast(std::as_writable_bytes(std::span(origins_)), 0);
 }
 
 void RoundPlan::observe(const Findings& findings) {
@@ -167,7 +179,7 @@ void RoundPlan::observe(const Findings& findings) {
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     if (!findings.trained(i)) continue;
     measured.push_back({.client = entries_[i].client,
-                        .units = samples_of(entries_[i].client),
+                        .units = samples_of(entries_[i].client, steps_of(i)),
                         .seconds = findings.of(i, Findings::kSeconds),
                         .worker = entries_[i].worker});
   }

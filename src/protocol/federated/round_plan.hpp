@@ -21,6 +21,7 @@
 #include "hanse/protocol/cost_model.hpp"
 #include "hanse/protocol/federated_settings.hpp"
 #include "hanse/protocol/schedule.hpp"
+#include "hanse/protocol/turnout.hpp"
 #include "hanse/rules/sampling/sampler.hpp"
 #include "hanse/sums/update_sum.hpp"
 
@@ -90,10 +91,15 @@ class RoundPlan {
 
   // Rank 0. Enters the round's participants in the order of their planned start, or in the draw's
   // where ranks train groups of them; `importances` [K] are in the draw's order.
-  void assign(const Draw& draw, std::span<const double> importances, int64_t round);
+  void assign(const RoundTurnout& turnout, std::span<const double> importances, int64_t round);
+  // What the entries work on, with settings.timed; empty: all on the newest model.
+  std::span<const TaskOrigin> origins() const { return origins_; }
   // Rank 0: sets what each update counts, [K] in the draw's order.
   void weigh(std::span<const double> coefficients);
-  void clear() { entries_.clear(); }
+  void clear() {
+    entries_.clear();
+    origins_.clear();
+  }
   // Sends rank 0's message, and with kParticipants its plan, to all ranks. Collective.
   PlanMessage share(PlanMessage message);
 
@@ -109,9 +115,11 @@ class RoundPlan {
 
  private:
   void order_at_random(int64_t round);
+  void share_origins();
   bool hosts_all_ranks() const { return host_.size() == comm_.size(); }
   bool server_hosts_clients() const;
-  double samples_of(int64_t client) const;  // on which it trains in a round
+  double samples_of(int64_t client, int64_t steps) const;  // on which it trains
+  int64_t steps_of(std::size_t entry) const { return origins_.empty() ? 0 : origins_[entry].steps; }
 
   Communicator& comm_;
   Communicator& host_;
@@ -125,6 +133,7 @@ class RoundPlan {
   StateHomes homes_;
   std::unique_ptr<WorkQueue> queue_;  // null: the schedule is planned
   std::vector<Assignment> entries_;
+  std::vector<TaskOrigin> origins_;
   // Rank 0 only.
   CostModel costs_;
   int64_t piece_ = 1;  // participants that a rank takes at once

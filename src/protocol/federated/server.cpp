@@ -30,15 +30,16 @@ Server::Server(const FederatedTrainer::Parts& parts, const FederatedSettings& se
       settings_(settings),
       needs_(parts.aggregator.needs()),
       sent_(parts.model),
-      participation_(*parts.sampler, parts.availability, parts.federation, settings),
+      participation_(*parts.sampler, parts.availability, parts.federation, settings, parts.turnout),
       mixed_loss_(kNothing) {}
 
 // a_i = lambda_i^2 |g_i|^2 from |theta_i - theta|^2.
-double Server::feedback(int64_t client, double importance, double squared_norm) const {
+double Server::feedback(int64_t client, double importance, double squared_norm,
+                        int64_t made) const {
   const int64_t samples = parts_.federation.train(client).size();
   const double scale = parts_.update.sends_direction()  // |g_i|^2 itself
                            ? 1
-                           : parts_.update.feedback_scale(round_, samples);
+                           : parts_.update.feedback_scale(round_, samples, made);
   return importance * importance * squared_norm * scale;
 }
 
@@ -46,12 +47,12 @@ void Server::observe_all(std::vector<double> squared_steps, int64_t round) {
   round_ = round;
   for (std::size_t client = 0; client < squared_steps.size(); ++client) {
     const auto id = static_cast<int64_t>(client);
-    squared_steps[client] = feedback(id, participation_.importance(id), squared_steps[client]);
+    squared_steps[client] = feedback(id, participation_.importance(id), squared_steps[client], 0);
   }
   participation_.observe_all(std::move(squared_steps));
 }
 
-const Draw& Server::draw(int64_t round) {
+const RoundTurnout& Server::draw(int64_t round) {
   round_ = round;
   forget_mix();
   const Draw& draw = participation_.draw(round);
@@ -59,8 +60,12 @@ const Draw& Server::draw(int64_t round) {
   for (const int64_t client : draw.clients) {
     samples_.push_back(static_cast<double>(parts_.federation.train(client).size()));
   }
-  if (parts_.times) times_ = parts_.times(round, draw);
-  return draw;
+  return participation_.turnout();
+}
+
+int64_t Server::steps_made(std::size_t position) const {
+  const auto& tasks = participation_.turnout().tasks;
+  return tasks.empty() ? 0 : tasks[position].steps;
 }
 
 std::vector<double> Server::importances() const {
@@ -97,8 +102,8 @@ RoundReport Server::report() const {
           .draw_weights = draw.weights,
           .losses = losses_,
           .samples = samples_,
-          .staleness = times_.staleness,
-          .durations = times_.durations};
+          .staleness = times().staleness,
+          .durations = times().durations};
 }
 
 std::vector<int64_t> Server::absent() const {
@@ -139,7 +144,8 @@ void Server::normalize(std::span<double> coefficients) const {
   std::vector<double> taus;
   for (const int64_t client : participation_.drawn().clients) {
     const int64_t samples = parts_.federation.train(client).size();
-    taus.push_back(parts_.update.steps().effective_steps(round_, samples));
+    const int64_t made = steps_made(taus.size());
+    taus.push_back(parts_.update.steps().effective_steps(round_, samples, made));
   }
   const double mean = std::inner_product(taus.begin(), taus.end(), coefficients.begin(), 0.0);
   for (std::size_t i = 0; i < taus.size(); ++i) coefficients[i] *= mean / taus[i];
@@ -159,7 +165,8 @@ double Server::observe(const RoundPlan& plan, const Findings& findings) {
     const bool trained = findings.trained(i);
     losses[position] = trained ? findings.of(i, Findings::kLoss) : kNothing;
     squared_norms_[position] = trained ? findings.of(i, Findings::kSquaredNorm) : kNothing;
-    a[position] = feedback(entry.client, entry.importance, squared_norms_[position]);
+    a[position] =
+        feedback(entry.client, entry.importance, squared_norms_[position], steps_made(position));
     if (!trained) ++left_out_;
   }
   coefficients_ = std::accumulate(coefficients.begin(), coefficients.end(), 0.0);
@@ -168,11 +175,10 @@ double Server::observe(const RoundPlan& plan, const Findings& findings) {
     trace_.batch_losses = losses;
     trace_.squared_norms = squared_norms_;
     trace_.losses = losses_;
-    trace_.times = times_;
+    trace_.times = times();
     describe_draw();
   }
-  participation_.observe(
-      {.a = a, .losses = losses, .staleness = times_.staleness, .durations = times_.durations});
+  participation_.observe(a, losses);
   sampling_lines_ += participation_.line(round_);
   if (settings_.participation) describe_participation(plan, findings);
   double loss = 0;
@@ -260,6 +266,7 @@ void Server::add_columns(Columns& columns) const {
   if (needs_.gram) columns.add_to_rounds([this] { return directions_.numbers(); });
   parts_.aggregator.add_columns(columns);
   parts_.sampler->add_columns(columns);
+  if (parts_.turnout) parts_.turnout->add_columns(columns);
 }
 
 Metrics Server::metrics() const {

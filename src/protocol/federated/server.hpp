@@ -29,7 +29,7 @@ class Server : public Stateful {
   // Does the next draw need observe_all() with |theta_i - theta|^2 of all clients, [M], first?
   bool needs_all_clients() const { return participation_.needs_all_clients(); }
   void observe_all(std::vector<double> squared_steps, int64_t round);
-  const Draw& draw(int64_t round);
+  const RoundTurnout& draw(int64_t round);
   std::span<const int64_t> drawn() const { return participation_.drawn().clients; }
   std::vector<double> importances() const;  // [K] of the drawn
 
@@ -68,7 +68,10 @@ class Server : public Stateful {
   void visit(StateFields& fields) override;
   void forget_mix();
   RoundReport report() const;
-  double feedback(int64_t client, double importance, double squared_norm) const;
+  const WorkTimes& times() const { return participation_.turnout().times; }
+  // `made`: mini-batches, where it made fewer than all; 0: all.
+  double feedback(int64_t client, double importance, double squared_norm, int64_t made) const;
+  int64_t steps_made(std::size_t position) const;
   void describe_draw();
   void describe_participation(const RoundPlan& plan, const Findings& findings);
 
@@ -87,7 +90,6 @@ class Server : public Stateful {
   std::vector<double> samples_;        // n_i in the draw's order
   std::vector<double> losses_;         // F_i in the draw's order, when the rule needs them
   std::vector<double> squared_norms_;  // in the draw's order; NaN of a client that was left out
-  WorkTimes times_;
   std::vector<double> weights_;  // what updates count, in the draw's order; empty: by layers
   double coefficients_ = 0;      // their sum
   double scale_ = 1;             // of the sum of the updates, by the rule

@@ -76,6 +76,7 @@ RoundRecord FederatedTrainer::round(bool stop_requested) {
   *account_ = RoundAccount(*settings_.clock, parts_.comm.seconds(), runner().bytes_moved());
   plan_->homes().learn();
   draw();
+  set_starts();
   plan_->homes().move(plan_->entries(), failure_);
   share_model();
   if (needs_.losses) measure_losses();
@@ -105,7 +106,18 @@ RoundContext FederatedTrainer::context() {
           .plan = *plan_,
           .model = theta_,
           .control = control_,
-          .failure = failure_};
+          .failure = failure_,
+          .starts = starts_};
+}
+
+void FederatedTrainer::set_starts() {
+  starts_.clear();
+  for (const TaskOrigin& origin : plan_->origins()) {
+    starts_.push_back({.round = origin.received + 1,
+                       .model = theta_,
+                       .repeat = origin.repeat,
+                       .steps = origin.steps});
+  }
 }
 
 // Draws who takes part and tells all ranks; before that, where the sampler must know what every
@@ -137,8 +149,8 @@ void FederatedTrainer::draw() {
 
 // Rank 0 takes the draw.
 void FederatedTrainer::take_draw() {
-  const Draw& draw = server_->draw(completed_ + 1);
-  plan_->assign(draw, server_->importances(), completed_ + 1);
+  const RoundTurnout& turnout = server_->draw(completed_ + 1);
+  plan_->assign(turnout, server_->importances(), completed_ + 1);
   weighing_->drawn();
 }
 
@@ -188,6 +200,7 @@ RoundRecord FederatedTrainer::report(Findings& findings, bool stop_requested) {
           .comm_s = std::max(0.0, findings.rank(Findings::kCommSeconds)),
           .wait_s = findings.rank(Findings::kWaitSeconds),
           .mixed_loss = server_ ? server_->mixed_loss() : std::nan(""),
+          .virtual_seconds = parts_.turnout ? parts_.turnout->seconds() : 0,
           .stop_requested = findings.rank(Findings::kStop) > 0,
           .failed = findings.rank(Findings::kFailed) > 0};
 }
