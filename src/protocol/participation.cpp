@@ -35,24 +35,23 @@ void Participation::observe_all(std::vector<double> a) {
 
 uint64_t Participation::seed() const { return settings_.sampler_seed.value_or(settings_.seed); }
 
-Draw Participation::draw_from(int64_t call, int64_t n, std::span<const int64_t> changes) {
+DrawnClients Participation::draw_from(int64_t call, int64_t n, std::span<const int64_t> changes) {
   sampler_.toggle(changes);
+  record_.available = sampler_.available().size();
   RandomStream stream(seed(), Purpose::kSampling, static_cast<uint64_t>(call));
-  return sampler_.draw(call, n, stream);
+  return {sampler_.draw(call, n < 0 ? sampler_.per_round() : n, stream), record_.available};
 }
 
 const Draw& Participation::draw(int64_t round) {
   record_ = {};
-  const DrawClients draw = [&](int64_t call, int64_t n, std::span<const int64_t> changes) {
-    Draw drawn = draw_from(call, n, changes);
-    record_.available = sampler_.available().size();
-    return drawn;
-  };
   if (source_) {
+    const auto draw = [&](int64_t call, int64_t n, std::span<const int64_t> changes) {
+      return draw_from(call, n, changes);
+    };
     turnout_ = source_->next(round, draw);
   } else {
     const auto changes = availability_ ? availability_(round, seed()) : std::vector<int64_t>();
-    turnout_ = {.draw = draw(round, sampler_.per_round(), changes)};
+    turnout_ = {.draw = draw_from(round, -1, changes).draw};
   }
   shares_.clear();
   for (const int64_t client : drawn().clients) shares_.push_back(share(client));

@@ -92,22 +92,15 @@ WorkTimes times_of(int64_t round, const Draw& draw) {
 // All who are drawn take part, with those times.
 class TimedTurnout final : public Turnout {
  public:
-  explicit TimedTurnout(int64_t per_round) : per_round_(per_round) {}
   RoundTurnout next(int64_t round, const DrawClients& draw) override {
-    Draw drawn = draw(round, per_round_, {});
+    Draw drawn = draw(round, -1, {}).draw;
     WorkTimes times = times_of(round, drawn);
     return {.draw = std::move(drawn), .times = std::move(times)};
   }
   double seconds() const override { return 0; }
-
- private:
-  void visit(StateFields&) override {}
-  int64_t per_round_;
 };
 
-std::unique_ptr<Turnout> make_timed(const ClientSampler& sampler) {
-  return std::make_unique<TimedTurnout>(sampler.per_round());
-}
+std::unique_ptr<Turnout> make_timed() { return std::make_unique<TimedTurnout>(); }
 
 TEST(Told, RulesAndSamplersHowStaleAndHowLongTheWorkWas) {
   TinyJob job = told_job();

@@ -45,7 +45,7 @@ EvaluationSums TinyModel::evaluate(std::span<const float> row, const Batch& batc
 }
 
 ClientOutcome TinyUpdate::train(const ClientTask& task) {
-  RandomStream noise(task.seed, Purpose::kShuffle, static_cast<uint64_t>(task.round),
+  RandomStream noise(task.seed, Purpose::kShuffle, static_cast<uint64_t>(task.key()),
                      static_cast<uint64_t>(task.client));
   const auto client = static_cast<double>(task.client);
   ClientOutcome outcome{.loss = 1 + 0.01 * client + static_cast<double>(task.row[2]), .samples = 1};
@@ -130,7 +130,7 @@ TinyTraining::TinyTraining(Communicator& all, const TinyJob& job)
   }
   if (job.sum_stage) sum_stage = job.sum_stage(comm);
   stages.updates = job.stages;
-  if (job.turnout && sampler) turnout = job.turnout(*sampler);
+  if (job.turnout && sampler) turnout = job.turnout();
   settings.seed = kSeed;
   settings.server = job.server;
   settings.comm = job.comm;
@@ -139,6 +139,9 @@ TinyTraining::TinyTraining(Communicator& all, const TinyJob& job)
   settings.clock = job.clock;
   settings.round_seconds = job.round_seconds;
   settings.participation = job.participation;
+  settings.timed = job.timed;
+  settings.async = job.async;
+  settings.trace = job.trace;
   start();
 }
 

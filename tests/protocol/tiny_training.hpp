@@ -91,7 +91,10 @@ struct TinyJob {
   CommOptions comm;
   std::function<std::unique_ptr<ClientSampler>()> own_sampler = {};
   std::function<std::unique_ptr<Aggregator>()> own_rule = {};
-  std::function<std::unique_ptr<Turnout>(const ClientSampler& sampler)> turnout = {};
+  std::function<std::unique_ptr<Turnout>()> turnout = {};
+  bool trace = false;
+  bool timed = false;  // FederatedSettings's, as `async`
+  AsyncOptions async = {};
   const Clock* clock = &kRunClock;
   double round_seconds = 0;
   bool participation = false;  // keep lines of participation.csv

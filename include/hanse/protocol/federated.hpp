@@ -31,6 +31,7 @@ namespace hanse {
 
 class ClientRunner;
 class Findings;
+class KeptVersions;
 class RoundAccount;
 class RoundPlan;
 class Server;
@@ -127,11 +128,12 @@ class FederatedTrainer final : public Protocol {
   Parts parts_;
   Settings settings_;
   AggregatorNeeds needs_;
-  std::unique_ptr<RoundPlan> plan_;        // who trains whom
-  std::unique_ptr<Server> server_;         // rank 0; null elsewhere
-  std::unique_ptr<Weighing> weighing_;     // what updates count
-  std::unique_ptr<RoundAccount> account_;  // time and bytes of the round in progress
-  std::vector<TaskStart> starts_;          // of the plan's entries; empty: all start alike
+  std::unique_ptr<RoundPlan> plan_;         // who trains whom
+  std::unique_ptr<Server> server_;          // rank 0; null elsewhere
+  std::unique_ptr<Weighing> weighing_;      // what updates count
+  std::unique_ptr<RoundAccount> account_;   // time and bytes of the round in progress
+  std::unique_ptr<KeptVersions> versions_;  // null: all start from the newest model
+  std::vector<TaskStart> starts_;           // of the plan's entries; empty: all start alike
   std::shared_ptr<std::byte> model_memory_;
   std::span<float> theta_;        // [P] the model
   AlignedFloats average_;         // [P] mean of the models behind all rounds; empty: not kept

@@ -9,6 +9,7 @@
 #include "hanse/comm/comm_options.hpp"
 #include "hanse/evaluation/asked_metrics.hpp"
 #include "hanse/protocol/server_optimizer.hpp"
+#include "hanse/rules/clock/options.hpp"
 
 namespace hanse {
 
@@ -26,6 +27,7 @@ struct FederatedSettings {
   bool trace = false;               // keep the numbers that rules got
   bool participation = false;       // keep lines of participation.csv
   bool timed = false;               // rounds have a turnout that tells what clients work on
+  AsyncOptions async = {};          // how updates of older models count
   AskedMetrics asked = {};          // of evaluations
   bool own_models = false;          // evaluate every client's own model, not the shared one
   int64_t state_bytes = 1 << 30;    // for a rank's client states; the rest in a mapped file ...

@@ -66,7 +66,7 @@ class Participation : public Stateful {
   void visit(StateFields& fields) override;
   double share(int64_t client) const;
   uint64_t seed() const;
-  Draw draw_from(int64_t call, int64_t n, std::span<const int64_t> changes);
+  DrawnClients draw_from(int64_t call, int64_t n, std::span<const int64_t> changes);
   void measure();
 
   ClientSampler& sampler_;

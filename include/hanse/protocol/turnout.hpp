@@ -1,13 +1,18 @@
-// Who of the drawn count in a round, and with which model and how long they worked.
+// Who of the drawn count in a round, and with which model and how long they worked: on rank 0.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "hanse/base/columns.hpp"
 #include "hanse/base/state.hpp"
+#include "hanse/rules/aggregation/options.hpp"
+#include "hanse/rules/clock/on_line.hpp"
+#include "hanse/rules/clock/options.hpp"
+#include "hanse/rules/clock/tasks.hpp"
 #include "hanse/rules/sampling/sampler.hpp"
 
 namespace hanse {
@@ -20,25 +25,64 @@ struct TaskOrigin {
   int64_t steps = 0;
 };
 
+// Clients that did not count, and the seconds after which they would have.
+struct LateClients {
+  std::vector<int64_t> clients;
+  std::vector<double> durations;
+};
+
 // Arrays are per participant, in the order of the draw.
 struct RoundTurnout {
   Draw draw;  // the participants, whose updates count
   WorkTimes times = {};
   std::vector<TaskOrigin> tasks = {};  // [K]; empty: everybody does all on the newest model
+  std::vector<int64_t> kept = {};      // versions that this or later rounds start from, ascending
+  LateClients late = {};               // of those who were drawn
 };
 
-// Draws n clients, by the random stream of draw number `call` (from 1), after these came or went.
-using DrawClients = std::function<Draw(int64_t call, int64_t n, std::span<const int64_t> changes)>;
+struct DrawnClients {
+  Draw draw;
+  int64_t available = 0;  // clients that were there
+};
 
-// On rank 0. Without one, all who are drawn take part.
+// Draws n of the clients that are there, by the random stream of draw number `call` (from 1), after
+// these came or went; n below 0: as many as the sampler draws in a round.
+using DrawClients =
+    std::function<DrawnClients(int64_t call, int64_t n, std::span<const int64_t> changes)>;
+
 class Turnout : public Stateful {
  public:
   // The round's participants. What it returns does not depend on any training but by the draws.
   virtual RoundTurnout next(int64_t round, const DrawClients& draw) = 0;
-  // Seconds of virtual time behind the last round.
+  // Virtual seconds at the end of the last round.
   virtual double seconds() const = 0;
   // Adds its own columns to the run's tables; it outlives them.
   virtual void add_columns(Columns& /*columns*/) const {}
 };
+
+// Adds to turnout.kept what its tasks have received.
+void keep_received(RoundTurnout& turnout);
+
+// What a client that counts counts by, where not all do who are drawn.
+struct CountedWeights {
+  Estimator estimator = Estimator::kNormalized;
+  std::vector<double> inclusion = {};  // [M] of Estimator::kArrival: inclusion_probabilities()
+  double unreachable_share = 0;        // of clients that never count
+};
+
+// Synchronous rounds on the virtual clock. With Estimator::kNormalized a participant has its weight
+// w_i in the draw; kUnbiased: w_i n / (number that counts), where n are drawn; kArrival: 1/pi_i
+// (Horvitz and Thompson 1952). `per_round`: K. REQUIRES: the references outlive it.
+std::unique_ptr<Turnout> make_timed_turnout(const ClockOptions& options, int64_t per_round,
+                                            const Tasks& tasks, OnLine& on_line,
+                                            CountedWeights weights);
+
+// Asynchronous rounds: each is a version of the model, made of the tasks of a buffer, in the order
+// of (dispatch, place in its draw). A member has the weight w_i (n/a) (M/B), where its dispatch
+// drew it with w_i among n of a clients that were there: w_i itself where all M were there and a
+// buffer's B were drawn. `shares` [M] multiplies the weights; empty: 1. REQUIRES: as above.
+std::unique_ptr<Turnout> make_buffered_turnout(const AsyncOptions& options, double empty_seconds,
+                                               const Tasks& tasks, OnLine& on_line,
+                                               std::vector<double> shares);
 
 }  // namespace hanse

@@ -5,6 +5,8 @@
 #include <limits>
 #include <numeric>
 #include <string>
+#include <tuple>
+#include <utility>
 
 #include "attempt.hpp"
 #include "hanse/base/index.hpp"
@@ -127,6 +129,7 @@ void RoundPlan::assign(const RoundTurnout& turnout, std::span<const double> impo
   auto order = by_start(costs, worker_of);
   if (in_groups) std::iota(order.begin(), order.end(), int64_t{0});
   clear();
+  kept_versions_ = turnout.kept;
   for (const int64_t position : order) {
     const auto i = to_index(position);
     if (!turnout.tasks.empty()) origins_.push_back(turnout.tasks[i]);
@@ -136,7 +139,25 @@ void RoundPlan::assign(const RoundTurnout& turnout, std::span<const double> impo
                         .coefficient = 0,
                         .importance = importances[i]});
   }
+  if (!homes_.empty() && !origins_.empty()) chain_tasks();
   if (settings_.round_seconds > 0) order_at_random(round);
+}
+
+// A client's tasks of one round train on one rank, in the draw's order: each needs the state that
+// the one before has left.
+void RoundPlan::chain_tasks() {
+  std::unordered_map<int64_t, std::vector<std::size_t>> of_client;  // entries
+  for (std::size_t i = 0; i < entries_.size(); ++i) of_client[entries_[i].client].push_back(i);
+  for (auto& [client, places] : of_client) {
+    std::vector<std::size_t> tasks = places;
+    std::ranges::sort(tasks, {}, [&](std::size_t i) { return entries_[i].position; });
+    std::vector<std::pair<Assignment, TaskOrigin>> chain;
+    for (const std::size_t i : tasks) chain.emplace_back(entries_[i], origins_[i]);
+    for (std::size_t i = 0; i < chain.size(); ++i) {
+      chain[i].first.worker = chain[0].first.worker;
+      std::tie(entries_[places[i]], origins_[places[i]]) = chain[i];
+    }
+  }
 }
 
 // For a round with a time limit: who is left out must not depend on its cost.
@@ -168,10 +189,8 @@ PlanMessage RoundPlan::share(PlanMessage message) {
 }
 
 void RoundPlan::share_origins() {
-  auto count = static_cast<int64_t>(origins_.size());
-  comm_.bcast(std::span(&count, 1), 0);
-  origins_.resize(to_index(count));
-  comm_.bcast(std::as_writable_bytes(std::span(origins_)), 0);
+  bcast_list(comm_, origins_);
+  bcast_list(comm_, kept_versions_);
 }
 
 void RoundPlan::observe(const Findings& findings) {

@@ -94,6 +94,8 @@ class RoundPlan {
   void assign(const RoundTurnout& turnout, std::span<const double> importances, int64_t round);
   // What the entries work on, with settings.timed; empty: all on the newest model.
   std::span<const TaskOrigin> origins() const { return origins_; }
+  // Versions of the model that later rounds start from, with settings.timed.
+  std::span<const int64_t> kept_versions() const { return kept_versions_; }
   // Rank 0: sets what each update counts, [K] in the draw's order.
   void weigh(std::span<const double> coefficients);
   void clear() {
@@ -116,6 +118,7 @@ class RoundPlan {
  private:
   void order_at_random(int64_t round);
   void share_origins();
+  void chain_tasks();
   bool hosts_all_ranks() const { return host_.size() == comm_.size(); }
   bool server_hosts_clients() const;
   double samples_of(int64_t client, int64_t steps) const;  // on which it trains
@@ -134,6 +137,7 @@ class RoundPlan {
   std::unique_ptr<WorkQueue> queue_;  // null: the schedule is planned
   std::vector<Assignment> entries_;
   std::vector<TaskOrigin> origins_;
+  std::vector<int64_t> kept_versions_;
   // Rank 0 only.
   CostModel costs_;
   int64_t piece_ = 1;  // participants that a rank takes at once

@@ -47,6 +47,9 @@ class Server : public Stateful {
   // Prepares the steps along the sum of a round that observe() has seen; moves `control`, unless it
   // is empty, by the sum of the clients' second rows. REQUIRES: participants.
   void prepare_step(std::span<float> control, std::span<const float> second_row);
+  // The model [P] that the one participant of an asynchronous round (fedasync) received, for the
+  // next step.
+  void set_received(std::span<const float> model) { received_ = model; }
   // Steps the model's entries from `begin` on, whose mixed update is there.
   void step(int64_t begin, std::span<float> theta, std::span<float> update);
   // step() as a rule for each entry alone, where it is one; else nothing.
@@ -65,6 +68,10 @@ class Server : public Stateful {
 
  private:
   void normalize(std::span<double> coefficients) const;
+  void weigh_by_staleness(std::vector<double>& coefficients) const;
+  void mix_in(std::span<const float> received, std::span<float> theta,
+              std::span<const float> update) const;
+  bool mixes_models() const { return settings_.async.is_fedasync(); }
   void visit(StateFields& fields) override;
   void forget_mix();
   RoundReport report() const;
@@ -90,9 +97,10 @@ class Server : public Stateful {
   std::vector<double> samples_;        // n_i in the draw's order
   std::vector<double> losses_;         // F_i in the draw's order, when the rule needs them
   std::vector<double> squared_norms_;  // in the draw's order; NaN of a client that was left out
-  std::vector<double> weights_;  // what updates count, in the draw's order; empty: by layers
-  double coefficients_ = 0;      // their sum
-  double scale_ = 1;             // of the sum of the updates, by the rule
+  std::vector<double> weights_;        // what updates count, in the draw's order; empty: by layers
+  double coefficients_ = 0;            // their sum
+  std::span<const float> received_;
+  double scale_ = 1;  // of the sum of the updates, by the rule
   double mixed_loss_;
   int64_t left_out_ = 0;
 };

@@ -6,6 +6,7 @@
 #include "attempt.hpp"
 #include "federated/client_runner.hpp"
 #include "federated/divergence.hpp"
+#include "federated/kept_versions.hpp"
 #include "federated/measure.hpp"
 #include "federated/report.hpp"
 #include "federated/round_plan.hpp"
@@ -58,6 +59,7 @@ FederatedTrainer::FederatedTrainer(Parts parts, Settings settings)
   weighing_ = std::make_unique<Weighing>(parts_.comm, needs_,
                                          row_parts(parts_.model.layout(), needs_.layers).size(),
                                          *plan_, runner(), server_.get());
+  if (settings_.timed) versions_ = std::make_unique<KeptVersions>(parts_.host, theta_.size());
   columns_.add_to_rounds([this] { return account_->numbers(); });
   if (server_) server_->add_columns(columns_);
   if (parts_.update.control_returns()) {
@@ -76,9 +78,9 @@ RoundRecord FederatedTrainer::round(bool stop_requested) {
   *account_ = RoundAccount(*settings_.clock, parts_.comm.seconds(), runner().bytes_moved());
   plan_->homes().learn();
   draw();
-  set_starts();
   plan_->homes().move(plan_->entries(), failure_);
   share_model();
+  if (versions_) set_starts();
   if (needs_.losses) measure_losses();
 
   Findings findings(plan_->size());
@@ -111,10 +113,12 @@ RoundContext FederatedTrainer::context() {
 }
 
 void FederatedTrainer::set_starts() {
+  versions_->update(completed_, theta_, plan_->kept_versions());
   starts_.clear();
   for (const TaskOrigin& origin : plan_->origins()) {
+    const bool is_newest = origin.received == completed_;
     starts_.push_back({.round = origin.received + 1,
-                       .model = theta_,
+                       .model = is_newest ? theta_ : versions_->at(origin.received),
                        .repeat = origin.repeat,
                        .steps = origin.steps});
   }
@@ -244,6 +248,7 @@ SumStep FederatedTrainer::prepare_step(const Findings& findings, std::span<const
     if (!plan_->empty()) server_->prepare_step(control_, second_row);
   });
   if (failure_ || plan_->empty()) return {};
+  if (!starts_.empty()) server_->set_received(starts_.front().model);
   SumStep step = server_->by_entry();
   step.part = [this](int64_t begin, std::span<float> update) {
     const Scope part(Phase::kStep);
@@ -345,6 +350,7 @@ void FederatedTrainer::visit(StateFields& fields) {
   if (!control_.empty()) fields.fixed("control", control_);
   if (!average_.empty()) fields.fixed("average", average_);
   fields.same(*server_);
+  if (versions_) fields.part("versions", *versions_);
 }
 
 void FederatedTrainer::resume(const State& state) {
@@ -354,6 +360,7 @@ void FederatedTrainer::resume(const State& state) {
     if (server_) load(state);
   });
   parts_.comm.bcast(std::span(&completed_, 1), 0);
+  if (versions_) versions_->share(parts_.comm);
 }
 
 }  // namespace hanse

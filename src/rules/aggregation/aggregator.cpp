@@ -62,7 +62,7 @@ std::vector<double> estimate(std::span<const double> shares, std::span<const dou
     coefficients[i] = shares[i] * draw_weights[i];  // q_i w_i
     sum += coefficients[i];
   }
-  if (estimator == Estimator::kUnbiased) return coefficients;
+  if (estimator != Estimator::kNormalized) return coefficients;
   if (!(sum > 0)) {
     throw InvalidArgument(fmt::format("the participants' weights sum to {}", sum), "aggregator",
                           "every participant needs a training sample");

@@ -17,6 +17,7 @@ namespace hanse {
 namespace {
 
 // Looks at an empty world, or tasks without an arrival, after which nothing more is expected.
+constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 constexpr int64_t kMostEmpty = 1'000'000;
 constexpr int64_t kMostBarren = 10'000'000;
 
@@ -74,6 +75,7 @@ class VersionCounts {
  public:
   void add(int64_t version, int64_t tasks) {
     if (counts_.empty()) oldest_ = version;
+    for (; version < oldest_; --oldest_) counts_.push_front(0);
     while (oldest_ + std::ssize(counts_) <= version) counts_.push_back(0);
     counts_[to_index(version - oldest_)] += tasks;
     for (; !counts_.empty() && counts_.front() == 0; ++oldest_) counts_.pop_front();
@@ -133,18 +135,26 @@ class BufferedEvents::Play {
     int64_t version = -1;  // at which it was dispatched last
     int64_t times = 0;     // it was dispatched at that version
   };
-  // A client that begins anew after its own task, with NextClient::kSame.
-  struct Again {
+  // A client with what its draw says; with NextClient::kSame it begins anew after its own task.
+  struct Starter {
     int64_t client = 0;
     double weight = 1;
+    double probability = 0;
+    int64_t count = 1;
   };
 
+  static Starter drawn_client(const Dispatched& drawn, std::size_t i) {
+    return {.client = drawn.clients[i],
+            .weight = drawn.weights.empty() ? 1 : drawn.weights[i],
+            .probability = drawn.probabilities.empty() ? kUnknown : drawn.probabilities[i],
+            .count = drawn.counts.empty() ? 1 : drawn.counts[i]};
+  }
   void take(BufferedTask task);
   void emit();
   void move_on();
   void dispatch(int64_t open);
   int64_t start_again();
-  void start(int64_t client, int64_t place, double weight);
+  void start(const Starter& drawn, int64_t place);
 
   AsyncOptions options_;
   Ticks empty_;
@@ -159,7 +169,7 @@ class BufferedEvents::Play {
   std::vector<BufferedTask> buffer_;
   VersionCounts needed_;
   std::vector<OfClient> of_clients_;  // [M]
-  std::vector<Again> again_;          // in the order in which their tasks ended
+  std::vector<Starter> again_;        // in the order in which their tasks ended
   BufferedVersion version_;
   int64_t discarded_ = 0, lost_ = 0;  // since the last version
   int64_t barren_ = 0;                // tasks without an arrival, since the last one
@@ -170,7 +180,9 @@ class BufferedEvents::Play {
 // A task's end is known.
 void BufferedEvents::Play::take(BufferedTask task) {
   idle_.set_busy(task.client, false);
-  if (options_.next == NextClient::kSame) again_.push_back({task.client, task.weight});
+  if (options_.next == NextClient::kSame) {
+    again_.push_back({task.client, task.weight, task.probability, task.count});
+  }
   task.staleness = version_.number - task.received;
   const bool stale = options_.max_staleness > 0 && task.staleness > options_.max_staleness;
   barren_ = task.arrives ? 0 : barren_ + 1;
@@ -223,8 +235,7 @@ void BufferedEvents::Play::dispatch(int64_t open) {
     if (wanted > 0) {
       const Dispatched drawn = dispatcher_.draw(calls_, wanted);
       for (std::size_t i = 0; i < drawn.clients.size(); ++i) {
-        start(drawn.clients[i], again + static_cast<int64_t>(i),
-              drawn.weights.empty() ? 1 : drawn.weights[i]);
+        start(drawn_client(drawn, i), again + static_cast<int64_t>(i));
       }
     }
     if (!in_flight_.empty()) return;
@@ -239,15 +250,16 @@ void BufferedEvents::Play::dispatch(int64_t open) {
 // Clients that are on line begin anew; how many. [again_] keeps the others.
 int64_t BufferedEvents::Play::start_again() {
   int64_t started = 0;
-  std::erase_if(again_, [&](const Again& again) {
+  std::erase_if(again_, [&](const Starter& again) {
     if (!on_line_.is_on(again.client, now_)) return false;
-    start(again.client, started++, again.weight);
+    start(again, started++);
     return true;
   });
   return started;
 }
 
-void BufferedEvents::Play::start(int64_t client, int64_t place, double weight) {
+void BufferedEvents::Play::start(const Starter& drawn, int64_t place) {
+  const int64_t client = drawn.client;
   OfClient& last = of_clients_[to_index(client)];
   if (last.version != version_.number) last = {.version = version_.number};
   const Fate fate = tasks_.fate(client, calls_, now_);
@@ -255,7 +267,9 @@ void BufferedEvents::Play::start(int64_t client, int64_t place, double weight) {
                   .received = version_.number,
                   .call = calls_,
                   .place = place,
-                  .weight = weight,
+                  .weight = drawn.weight,
+                  .probability = drawn.probability,
+                  .count = drawn.count,
                   .start = now_,
                   .known = fate.known,
                   .arrives = fate.arrives,
@@ -268,8 +282,10 @@ void BufferedEvents::Play::visit(StateFields& fields) {
   std::vector<BufferedTask> tasks = in_flight_.sorted();
   visit_tasks(fields, "in_flight", tasks);
   visit_tasks(fields, "buffer", buffer_);
-  visit_member(fields, "again/client", again_, &Again::client);
-  visit_member(fields, "again/weight", again_, &Again::weight);
+  visit_member(fields, "again/client", again_, &Starter::client);
+  visit_member(fields, "again/weight", again_, &Starter::weight);
+  visit_member(fields, "again/probability", again_, &Starter::probability);
+  visit_member(fields, "again/count", again_, &Starter::count);
   fields.numbers("counts", {&now_, &calls_, &version_.number, &version_.tick, &discarded_, &lost_,
                             &barren_, &since_});
   fields.numbers("in_flight_mean", {&area_, &version_.in_flight_mean});

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <tuple>
 
 #include "hanse/base/index.hpp"
@@ -133,6 +134,12 @@ const RoundTimes& RoundClock::play(int64_t round, std::span<const int64_t> drawn
   }
   count(attempts);
   return last_;
+}
+
+std::vector<int64_t> RoundClock::received_in_flight() const {
+  std::set<int64_t> received;
+  for (const CarriedTask& task : in_flight_) received.insert(task.round - 1);
+  return {received.begin(), received.end()};
 }
 
 void RoundClock::take_arrived(int64_t round) {

@@ -36,6 +36,8 @@ void visit_tasks(StateFields& fields, const std::string& name, std::vector<Task>
     visit_member(fields, name + "/received", tasks, &Task::received);
     visit_member(fields, name + "/call", tasks, &Task::call);
     visit_member(fields, name + "/repeats", tasks, &Task::repeats);
+    visit_member(fields, name + "/probability", tasks, &Task::probability);
+    visit_member(fields, name + "/count", tasks, &Task::count);
   }
 }
 

@@ -15,6 +15,7 @@
 #include "hanse/protocol/update_stage.hpp"
 #include "hanse/run/assembly.hpp"
 #include "online_engine.hpp"
+#include "virtual_time.hpp"
 
 namespace hanse {
 
@@ -41,6 +42,7 @@ struct FederatedAssembly final : Assembly {
   double participation = 1;                                 // share of clients in a round
   std::unique_ptr<Aggregator> aggregator;
   std::unique_ptr<ServerOptimizer> optimizer;  // rank 0
+  VirtualTime time;                            // rank 0
   std::unique_ptr<FederatedTrainer> trainer;
 };
 

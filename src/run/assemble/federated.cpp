@@ -53,6 +53,8 @@ FederatedTrainer::Settings trainer_settings(const Job& job, int64_t max_particip
           .regret = job.evaluate.regret,
           .trace = job.run.trace,
           .participation = writes_participation(job, max_participants),
+          .timed = is_timed(job),
+          .async = staleness_options(job),
           .asked = asked_of(job),
           .own_models = evaluates_own_models(job),
           .state_bytes = job.client.state_memory << 20,
@@ -222,7 +224,8 @@ void build(Communicator& comm, FederatedAssembly& parts) {
   const Federation& federation = parts.federation;
   Model& model = *parts.model;
   take_objective(job, comm, parts);
-  const RuleFactory rules(job, federation);
+  const Job drawing = drawing_job(job);
+  const RuleFactory rules(drawing, federation);
   agree_on(comm, [&] {
     if (comm.rank() != 0) return;
     parts.sampler = rules.sampler();
@@ -230,7 +233,7 @@ void build(Communicator& comm, FederatedAssembly& parts) {
     availability = make_availability(there, federation.clients());
     if (is_schedule(there)) parts.files["sampler.availability"] = file_digest_hex(there, 0);
     parts.optimizer = rules.optimizer(model.layout().n_trainable());
-    max_participants = std::min(parts.sampler->per_round(), federation.clients());
+    max_participants = most_updates(job, parts.sampler->per_round(), federation.clients());
     greet_all_clients(parts);
   });
   comm.bcast(std::span(&max_participants, 1), 0);
@@ -247,8 +250,12 @@ void build(Communicator& comm, FederatedAssembly& parts) {
     require_state_room(parts.state_width(), federation.clients(), comm.size(),
                        job.client.state_memory << 20, job.run.out);
     check_time_limit(job, *parts.update, rule_needs, model.layout());
+    check_virtual_time(job, rule_needs);
     check_buffers(job, model.layout(),
                   rule_needs.after_training() || parts.update->sends_direction());
+  });
+  agree_on(comm, [&] {
+    if (comm.rank() == 0) parts.time = make_virtual_time(parts);
   });
   try_sizes(job, comm, parts);
   greet_compression(rule_needs, parts);
@@ -272,7 +279,8 @@ void build(Communicator& comm, FederatedAssembly& parts) {
                               .availability = std::move(availability),
                               .runner = std::move(chosen.runner),
                               .stages = parts.stages(),
-                              .tuner = parts.tuner.get()},
+                              .tuner = parts.tuner.get(),
+                              .turnout = parts.time.turnout.get()},
       settings);
 }
 

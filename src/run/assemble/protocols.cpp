@@ -54,7 +54,7 @@ const Family<ProtocolKind> kProtocols{
     chosen_by<&Job::run, &RunOptions::protocol>,
     {{{"federated", "rounds: draw, train, mix, step"},
       {{"run", "data", "federation", "model", "client", "sampler", "aggregator", "server", "comm",
-        "evaluate", "checkpoint", "report", "simulate"}},
+        "clock", "async", "evaluate", "checkpoint", "report", "simulate"}},
       {.holds_out = true, .has_shared_model = true},
       std::nullopt,
       assemble_federated},

@@ -27,6 +27,7 @@
 #include "results/facts.hpp"
 #include "results/results.hpp"
 #include "timeline.hpp"
+#include "virtual_dates.hpp"
 #include "watch.hpp"
 
 namespace hanse {
@@ -49,7 +50,8 @@ class Execution {
         start_s_(start_s),
         resume_(std::move(resume)),
         repeats_(std::move(repeats)),
-        parts_(assemble(job, comm)) {
+        parts_(assemble(job, comm)),
+        time_(job.clock) {
     agree_on(comm, [&] {
       if (is_server() && !job.evaluate.metric.path.empty()) {
         last_.own_metric = make_own_metric(job.evaluate.metric.path);
@@ -90,7 +92,8 @@ class Execution {
     agree_on(comm_, [&] {
       if (!is_server()) return;
       watch_.emplace(job_, reads("evaluate.best"), parts_->federation);
-      protocol().columns().add_to_summary([this] { return watch_->results(*directory_); });
+      protocol().columns().add_to_summary(
+          [this] { return watch_->results(*directory_, time_.seconds()); });
     });
     open();
     greet();
@@ -145,6 +148,11 @@ class Execution {
     return completed() == job_.run.rounds || (every > 0 && completed() % every == 0);
   }
 
+  // By rounds, or by virtual time.
+  bool evaluates() const {
+    return time_.evaluates_by_time() ? is_time_to_evaluate_ || due(0) : due(job_.evaluate.every);
+  }
+
   void open() {
     if (resume_) {
       load_checkpoint();
@@ -189,16 +197,20 @@ class Execution {
         job_.run.max_seconds > 0 && monotonic_seconds() - start_s_ >= job_.run.max_seconds;
     if (record.stop_requested || out_of_time) verdict = Verdict::kStop;
     if (record.failed) verdict = Verdict::kFail;
-    int64_t code[] = {static_cast<int64_t>(verdict), timeline_ && timeline_->is_due()};
+    if (is_server()) time_.go_on_to(record.virtual_seconds);
+    int64_t code[] = {static_cast<int64_t>(verdict), timeline_ && timeline_->is_due(),
+                      time_.evaluates(), time_.is_over()};
     comm_.bcast(std::span(code), 0);
     if (code[1]) timeline_->flush();
+    is_time_to_evaluate_ = code[2] != 0;
+    if (code[3]) end_ = fmt::format("run.virtual-seconds = {}", job_.clock.virtual_seconds);
     return static_cast<Verdict>(code[0]);
   }
 
   void after_round(RoundRecord& record, Verdict verdict, Progress& progress) {
     const Scope phase(Phase::kOutput);
     if (write_round_) write_round_();
-    if (due(job_.evaluate.every)) {
+    if (evaluates()) {
       const Scope evaluation(Phase::kEvaluation, record.evaluate_s);
       evaluate();
     }
@@ -307,6 +319,7 @@ class Execution {
   void visit(StateFields& fields) {
     fields.all("train_losses", last_.train_losses);
     if (fields.has("watch/seen")) fields.part("watch", *watch_);
+    if (job_.clock.is_on()) fields.part("time", time_);
   }
 
   // Rank 0: writes what training has come to.
@@ -380,8 +393,10 @@ class Execution {
   std::function<void()> write_round_;        // rank 0; null: the protocol has nothing to write
   LastEvaluation last_;
   double flushed_s_ = 0;
-  std::optional<Watch> watch_;  // rank 0
-  std::string end_;             // why the run ends before its last round; empty: it does not
+  std::optional<Watch> watch_;        // rank 0
+  VirtualDates time_;                 // rank 0
+  bool is_time_to_evaluate_ = false;  // by virtual time
+  std::string end_;                   // why the run ends before its last round; empty: it does not
 };
 
 }  // namespace

@@ -149,7 +149,7 @@ std::string Watch::end() const {
                      since_best_, best_, best_round_);
 }
 
-Metrics Watch::results(const RunDirectory& directory) const {
+Metrics Watch::results(const RunDirectory& directory, double virtual_s) const {
   Metrics results;
   if (best_round_ >= 0) {
     results.emplace_back("best", best_);
@@ -160,6 +160,7 @@ Metrics Watch::results(const RunDirectory& directory) const {
     results.emplace_back("target_round", rounds);
     results.emplace_back("target_seconds", directory.seconds());
     results.emplace_back("target_bytes", directory.bytes_per_round() * rounds);
+    if (virtual_s > 0) results.emplace_back("target_virtual_seconds", virtual_s);
   }
   return results;
 }

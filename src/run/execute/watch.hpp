@@ -31,8 +31,9 @@ class Watch final : public Stateful {
   // Why the run may end; empty: it goes on.
   std::string end() const;
   // best, best_round and target_round, as far as there are; a run ends at its target, so that its
-  // seconds and the bytes that its ranks sent are those to the target.
-  Metrics results(const RunDirectory& directory) const;
+  // seconds, `virtual_s` (0: there is no clock) and the bytes that its ranks sent are those to the
+  // target.
+  Metrics results(const RunDirectory& directory, double virtual_s) const;
 
  private:
   void visit(StateFields& fields) override;

@@ -11,8 +11,8 @@ constexpr auto choices_of(ClientWeights) { return std::array{"samples", "uniform
 
 // How the draw's weights enter: `unbiased` multiplies q_i w_i; `normalized` divides that by its sum
 // over the participants, so that the coefficients sum to 1 (algorithms of FedAvg's family).
-enum class Estimator { kNormalized, kUnbiased };
-constexpr auto choices_of(Estimator) { return std::array{"normalized", "unbiased"}; }
+enum class Estimator { kNormalized, kUnbiased, kArrival };
+constexpr auto choices_of(Estimator) { return std::array{"normalized", "unbiased", "arrival"}; }
 
 // AAggFF's cumulative distribution functions (aaggff.hpp).
 enum class Cdf { kNormal, kWeibull, kFrechet, kExponential, kLogistic, kGumbel };

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <span>
@@ -23,7 +24,9 @@ struct BufferedTask {
   int64_t received = 0;  // the version
   int64_t call = 0;      // the dispatch, from 1: the round of its draw, jitter and loss
   int64_t place = 0;     // in that dispatch's draw
-  double weight = 1;     // in that dispatch's draw
+  double weight = 1;     // in that dispatch's draw, as the next two
+  double probability = std::numeric_limits<double>::quiet_NaN();
+  int64_t count = 1;
   Ticks start = 0;
   Ticks known = 0;        // its arrival, or when it is known that nothing comes
   bool arrives = true;    // false: lost
@@ -44,10 +47,14 @@ struct BufferedVersion {
                               // earlier tick
 };
 
-// Who starts in a dispatch: clients in the draw's order, and their weights ([n], empty: 1).
+// Who starts in a dispatch: clients in the draw's order, with their weights ([n], empty: 1), and
+// with what samplers learn by: first probabilities ([n], empty: unknown) and counts ([n], empty:
+// 1).
 struct Dispatched {
   std::vector<int64_t> clients;
   std::vector<double> weights;
+  std::vector<double> probabilities = {};
+  std::vector<int64_t> counts = {};
 };
 
 class Dispatcher {

@@ -71,6 +71,8 @@ class RoundClock : public Stateful {
   // names the client whose time cannot be told.
   const RoundTimes& play(int64_t round, std::span<const int64_t> drawn,
                          std::span<const double> weights = {});
+  // Rounds that had been completed when tasks in flight received their models, ascending.
+  std::vector<int64_t> received_in_flight() const;
   // The round that was played last.
   const RoundTimes& last() const { return last_; }
   // [M] rounds in which each client counted.

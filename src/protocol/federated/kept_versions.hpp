@@ -1,0 +1,49 @@
+// Models of earlier rounds that clients still train from.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "hanse/base/state.hpp"
+#include "hanse/comm/communicator.hpp"
+
+namespace hanse {
+
+// Every rank has the same ones. Memory: a row for each that is kept at once, which the ranks of a
+// host share.
+class KeptVersions : public Stateful {
+ public:
+  // `size`: floats of a model. `host`: comm.split(kByHost), which must outlive it.
+  KeptVersions(Communicator& host, std::size_t size) : host_(host), size_(size) {}
+
+  // Takes in the model of this version if `kept` has it, and forgets all that it does not have.
+  // Collective, with the same arguments on every rank. Cost: a copy on each host.
+  void update(int64_t version, std::span<const float> model, std::span<const int64_t> kept);
+  // REQUIRES: it is kept.
+  std::span<const float> at(int64_t version) const { return rows_.at(version).values; }
+
+  // Brings what rank 0 has loaded to all ranks. Collective.
+  void share(Communicator& comm);
+
+ private:
+  struct Row {
+    std::shared_ptr<std::byte> memory;
+    std::span<float> values;
+  };
+
+  void visit(StateFields& fields) override;
+  void write(int64_t version, std::span<const float> model);
+  Row free_row();
+
+  Communicator& host_;
+  std::size_t size_;
+  std::map<int64_t, Row> rows_;
+  std::vector<Row> free_;
+  std::vector<int64_t> loaded_;       // rank 0: versions of a state, not shared yet
+  std::vector<float> loaded_models_;  // their rows
+};
+
+}  // namespace hanse

@@ -1,0 +1,160 @@
+#include "virtual_time.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "assemble.hpp"
+#include "hanse/base/digest.hpp"
+#include "hanse/base/error.hpp"
+#include "hanse/base/index.hpp"
+#include "hanse/client/round_steps.hpp"
+#include "hanse/rules/clock/inclusion.hpp"
+
+namespace hanse {
+
+namespace {
+
+bool carries(const Job& job) {
+  return job.clock.is_on() && job.clock.round == RoundEnd::kDeadline &&
+         job.clock.late == LateRule::kCarry;
+}
+
+std::vector<int64_t> samples_of(const Federation& federation) {
+  std::vector<int64_t> samples;
+  for (int64_t c = 0; c < federation.clients(); ++c) samples.push_back(federation.train(c).size());
+  return samples;
+}
+
+// A task moves the row and the control variate down, and up what clients send.
+RowBytes bytes_of(const FederatedAssembly& parts) {
+  const int64_t n = parts.model->n_params();
+  const Stages stages = parts.stages();
+  const int64_t control = parts.update->control_width();
+  return {.down = 4 * (n + (parts.update->control_returns() ? control : 0)),
+          .up = stages.update_bytes(n) + 4 * (control + stages.second_row_width())};
+}
+
+ClientWork work_of(const FederatedAssembly& parts) {
+  const LocalWork work = parts.update->steps().work();
+  const Federation& federation = parts.federation;
+  const auto samples = [&federation](int64_t client) { return federation.train(client).size(); };
+  return {.steps = [=](int64_t client) { return local_steps(work, samples(client)); },
+          .samples = [=](int64_t client,
+                         int64_t steps) { return samples_processed(work, samples(client), steps); },
+          .bytes = bytes_of(parts)};
+}
+
+std::vector<double> shares_of(const Federation& federation) {
+  std::vector<double> shares;
+  for (const int64_t n : samples_of(federation)) {
+    shares.push_back(static_cast<double>(n) / static_cast<double>(federation.train_samples()));
+  }
+  return shares;
+}
+
+// How those count that arrive: by who is drawn, or by who can arrive.
+CountedWeights counted_weights(const Job& job, const Tasks& tasks, FederatedAssembly& parts) {
+  CountedWeights weights{.estimator = job.aggregator.estimator};
+  const int64_t clients = parts.federation.clients();
+  const bool known = no_inclusion(job).empty();
+  if (job.clock.round == RoundEnd::kFirst && known) {
+    const auto times = tasks.times().of_all(clients);
+    weights.inclusion =
+        inclusion_probabilities(times, std::min(parts.sampler->per_round(), clients),
+                                std::min(job.sampler.per_round, clients));
+    const Unreachable never = unreachable(weights.inclusion, shares_of(parts.federation));
+    weights.unreachable_share = never.share;
+    if (never.clients > 0) {
+      parts.greeting.push_back(fmt::format(
+          "{} of {} clients, with {:.3g} of all samples, are too slow ever to count: "
+          "clock.round = first takes the {} that arrive first of {}",
+          never.clients, clients, never.share, job.sampler.per_round, parts.sampler->per_round()));
+    }
+  }
+  if (weights.estimator == Estimator::kUnbiased && job.clock.round != RoundEnd::kAll) {
+    parts.greeting.push_back(
+        "aggregator.estimator = unbiased holds where who counts does not depend on the client; "
+        "arrival weighs by how often each client arrives in time");
+  }
+  return weights;
+}
+
+}  // namespace
+
+Job drawing_job(const Job& job) {
+  Job drawing = job;
+  if (!job.clock.is_on()) return drawing;
+  drawing.sampler.per_round =
+      job.async.is_on()
+          ? job.async.concurrency
+          : ceil_of_product(job.clock.over_select * static_cast<double>(job.sampler.per_round));
+  return drawing;
+}
+
+int64_t most_updates(const Job& job, int64_t per_round, int64_t clients) {
+  if (job.async.is_on()) return job.async.arrivals_of_a_version();
+  return carries(job) ? clients : std::min(per_round, clients);
+}
+
+bool is_timed(const Job& job) {
+  const bool has_deadline = job.clock.is_on() && job.clock.round == RoundEnd::kDeadline;
+  return job.async.is_on() || (has_deadline && job.clock.late != LateRule::kDrop);
+}
+
+// Late updates of synchronous rounds count by their share of all that count.
+AsyncOptions staleness_options(const Job& job) {
+  AsyncOptions options = job.async;
+  if (!options.is_on()) options.normalize = BufferNorm::kWeights;
+  return options;
+}
+
+VirtualTime make_virtual_time(FederatedAssembly& parts) {
+  const Job& job = parts.trained;
+  VirtualTime time;
+  if (!job.clock.is_on()) return time;
+  check_clock(job, parts.federation.clients());
+  time.clock = make_virtual_clock(job.clock, samples_of(parts.federation), work_of(parts),
+                                  seed_of(job, job.clock.seed));
+  for (const auto& [key, path] : clock_files(job.clock)) {
+    parts.files[key] = file_digest_hex(path, 0);
+  }
+  const Tasks& tasks = *time.clock.tasks;
+  OnLine& on_line = *time.clock.on_line;
+  if (!job.async.is_on()) {
+    time.turnout = make_timed_turnout(job.clock, job.sampler.per_round, tasks, on_line,
+                                      counted_weights(job, tasks, parts));
+    return time;
+  }
+  std::vector<double> shares;
+  if (job.async.balance == BalanceKind::kFrequency) {
+    const std::vector<double> ones(to_index(parts.federation.clients()), 1.0);
+    shares = balanced_by_frequency(ones, tasks.times().of_all(parts.federation.clients()));
+  }
+  time.turnout =
+      make_buffered_turnout(job.async, job.clock.empty_seconds, tasks, on_line, std::move(shares));
+  if (job.async.arrivals_of_a_version() == 1) {
+    parts.greeting.push_back("a version of one update: the server sees each client's update");
+  }
+  return time;
+}
+
+void check_virtual_time(const Job& job, const AggregatorNeeds& needs) {
+  const auto refuse = [](const std::string& what, const std::string& key, const std::string& hint) {
+    throw InvalidArgument(what, key, hint);
+  };
+  if (job.async.is_on() || carries(job)) {
+    const std::string chooser = job.async.is_on() ? "async.kind" : "clock.late";
+    if (needs.trials > 0) {
+      refuse(job.aggregator.kind + " tries steps again on all participants at once", chooser,
+             "use a rule that does not measure behind its step");
+    }
+    if (needs.last_updates || needs.full) {
+      refuse(job.aggregator.kind + " works on all clients' updates of one model", chooser,
+             "use a rule that weighs those who arrive");
+    }
+  }
+}
+
+}  // namespace hanse
