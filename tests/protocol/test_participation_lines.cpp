@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "protocol/timed_turnout.hpp"
 #include "protocol/tiny_training.hpp"
 #include "support/thread_communicator.hpp"
 
@@ -55,7 +56,8 @@ WorkTimes times_of(int64_t round, const Draw& draw) {
 
 TEST(ParticipationLines, StandInTheDrawsOrderOnAnyNumberOfRanks) {
   TinyJob job = everybody();
-  job.times = times_of;
+  job.turnout = [] { return std::make_unique<TimedTurnout>(times_of); };
+  job.async.staleness = StalenessKind::kConstant;
   for (int ranks = 1; ranks <= 4; ++ranks) {
     run_threads(ranks, [&](Communicator& comm) {
       TinyTraining training(comm, job);

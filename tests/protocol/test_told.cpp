@@ -7,6 +7,7 @@
 #include "hanse/protocol/checked_rules.hpp"
 #include "hanse/rules/sampling/basic.hpp"
 #include "protocol/resume.hpp"
+#include "protocol/timed_turnout.hpp"
 #include "protocol/tiny_training.hpp"
 #include "support/thread_communicator.hpp"
 
@@ -89,18 +90,7 @@ WorkTimes times_of(int64_t round, const Draw& draw) {
   return times;
 }
 
-// All who are drawn take part, with those times.
-class TimedTurnout final : public Turnout {
- public:
-  RoundTurnout next(int64_t round, const DrawClients& draw) override {
-    Draw drawn = draw(round, -1, {}).draw;
-    WorkTimes times = times_of(round, drawn);
-    return {.draw = std::move(drawn), .times = std::move(times)};
-  }
-  double seconds() const override { return 0; }
-};
-
-std::unique_ptr<Turnout> make_timed() { return std::make_unique<TimedTurnout>(); }
+std::unique_ptr<Turnout> make_timed() { return std::make_unique<TimedTurnout>(times_of); }
 
 TEST(Told, RulesAndSamplersHowStaleAndHowLongTheWorkWas) {
   TinyJob job = told_job();

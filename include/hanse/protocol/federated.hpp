@@ -122,7 +122,6 @@ class FederatedTrainer final : public Protocol {
                        RoundRecord& record);
   void backtrack(std::span<const float> before, bool failed);
   RoundContext context();
-  void set_starts();
   ClientRunner& runner() { return *parts_.runner; }
 
   Parts parts_;

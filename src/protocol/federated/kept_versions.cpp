@@ -38,6 +38,20 @@ void KeptVersions::update(int64_t version, std::span<const float> model,
   if (is_kept(version) && !rows_.contains(version)) write(version, model);
 }
 
+std::vector<TaskStart> KeptVersions::starts(const RoundPlan& plan, int64_t version,
+                                            std::span<const float> model) {
+  update(version, model, plan.kept_versions());
+  std::vector<TaskStart> starts;
+  for (const TaskOrigin& origin : plan.origins()) {
+    const bool is_newest = origin.received == version;
+    starts.push_back({.round = origin.received + 1,
+                      .model = is_newest ? model : rows_.at(origin.received).values,
+                      .repeat = origin.repeat,
+                      .steps = origin.steps});
+  }
+  return starts;
+}
+
 void KeptVersions::visit(StateFields& fields) {
   std::vector<int64_t> versions;
   std::vector<float> models;

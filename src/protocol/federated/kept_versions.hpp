@@ -7,6 +7,8 @@
 #include <span>
 #include <vector>
 
+#include "federated/round_context.hpp"
+#include "federated/round_plan.hpp"
 #include "hanse/base/state.hpp"
 #include "hanse/comm/communicator.hpp"
 
@@ -19,11 +21,11 @@ class KeptVersions : public Stateful {
   // `size`: floats of a model. `host`: comm.split(kByHost), which must outlive it.
   KeptVersions(Communicator& host, std::size_t size) : host_(host), size_(size) {}
 
-  // Takes in the model of this version if `kept` has it, and forgets all that it does not have.
-  // Collective, with the same arguments on every rank. Cost: a copy on each host.
-  void update(int64_t version, std::span<const float> model, std::span<const int64_t> kept);
-  // REQUIRES: it is kept.
-  std::span<const float> at(int64_t version) const { return rows_.at(version).values; }
+  // How the entries of the plan start. Takes in `model`, of this version, if the plan will start
+  // from it later, and forgets those from which no plan will. Collective, with the same arguments
+  // on every rank. Valid until the next call, while `model` stays. Cost: a copy on each host.
+  std::vector<TaskStart> starts(const RoundPlan& plan, int64_t version,
+                                std::span<const float> model);
 
   // Brings what rank 0 has loaded to all ranks. Collective.
   void share(Communicator& comm);
@@ -35,6 +37,7 @@ class KeptVersions : public Stateful {
   };
 
   void visit(StateFields& fields) override;
+  void update(int64_t version, std::span<const float> model, std::span<const int64_t> kept);
   void write(int64_t version, std::span<const float> model);
   Row free_row();
 

@@ -24,6 +24,29 @@ void average_buffers(std::span<float> buffers, std::span<const float> update, do
   for (std::size_t i = 0; i < buffers.size(); ++i) buffers[i] += scale * update[i];
 }
 
+// Updates of older models count less. The coefficients are those of each layer; where nothing is
+// stale they stay as they are, to the last bit.
+void weigh_by_staleness(const AsyncOptions& options, std::span<const int64_t> tau,
+                        std::span<double> coefficients) {
+  const bool is_stale = std::ranges::any_of(tau, [](int64_t one) { return one > 0; });
+  for (std::size_t i = 0; is_stale && i < coefficients.size(); i += tau.size()) {
+    const auto layer = coefficients.subspan(i, tau.size());
+    std::ranges::copy(buffer_coefficients(options, layer, tau), layer.begin());
+  }
+  for (double& one : coefficients) one *= options.is_fedasync() ? options.mixing : 1;
+}
+
+// FedAsync (Xie et al. 2019): theta <- theta + alpha (theta_i - theta), where theta_i is the
+// received model and the participant's update of it, which is in `update`, times alpha.
+void mix_in(std::span<const float> received, std::span<const float> update, double alpha,
+            std::span<float> theta) {
+  for (std::size_t i = 0; i < theta.size(); ++i) {
+    const auto present = static_cast<double>(theta[i]);
+    const double behind = static_cast<double>(received[i]) - present;
+    theta[i] = static_cast<float>(present + (static_cast<double>(update[i]) + alpha * behind));
+  }
+}
+
 }  // namespace
 
 Server::Server(const FederatedTrainer::Parts& parts, const FederatedSettings& settings)
@@ -129,7 +152,7 @@ std::vector<double> Server::mix(const Weighable& trained) {
     mixed_loss_ = std::inner_product(losses_.begin(), losses_.end(), c.begin(), 0.0) / sum;
   }
   if (parts_.update.counts_steps()) normalize(c);
-  weigh_by_staleness(c);
+  weigh_by_staleness(settings_.async, times().staleness, c);
   const bool layered = c.size() > samples_.size() + absent().size();
   weights_.assign(c.begin(), layered ? c.begin() : c.begin() + std::ssize(samples_));
   if (settings_.trace) {
@@ -151,17 +174,6 @@ void Server::normalize(std::span<double> coefficients) const {
   }
   const double mean = std::inner_product(taus.begin(), taus.end(), coefficients.begin(), 0.0);
   for (std::size_t i = 0; i < taus.size(); ++i) coefficients[i] *= mean / taus[i];
-}
-
-// The coefficients of each layer; where nothing is stale they stay as they are, to the last bit.
-void Server::weigh_by_staleness(std::vector<double>& coefficients) const {
-  const std::vector<int64_t>& tau = times().staleness;
-  const bool is_stale = std::ranges::any_of(tau, [](int64_t one) { return one > 0; });
-  for (std::size_t i = 0; is_stale && i < coefficients.size(); i += tau.size()) {
-    const auto layer = std::span(coefficients).subspan(i, tau.size());
-    std::ranges::copy(buffer_coefficients(settings_.async, layer, tau), layer.begin());
-  }
-  for (double& one : coefficients) one *= mixes_models() ? settings_.async.mixing : 1;
 }
 
 // Losses and norms are summed in the draw's order: the plan's depends on measured times.
@@ -262,21 +274,11 @@ void Server::prepare_step(std::span<float> control, std::span<const float> secon
   scale_ = parts_.aggregator.scale(report(), squared_norms_);
 }
 
-// FedAsync (Xie et al. 2019): theta <- theta + alpha (theta_i - theta), where theta_i is the
-// received model and the participant's update of it, which is in `update`, times alpha.
-void Server::mix_in(std::span<const float> received, std::span<float> theta,
-                    std::span<const float> update) const {
-  for (std::size_t i = 0; i < theta.size(); ++i) {
-    const auto present = static_cast<double>(theta[i]);
-    const double behind = static_cast<double>(received[i]) - present;
-    theta[i] =
-        static_cast<float>(present + (static_cast<double>(update[i]) + coefficients_ * behind));
-  }
-}
-
 void Server::step(int64_t begin, std::span<float> theta, std::span<float> update) {
   const auto first = static_cast<std::size_t>(begin);
-  if (mixes_models()) return mix_in(received_.subspan(first, theta.size()), theta, update);
+  if (settings_.async.is_fedasync()) {
+    return mix_in(received_.subspan(first, theta.size()), update, coefficients_, theta);
+  }
   const auto trained = std::clamp(sent_.trained, first, first + update.size()) - first;
   if (scale_ != 1) {
     for (float& value : update.first(trained)) value *= static_cast<float>(scale_);
@@ -288,7 +290,7 @@ void Server::step(int64_t begin, std::span<float> theta, std::span<float> update
 
 SumStep Server::by_entry() const {
   auto step = parts_.optimizer->by_entry();
-  if (!step || mixes_models() || sent_.trained < sent_.size) return {};
+  if (!step || settings_.async.is_fedasync() || sent_.trained < sent_.size) return {};
   step->rates.rate = static_cast<float>(server_rate(settings_.server, round_));
   step->scale = static_cast<float>(scale_);
   return {.by_entry = step, .states = parts_.optimizer->entry_states()};

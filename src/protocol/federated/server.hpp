@@ -68,10 +68,6 @@ class Server : public Stateful {
 
  private:
   void normalize(std::span<double> coefficients) const;
-  void weigh_by_staleness(std::vector<double>& coefficients) const;
-  void mix_in(std::span<const float> received, std::span<float> theta,
-              std::span<const float> update) const;
-  bool mixes_models() const { return settings_.async.is_fedasync(); }
   void visit(StateFields& fields) override;
   void forget_mix();
   RoundReport report() const;

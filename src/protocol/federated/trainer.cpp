@@ -80,7 +80,7 @@ RoundRecord FederatedTrainer::round(bool stop_requested) {
   draw();
   plan_->homes().move(plan_->entries(), failure_);
   share_model();
-  if (versions_) set_starts();
+  if (versions_) starts_ = versions_->starts(*plan_, completed_, theta_);
   if (needs_.losses) measure_losses();
 
   Findings findings(plan_->size());
@@ -110,18 +110,6 @@ RoundContext FederatedTrainer::context() {
           .control = control_,
           .failure = failure_,
           .starts = starts_};
-}
-
-void FederatedTrainer::set_starts() {
-  versions_->update(completed_, theta_, plan_->kept_versions());
-  starts_.clear();
-  for (const TaskOrigin& origin : plan_->origins()) {
-    const bool is_newest = origin.received == completed_;
-    starts_.push_back({.round = origin.received + 1,
-                       .model = is_newest ? theta_ : versions_->at(origin.received),
-                       .repeat = origin.repeat,
-                       .steps = origin.steps});
-  }
 }
 
 // Draws who takes part and tells all ranks; before that, where the sampler must know what every

@@ -193,6 +193,7 @@ void greet_all_clients(FederatedAssembly& parts) {
   const SamplerOptions& sampler = parts.trained.sampler;
   const int64_t draws = parts.sampler->per_round();
   if (sampler_traits(sampler).everyone || draws >= sampler.per_round) return;
+  if (parts.trained.async.is_on()) return;  // which draws as many as have no task
   parts.greeting.push_back(fmt::format(
       "sampler.per-round = {} is above the number of clients: {}", sampler.per_round,
       is_own_rule(sampler.kind) ? fmt::format("a round has {} draws at most", draws)
@@ -214,6 +215,38 @@ RoundNeeds round_needs(const AggregatorNeeds& rule, const FederatedSettings& set
           .rule_kind = job.aggregator.kind,
           .labels = parts.federation.label_form(),
           .moves_all = layout.n_trainable() == layout.n_params()};
+}
+
+// Rank 0's clock.
+void make_clock(Communicator& comm, FederatedAssembly& parts) {
+  agree_on(comm, [&] {
+    if (comm.rank() != 0) return;
+    const TimedWork work{.federation = parts.federation,
+                         .update = *parts.update,
+                         .stages = parts.stages(),
+                         .n_params = parts.model->n_params(),
+                         .per_round = parts.sampler->per_round()};
+    parts.time = make_virtual_time(parts.trained, work);
+    parts.files.merge(parts.time.files);
+    for (const std::string& line : parts.time.greeting) parts.greeting.push_back(line);
+  });
+}
+
+// Makes what trains, and checks that it goes with the rest.
+void make_updates(const AggregatorNeeds& rule, int64_t ranks, FederatedAssembly& parts) {
+  const Job& job = parts.trained;
+  const Federation& federation = parts.federation;
+  Model& model = *parts.model;
+  parts.update = as_simulated(make_update(job, federation, model, rule), job, federation, ranks);
+  parts.tuner = make_tuner(job, federation, model);
+  check_view(job, *parts.update);
+  parts.update_stages.push_back(make_compression(job.compression, model.layout()));
+  std::erase(parts.update_stages, nullptr);
+  require_state_room(parts.state_width(), federation.clients(), static_cast<int>(ranks),
+                     job.client.state_memory << 20, job.run.out);
+  check_time_limit(job, *parts.update, rule, model.layout());
+  check_virtual_time(job, rule);
+  check_buffers(job, model.layout(), rule.after_training() || parts.update->sends_direction());
 }
 
 // Builds the job parts.trained.
@@ -240,23 +273,8 @@ void build(Communicator& comm, FederatedAssembly& parts) {
   parts.participation =
       static_cast<double>(max_participants) / static_cast<double>(federation.clients());
   const AggregatorNeeds rule_needs = make_server_rule(rules, comm, parts);
-  agree_on(comm, [&] {
-    parts.update =
-        as_simulated(make_update(job, federation, model, rule_needs), job, federation, comm.size());
-    parts.tuner = make_tuner(job, federation, model);
-    check_view(job, *parts.update);
-    parts.update_stages.push_back(make_compression(job.compression, model.layout()));
-    std::erase(parts.update_stages, nullptr);
-    require_state_room(parts.state_width(), federation.clients(), comm.size(),
-                       job.client.state_memory << 20, job.run.out);
-    check_time_limit(job, *parts.update, rule_needs, model.layout());
-    check_virtual_time(job, rule_needs);
-    check_buffers(job, model.layout(),
-                  rule_needs.after_training() || parts.update->sends_direction());
-  });
-  agree_on(comm, [&] {
-    if (comm.rank() == 0) parts.time = make_virtual_time(parts);
-  });
+  agree_on(comm, [&] { make_updates(rule_needs, comm.size(), parts); });
+  make_clock(comm, parts);
   try_sizes(job, comm, parts);
   greet_compression(rule_needs, parts);
   auto settings = trainer_settings(job, max_participants);

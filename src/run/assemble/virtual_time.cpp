@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "assemble.hpp"
 #include "hanse/base/digest.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
@@ -28,22 +27,21 @@ std::vector<int64_t> samples_of(const Federation& federation) {
 }
 
 // A task moves the row and the control variate down, and up what clients send.
-RowBytes bytes_of(const FederatedAssembly& parts) {
-  const int64_t n = parts.model->n_params();
-  const Stages stages = parts.stages();
-  const int64_t control = parts.update->control_width();
-  return {.down = 4 * (n + (parts.update->control_returns() ? control : 0)),
-          .up = stages.update_bytes(n) + 4 * (control + stages.second_row_width())};
+RowBytes bytes_of(const TimedWork& work) {
+  const int64_t control = work.update.control_width();
+  return {.down = 4 * (work.n_params + (work.update.control_returns() ? control : 0)),
+          .up = work.stages.update_bytes(work.n_params) +
+                4 * (control + work.stages.second_row_width())};
 }
 
-ClientWork work_of(const FederatedAssembly& parts) {
-  const LocalWork work = parts.update->steps().work();
-  const Federation& federation = parts.federation;
+ClientWork work_of(const TimedWork& timed) {
+  const LocalWork work = timed.update.steps().work();
+  const Federation& federation = timed.federation;
   const auto samples = [&federation](int64_t client) { return federation.train(client).size(); };
   return {.steps = [=](int64_t client) { return local_steps(work, samples(client)); },
           .samples = [=](int64_t client,
                          int64_t steps) { return samples_processed(work, samples(client), steps); },
-          .bytes = bytes_of(parts)};
+          .bytes = bytes_of(timed)};
 }
 
 std::vector<double> shares_of(const Federation& federation) {
@@ -55,26 +53,26 @@ std::vector<double> shares_of(const Federation& federation) {
 }
 
 // How those count that arrive: by who is drawn, or by who can arrive.
-CountedWeights counted_weights(const Job& job, const Tasks& tasks, FederatedAssembly& parts) {
+CountedWeights counted_weights(const Job& job, const TimedWork& work, VirtualTime& time) {
+  const Tasks& tasks = *time.clock.tasks;
   CountedWeights weights{.estimator = job.aggregator.estimator};
-  const int64_t clients = parts.federation.clients();
+  const int64_t clients = work.federation.clients();
   const bool known = no_inclusion(job).empty();
   if (job.clock.round == RoundEnd::kFirst && known) {
     const auto times = tasks.times().of_all(clients);
-    weights.inclusion =
-        inclusion_probabilities(times, std::min(parts.sampler->per_round(), clients),
-                                std::min(job.sampler.per_round, clients));
-    const Unreachable never = unreachable(weights.inclusion, shares_of(parts.federation));
+    weights.inclusion = inclusion_probabilities(times, std::min(work.per_round, clients),
+                                                std::min(job.sampler.per_round, clients));
+    const Unreachable never = unreachable(weights.inclusion, shares_of(work.federation));
     weights.unreachable_share = never.share;
     if (never.clients > 0) {
-      parts.greeting.push_back(fmt::format(
-          "{} of {} clients, with {:.3g} of all samples, are too slow ever to count: "
-          "clock.round = first takes the {} that arrive first of {}",
-          never.clients, clients, never.share, job.sampler.per_round, parts.sampler->per_round()));
+      time.greeting.push_back(
+          fmt::format("{} of {} clients, with {:.3g} of all samples, are too slow ever to count: "
+                      "clock.round = first takes the {} that arrive first of {}",
+                      never.clients, clients, never.share, job.sampler.per_round, work.per_round));
     }
   }
   if (weights.estimator == Estimator::kUnbiased && job.clock.round != RoundEnd::kAll) {
-    parts.greeting.push_back(
+    time.greeting.push_back(
         "aggregator.estimator = unbiased holds where who counts does not depend on the client; "
         "arrival weighs by how often each client arrives in time");
   }
@@ -110,40 +108,47 @@ AsyncOptions staleness_options(const Job& job) {
   return options;
 }
 
-VirtualTime make_virtual_time(FederatedAssembly& parts) {
-  const Job& job = parts.trained;
+VirtualTime make_virtual_time(const Job& job, const TimedWork& work) {
   VirtualTime time;
   if (!job.clock.is_on()) return time;
-  check_clock(job, parts.federation.clients());
-  time.clock = make_virtual_clock(job.clock, samples_of(parts.federation), work_of(parts),
+  check_clock(job, work.federation.clients());
+  time.clock = make_virtual_clock(job.clock, samples_of(work.federation), work_of(work),
                                   seed_of(job, job.clock.seed));
   for (const auto& [key, path] : clock_files(job.clock)) {
-    parts.files[key] = file_digest_hex(path, 0);
+    time.files[key] = file_digest_hex(path, 0);
   }
   const Tasks& tasks = *time.clock.tasks;
   OnLine& on_line = *time.clock.on_line;
   if (!job.async.is_on()) {
     time.turnout = make_timed_turnout(job.clock, job.sampler.per_round, tasks, on_line,
-                                      counted_weights(job, tasks, parts));
+                                      counted_weights(job, work, time));
     return time;
   }
   std::vector<double> shares;
   if (job.async.balance == BalanceKind::kFrequency) {
-    const std::vector<double> ones(to_index(parts.federation.clients()), 1.0);
-    shares = balanced_by_frequency(ones, tasks.times().of_all(parts.federation.clients()));
+    const std::vector<double> ones(to_index(work.federation.clients()), 1.0);
+    shares = balanced_by_frequency(ones, tasks.times().of_all(work.federation.clients()));
   }
   time.turnout =
       make_buffered_turnout(job.async, job.clock.empty_seconds, tasks, on_line, std::move(shares));
   if (job.async.arrivals_of_a_version() == 1) {
-    parts.greeting.push_back("a version of one update: the server sees each client's update");
+    time.greeting.push_back("a version of one update: the server sees each client's update");
   }
   return time;
 }
 
 void check_virtual_time(const Job& job, const AggregatorNeeds& needs) {
+  if (!job.clock.is_on()) return;
   const auto refuse = [](const std::string& what, const std::string& key, const std::string& hint) {
     throw InvalidArgument(what, key, hint);
   };
+  const bool all_count = !job.async.is_on() && job.clock.round == RoundEnd::kAll &&
+                         job.clock.lost.never() &&
+                         job.clock.availability.kind == OnLineKind::kAlways;
+  if (job.run.trace && !all_count) {
+    refuse("a trace has rounds in which all who are drawn count", "run.trace",
+           "leave it false, or use clock.round = all, where nobody is lost or goes");
+  }
   if (job.async.is_on() || carries(job)) {
     const std::string chooser = job.async.is_on() ? "async.kind" : "clock.late";
     if (needs.trials > 0) {

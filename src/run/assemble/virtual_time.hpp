@@ -1,20 +1,36 @@
 // The virtual clock of a federated job, and who turns up by it.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <memory>
+#include <string>
+#include <vector>
 
+#include "hanse/client/local_update.hpp"
+#include "hanse/data/federation.hpp"
 #include "hanse/job/job.hpp"
 #include "hanse/kinds/clock.hpp"
 #include "hanse/protocol/turnout.hpp"
+#include "hanse/protocol/update_stage.hpp"
 #include "hanse/rules/aggregation/aggregator.hpp"
 
 namespace hanse {
 
-struct FederatedAssembly;
-
 struct VirtualTime {
   VirtualClock clock;
-  std::unique_ptr<Turnout> turnout;  // null: there is no clock
+  std::unique_ptr<Turnout> turnout;          // null: there is no clock
+  std::map<std::string, std::string> files;  // as Assembly's, as `greeting`
+  std::vector<std::string> greeting;         // what is odd about it
+};
+
+// What the clock must know of a job's rounds.
+struct TimedWork {
+  const Federation& federation;
+  const LocalUpdate& update;
+  Stages stages;
+  int64_t n_params;   // of the model's row
+  int64_t per_round;  // the sampler's, of drawing_job()
 };
 
 // The job as its sampler knows it: with the number of clients that a round or a dispatch draws at
@@ -30,9 +46,9 @@ bool is_timed(const Job& job);
 // How updates of older models count.
 AsyncOptions staleness_options(const Job& job);
 
-// Makes the clock of parts.trained, where it has one, and adds to parts.greeting what is odd about
-// it; `clock.path` and its like get into parts.files. Rank 0. Throws InvalidArgument.
-VirtualTime make_virtual_time(FederatedAssembly& parts);
+// Makes the job's clock, where it has one. `work` must outlive it, but for the stages. Throws
+// InvalidArgument.
+VirtualTime make_virtual_time(const Job& job, const TimedWork& work);
 
 // Refuses what does not go with asynchronous rounds or late updates. Throws InvalidArgument.
 void check_virtual_time(const Job& job, const AggregatorNeeds& needs);

@@ -71,12 +71,7 @@ class Execution {
           parts_->writes_participation ? ReportParticipation::kTrue : ReportParticipation::kFalse;
     }
     if (is_simulated(job_)) return;
-    const EvaluateOn on = asked_of(job).on;
-    last_.clients_on = clients_evaluated_on(federation, on);
-    last_.held_out_on = held_out_evaluated_on(federation, on);
-    if (on == EvaluateOn::kBoth) {
-      last_.validation_on = clients_evaluated_on(federation, EvaluateOn::kValidation);
-    }
+    last_.set_samples(federation, asked_of(job).on);
   }
 
   RunEnd run() {
@@ -170,10 +165,8 @@ class Execution {
               : RunDirectory::create(job_.run.out, text, columns));
       directory_->write_partition(parts_->federation);
       if (job_.evaluate.history && reads("evaluate.history")) {
-        const Federation& federation = parts_->federation;
-        last_.history.emplace(directory_->file(ClientHistory::kFile), resume_ ? resume_->round : -1,
-                              federation.clients() + federation.held_out(), federation.classes(),
-                              asked_of(job_));
+        last_.open_history(directory_->file(ClientHistory::kFile), resume_ ? resume_->round : -1,
+                           parts_->federation, asked_of(job_));
       }
       write_round_ =
           parts_->round_writer(job_, resume_ ? resume_->folder : job_.run.out, completed());
@@ -322,16 +315,6 @@ class Execution {
     if (job_.clock.is_on()) fields.part("time", time_);
   }
 
-  // Rank 0: writes what training has come to.
-  void write_results() {
-    directory_->write_clients(last_.clients, parts_->federation, asked_of(job_),
-                              protocol().columns());
-    if (const std::string& table = protocol().confusion(); !table.empty()) {
-      write_file(directory_->file("confusion.csv"), table);
-    }
-    write_final_models(job_, *parts_);
-  }
-
   // The table for the terminal, on rank 0.
   std::string finish() {
     const Scope phase(Phase::kOutput);
@@ -350,7 +333,7 @@ class Execution {
     std::string table;
     on_server([&] {
       directory_->flush();
-      if (!is_simulated(job_)) write_results();
+      if (!is_simulated(job_)) write_results(job_, *parts_, last_, *directory_);
       for (auto& number : protocol().columns().of_run()) last_.metrics.push_back(std::move(number));
       const Summary summary{.name = job_.run.name,
                             .seed = job_.run.seed,

@@ -48,6 +48,20 @@ void write_row(const Job& job, Assembly& parts, const std::string& path,
 
 }  // namespace
 
+void LastEvaluation::set_samples(const Federation& federation, EvaluateOn on) {
+  clients_on = clients_evaluated_on(federation, on);
+  held_out_on = held_out_evaluated_on(federation, on);
+  if (on == EvaluateOn::kBoth) {
+    validation_on = clients_evaluated_on(federation, EvaluateOn::kValidation);
+  }
+}
+
+void LastEvaluation::open_history(const std::string& path, int64_t done,
+                                  const Federation& federation, const AskedMetrics& asked) {
+  history.emplace(path, done, federation.clients() + federation.held_out(), federation.classes(),
+                  asked);
+}
+
 ProgressStatus LastEvaluation::progress() const {
   ProgressStatus status{
       .evaluated = round,
@@ -92,7 +106,13 @@ void write_present_model(const Job& job, Assembly& parts, const std::string& pat
   write_row(job, parts, path, parts.protocol().model_row());
 }
 
-void write_final_models(const Job& job, Assembly& parts) {
+void write_results(const Job& job, Assembly& parts, const LastEvaluation& last,
+                   RunDirectory& directory) {
+  directory.write_clients(last.clients, parts.federation, asked_of(job),
+                          parts.protocol().columns());
+  if (const std::string& table = parts.protocol().confusion(); !table.empty()) {
+    write_file(directory.file("confusion.csv"), table);
+  }
   const std::string& folder = job.run.out;
   write_present_model(job, parts, folder + "/model.h5");
   if (job.run.state_dict) write_present_model(job, parts, folder + "/state_dict.pt");

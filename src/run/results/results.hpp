@@ -31,6 +31,12 @@ struct LastEvaluation {
   EvaluatedOn clients_on, held_out_on, validation_on;
   int64_t round = -1;
 
+  // Sets the samples that evaluations are made on.
+  void set_samples(const Federation& federation, EvaluateOn on);
+  // Begins to keep a history, or goes on with that of a run resumed behind round `done`; -1: none.
+  void open_history(const std::string& path, int64_t done, const Federation& federation,
+                    const AskedMetrics& asked);
+
   // What the line of progress says of it: the accuracy on the common test set, where there is one.
   ProgressStatus progress() const;
 
@@ -48,7 +54,8 @@ struct LastEvaluation {
 // file that ends in .pt (a state dict) or .h5. Rank 0, after collect(). Throws IoError.
 void write_present_model(const Job& job, Assembly& parts, const std::string& path);
 
-// Writes what a run leaves at its end to run.out.
-void write_final_models(const Job& job, Assembly& parts);
+// Writes what training has come to: clients.csv, confusion.csv and the models. Rank 0, as above.
+void write_results(const Job& job, Assembly& parts, const LastEvaluation& last,
+                   RunDirectory& directory);
 
 }  // namespace hanse
