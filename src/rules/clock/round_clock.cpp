@@ -80,7 +80,9 @@ std::vector<RoundClock::Attempt> RoundClock::attempts_of(int64_t round,
                                                          std::span<const int64_t> drawn) const {
   std::vector<Attempt> attempts;
   for (const int64_t client : drawn) {
-    Attempt attempt{.client = client, .place = std::ssize(attempts)};
+    Attempt attempt;
+    attempt.client = client;
+    attempt.place = std::ssize(attempts);
     const int64_t all = tasks_.times().steps(client);
     if (options_.round == RoundEnd::kDeadline && options_.late == LateRule::kPartial) {
       const int64_t most = tasks_.steps_within(client, round, deadline_);
@@ -110,7 +112,8 @@ Ticks RoundClock::end_of(std::span<const Attempt> attempts) const {
 
 const RoundTimes& RoundClock::play(int64_t round, std::span<const int64_t> drawn,
                                    std::span<const double> weights) {
-  last_ = {.start = now_};
+  last_ = {};
+  last_.start = now_;
   std::vector<Attempt> attempts = attempts_of(round, drawn);
   last_.end = drawn.empty() ? later(now_, ticks_of(options_.empty_seconds)) : end_of(attempts);
   std::vector<Attempt*> in_time;
