@@ -134,10 +134,34 @@ class CheckedSampler final : public ClientSampler {
     pair_.twin([&](ClientSampler& twin) { twin.observe_all(a); });
   }
 
+  std::vector<int64_t> candidates(int64_t round, int64_t n, RandomStream& stream) override {
+    pair_.round() = round;
+    begin();
+    RandomStream same = stream;
+    auto clients = pair_.rule().candidates(round, n, stream);
+    pair_.require_same("candidates", clients, pair_.twin([&](ClientSampler& twin) {
+      return twin.candidates(round, n, same);
+    }));
+    return clients;
+  }
+  void take_candidates(std::span<const int64_t> clients, std::span<const double> losses) override {
+    begin();
+    pair_.rule().take_candidates(clients, losses);
+    pair_.twin([&](ClientSampler& twin) { twin.take_candidates(clients, losses); });
+  }
+  // Between two rounds the next twin learns it from the saved state.
+  void observe_late(std::span<const int64_t> clients, std::span<const double> durations) override {
+    pair_.rule().observe_late(clients, durations);
+    if (between_rounds_) return;
+    pair_.twin([&](ClientSampler& twin) { twin.observe_late(clients, durations); });
+  }
+
   double probability(int64_t client) const override { return pair_.rule().probability(client); }
   bool even() const override { return pair_.rule().even(); }
   const ClientSet& available() const override { return pair_.rule().available(); }
   bool needs_all_clients() const override { return pair_.rule().needs_all_clients(); }
+  bool needs_candidates() const override { return pair_.rule().needs_candidates(); }
+  bool needs_squares() const override { return pair_.rule().needs_squares(); }
   std::vector<double> expert_weights() const override { return pair_.rule().expert_weights(); }
   void add_columns(Columns& columns) const override { pair_.rule().add_columns(columns); }
 

@@ -49,6 +49,19 @@ struct LearningOptions {
   double delta = 1;
 };
 
+// Options of oort (timed.hpp).
+struct OortOptions {
+  double exploration = 0.9;         // share of draws that explore, before the first round's decay
+  double exploration_decay = 0.98;  // its factor in every round
+  std::optional<double> exploration_min = {};  // none: 0.2, of the reference 0.3
+  double pacer = 30;         // percentile of the durations beyond which clients are penalised
+  double pacer_step = 5;     // by which the percentile moves
+  int64_t pacer_every = 20;  // rounds between two moves
+  double penalty = 2;        // exponent of the preferred duration over the client's
+  std::optional<double> clip_quantile = {};  // of the utilities; none: 0.95, of the reference 0.9
+  double window = 5;  // draws that explore choose among so many times their number
+};
+
 // A job's options.
 struct SamplerOptions {
   std::string kind = "uniform";
@@ -58,6 +71,8 @@ struct SamplerOptions {
   double mixing = 0;           // 0: that of the sampler's paper
   std::string formula;         // formula
   RuleFile own;                // python, plugin
+  OortOptions oort;
+  int64_t candidates = 0;  // power-of-choice: d; 0: 2 K
   // The other options; those above replace its own. Uniform draws are without replacement.
   LearningOptions learning = {.replacement = false};
   int64_t seed = 0;  // of the draws and of who is there; 0: run.seed

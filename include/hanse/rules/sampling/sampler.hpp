@@ -65,6 +65,10 @@ struct Feedback {
   // As in WorkTimes.
   std::span<const int64_t> staleness = {};
   std::span<const double> durations = {};
+  // Of the losses of all samples that the client trained, each as often as it was: the sum of their
+  // squares, and their number; empty unless the sampler needs them.
+  std::span<const double> squares = {};
+  std::span<const double> sizes = {};
 };
 
 class ClientSampler : public Stateful {
@@ -104,6 +108,24 @@ class ClientSampler : public Stateful {
   // Does the next draw need a_i of all clients? Then observe_all() is called first, with a [M].
   virtual bool needs_all_clients() const { return false; }
   virtual void observe_all(std::span<const double> /*a*/) {}
+
+  // Does a draw look at losses? Then candidates() names, before each draw, distinct clients that
+  // are available; none where the draw needs no losses. take_candidates() gets F_i of these at the
+  // model that the round sends, and draw() follows with the same stream. n is draw()'s.
+  virtual bool needs_candidates() const { return false; }
+  virtual std::vector<int64_t> candidates(int64_t /*round*/, int64_t /*n*/,
+                                          RandomStream& /*stream*/) {
+    return {};
+  }
+  virtual void take_candidates(std::span<const int64_t> /*clients*/,
+                               std::span<const double> /*losses*/) {}
+
+  // Does observe() need Feedback::squares and sizes?
+  virtual bool needs_squares() const { return false; }
+  // These clients were drawn, and came too late to count or not at all; each has the seconds that
+  // it took or would have taken. It may be called before or behind the round's observe().
+  virtual void observe_late(std::span<const int64_t> /*clients*/,
+                            std::span<const double> /*durations*/) {}
 
   // Adds the sampler's own columns to the run's tables; it outlives them.
   virtual void add_columns(Columns& /*columns*/) const {}
