@@ -91,13 +91,16 @@ class BatchStream {
   template <class Step>
   ClientOutcome run(const ClientTask& task, Step step) {
     start(task);
+    sample_losses_.clear();
     RandomStream noise = dropout_stream(task);
     const int64_t n = steps();
     ClientOutcome outcome;
     for (int64_t i = 0; i < n; ++i) {
-      const Batch batch = next();
+      Batch batch = next();
+      if (task.squares) batch.sample_losses = room_for_losses(batch.rows);
       outcome.loss += step(batch, noise);
       outcome.samples += batch.rows;
+      for (const double loss : sample_losses_) outcome.squares += loss * loss;
     }
     outcome.loss /= static_cast<double>(n);
     return outcome;
@@ -129,6 +132,10 @@ class BatchStream {
   void prepare(Pass& pass, const Participation& of) const;
   void list_samples(Pass& pass) const;
   std::span<const int32_t> batch_at(const Pass& pass, int64_t first) const;
+  double* room_for_losses(int64_t rows) {
+    sample_losses_.assign(static_cast<std::size_t>(rows), 0.0);
+    return sample_losses_.data();
+  }
   // The samples after those handed out: of this pass, or of the client that trains next.
   ListedSamples upcoming();
 
@@ -142,6 +149,7 @@ class BatchStream {
   Augmentation augmentation_;
   ClassWeights weights_;
   const float* class_weights_ = nullptr;  // [classes] of the client
+  std::vector<double> sample_losses_;     // of a batch, where they are wanted
 };
 
 }  // namespace hanse

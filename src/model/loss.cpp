@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -234,6 +235,18 @@ int32_t class_of(std::span<const float> z, int32_t label) {
 }  // namespace
 
 double Loss::count_correct(const Batch&, const float*) const { return 0; }
+
+void Loss::find_sample_losses(const Batch& batch, const float* logits, double* losses) const {
+  const int64_t size = this->logits();
+  std::vector<float> z(to_index(size));
+  for (int64_t r = 0; r < batch.rows; ++r) {
+    std::copy_n(logits + r * size, size, z.begin());
+    const Batch one{.labels = batch.labels ? batch.labels + r * positions_ : nullptr,
+                    .targets = batch.targets ? batch.targets + r * size : nullptr,
+                    .rows = 1};
+    losses[r] = loss_and_delta(one, z.data());
+  }
+}
 
 EvaluationSums Loss::evaluate(const Batch& batch, float* logits, SampleResults results) const {
   EvaluationSums sums{.correct = count_correct(batch, logits), .samples = batch.rows};

@@ -38,6 +38,9 @@ class Loss {
   // positions without a label, which take no part, and some position with one.
   virtual double loss_and_delta(const Batch& batch, float* logits) const = 0;
 
+  // Writes the loss of each sample, by these logits, to `losses` [rows]. Cost: the deltas again.
+  void find_sample_losses(const Batch& batch, const float* logits, double* losses) const;
+
   // Overwrites the derivative [rows, outputs] of the logits along some direction with that of the
   // deltas which loss_and_delta() left.
   virtual void delta_tangent(const Batch& batch, const float* delta, float* tangent) const = 0;

@@ -91,11 +91,27 @@ class NetworkModel : public Model {
                  const GradientTarget& target) {
     flops_ += gradient_flops_ * static_cast<double>(batch.rows);
     if (objective_) return descend_objective(row, batch, noise, target);
-    const double loss = of_mixture(
-        batch, forward(row, batch, &noise),
-        [&](const Batch& one, float* logits) { return loss_->loss_and_delta(one, logits); });
+    float* z = forward(row, batch, &noise);
+    if (batch.sample_losses != nullptr) note_sample_losses(batch, z);
+    const double loss = of_mixture(batch, z, [&](const Batch& one, float* logits) {
+      return loss_->loss_and_delta(one, logits);
+    });
     backward(row, batch, target);
     return loss / static_cast<double>(batch.rows);
+  }
+
+  void note_sample_losses(const Batch& batch, const float* logits) {
+    loss_->find_sample_losses(batch, logits, batch.sample_losses);
+    if (batch.mixed == nullptr) return;
+    Batch other = batch;
+    other.labels = batch.mixed->labels;
+    other.targets = batch.mixed->targets;
+    std::vector<double> others(static_cast<std::size_t>(batch.rows));
+    loss_->find_sample_losses(other, logits, others.data());
+    const double share = batch.mixed->share;
+    for (std::size_t r = 0; r < others.size(); ++r) {
+      batch.sample_losses[r] = share * batch.sample_losses[r] + (1 - share) * others[r];
+    }
   }
 
   // Takes loss and deltas by both labels of a mixture in their shares, else by the batch's own.

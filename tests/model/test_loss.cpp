@@ -154,6 +154,34 @@ TEST(SquaredError, MatchesClosedForm) {
   EXPECT_EQ(z, (std::vector<float>{-1.0f, -3.0f}));
 }
 
+// A loss that adds up to the batch's; the logits stay.
+TEST(SampleLosses, AreThoseOfBatchesOfOne) {
+  const std::vector<int32_t> labels{2, 0, -1, 1, 1, -1};
+  const std::vector<float> targets{1, 0, 0.5F, 1, 1, 0};
+  const std::vector<float> logits{0.3F, -1, 2, 0.1F, 0, 5, 1, 1, -2, 4, -3, 0.5F, 0, 0, 1, 2, 2, 2};
+  struct Case {
+    const char* name;
+    LabelForm labels;
+    Batch batch;
+  };
+  const std::vector<int32_t> classes{2, 0, 1, 1, 0, 2};
+  const std::vector<Case> cases{
+      {"cross-entropy", LabelForm(3), {.labels = classes.data(), .rows = 6}},
+      {"cross-entropy", LabelForm(3, 3), {.labels = labels.data(), .rows = 2}},
+      {"squared-error", LabelForm(0, 2), {.targets = targets.data(), .rows = 3}}};
+  for (const Case& c : cases) {
+    const LossPtr loss = make_loss(c.name, c.labels);
+    std::vector<float> z = logits;
+    std::vector<double> found(static_cast<std::size_t>(c.batch.rows));
+    loss->find_sample_losses(c.batch, z.data(), found.data());
+    EXPECT_EQ(z, logits);
+    for (std::size_t r = 0; r < found.size(); ++r) EXPECT_GT(found[r], 0) << c.name;
+    EXPECT_NEAR(std::accumulate(found.begin(), found.end(), 0.0),
+                loss->loss_and_delta(c.batch, z.data()), 1e-6)
+        << c.name;
+  }
+}
+
 TEST(Evaluation, TakesTheFirstOfEqualLogits) {
   std::vector<float> z = {1, 5, 5, 1, 1, 1, 0, 2, 9};
   const std::vector<int32_t> labels = {1, 0, 2};

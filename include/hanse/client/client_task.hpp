@@ -18,6 +18,7 @@ struct ClientTask {
   std::span<float> control_change;  // [control_width()] out: by how much the client's own one moved
   int64_t steps = 0;                // mini-batches, where there is time for no more; 0: all
   int64_t next = -1;                // the client that trains here next, if known; for speed alone
+  bool squares = false;             // the outcome shall have them
 
   // The round as random streams know it, another one for each repeat.
   int64_t key() const { return round + (repeat << 32); }
@@ -27,6 +28,7 @@ struct ClientOutcome {
   double loss = 0;      // mean of the mini-batch losses of the round
   int64_t samples = 0;  // samples processed, over all steps
   double rate = 0;      // d, by how much its own step would lower its loss; where rules need it
+  double squares = 0;   // sum of the squared losses of those samples, where the task asks
 };
 
 }  // namespace hanse

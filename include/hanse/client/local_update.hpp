@@ -45,6 +45,8 @@ class LocalUpdate {
   }
   // Do updates count by their effective steps, as FedNova's?
   virtual bool counts_steps() const { return false; }
+  // Can train() find ClientOutcome::squares, for a model that is trained for model.loss?
+  virtual bool finds_squares() const { return false; }
   // train() for C clients side by side, by CohortTraining with the same options; null: it only
   // trains one after the other. `cohorts` must outlive it, as this object must.
   virtual std::unique_ptr<CohortUpdate> cohort_update(CohortTraining& cohorts, int64_t n_params);

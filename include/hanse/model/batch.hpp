@@ -15,6 +15,7 @@ struct Batch {
   int64_t rows = 0;
   const float* class_weights = nullptr;  // [classes], for smooth_labels() and train_for(); null: 1
   const MixedLabels* mixed = nullptr;    // in training: the loss adds both losses, by shares
+  double* sample_losses = nullptr;  // [rows] in training: gets model.loss of each; null: not wanted
 };
 
 // Sums over samples, so that they can be added over batches in a fixed order.

@@ -24,6 +24,7 @@ struct FederatedSettings {
   int64_t loss_batches = 0;         // mini-batches that estimate F_i; 0: all samples
   bool equal_importance = false;    // the sampler's lambda_m: 1/M; else by samples
   bool regret = false;              // measure the sampler's regret: all clients train every round
+  bool squares = false;             // the sampler needs the squared losses of samples
   bool trace = false;               // keep the numbers that rules got
   bool participation = false;       // keep lines of participation.csv
   bool timed = false;               // rounds have a turnout that tells what clients work on

@@ -232,6 +232,7 @@ class QuasiNewton final : public LocalUpdate {
       : QuasiNewton(options, federation, model, {options, federation, model.n_params()}) {}
 
   bool sends_direction() const override { return true; }
+  bool finds_squares() const override { return true; }
 
   ClientOutcome train(const ClientTask& task) override {
     QuasiNewtonMemory memory = rule_.memory_of(task.state);

@@ -22,6 +22,7 @@ class SimulatedUpdate final : public LocalUpdate {
   bool control_returns() const override { return inner_->control_returns(); }
   bool sends_direction() const override { return inner_->sends_direction(); }
   bool counts_steps() const override { return inner_->counts_steps(); }
+  bool finds_squares() const override { return inner_->finds_squares(); }
   double feedback_scale(int64_t round, int64_t samples, int64_t made) const override {
     return inner_->feedback_scale(round, samples, made);
   }
@@ -40,7 +41,10 @@ class SimulatedUpdate final : public LocalUpdate {
     } else {  // counts the client
       std::fill(task.control_change.begin(), task.control_change.end(), 1.0F);
     }
-    return {.loss = loss, .samples = samples, .rate = 1};
+    return {.loss = loss,
+            .samples = samples,
+            .rate = 1,
+            .squares = loss * loss * static_cast<double>(samples)};
   }
 
  private:

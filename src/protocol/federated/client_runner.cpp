@@ -27,7 +27,8 @@ ClientTask ClientRunner::task_of(const RoundContext& round, int64_t client, std:
           .state = state.first(own_state()),
           .control = round.control,
           .control_change = change,
-          .steps = round.steps};
+          .steps = round.steps,
+          .squares = settings_.squares};
 }
 
 std::span<float> ClientRunner::state_of(int64_t client) const {

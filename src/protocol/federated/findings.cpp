@@ -41,6 +41,9 @@ void note_training(const RoundContext& round, int64_t client, std::size_t entry,
   findings.of(entry, Findings::kSquaredNorm) = folded.squared_norm;
   findings.of(entry, Findings::kStatistic) = outcome.rate;
   findings.of(entry, Findings::kSeconds) = seconds;
+  if (!findings.has_squares()) return;
+  findings.of(entry, Findings::kSquares) = outcome.squares;
+  findings.of(entry, Findings::kSamples) = static_cast<double>(outcome.samples);
 }
 
 }  // namespace hanse

@@ -26,16 +26,20 @@ int64_t bring(Communicator& comm, std::vector<double>& numbers, int64_t own_byte
 class Findings {
  public:
   // A participant's numbers: the mean loss of its mini-batches; |theta_i - theta|^2; its rate or
-  // what its sink found, where the rule weighs by that; and its seconds.
-  enum Field { kLoss, kSquaredNorm, kStatistic, kSeconds, kFields };
+  // what its sink found, where the rule weighs by that; its seconds; and, where the sampler
+  // needs them, the sum of the squared losses of the samples it trained, and their number.
+  enum Field { kLoss, kSquaredNorm, kStatistic, kSeconds, kFields, kSquares = kFields, kSamples };
+  static constexpr int64_t fields(bool squares) { return squares ? kFields + 2 : kFields; }
   // What a rank reports: seconds of the round, and 1 where it was asked to stop or has failed.
   enum RankField { kTrainSeconds, kCommSeconds, kWaitSeconds, kStop, kFailed, kRankFields };
 
-  explicit Findings(std::size_t participants)
-      : table_(participants * kFields + kRankFields, kElsewhere) {}
+  explicit Findings(std::size_t participants, bool squares = false)
+      : fields_(static_cast<std::size_t>(fields(squares))),
+        table_(participants * fields_ + kRankFields, kElsewhere) {}
 
-  double& of(std::size_t entry, Field field) { return table_[entry * kFields + field]; }
-  double of(std::size_t entry, Field field) const { return table_[entry * kFields + field]; }
+  bool has_squares() const { return fields_ > kFields; }
+  double& of(std::size_t entry, Field field) { return table_[entry * fields_ + field]; }
+  double of(std::size_t entry, Field field) const { return table_[entry * fields_ + field]; }
   double& rank(RankField field) { return table_[table_.size() - kRankFields + field]; }
   // Did the participant train? If not, time was up.
   bool trained(std::size_t entry) const { return of(entry, kLoss) != kElsewhere; }
@@ -43,6 +47,7 @@ class Findings {
   std::vector<double>& table() { return table_; }
 
  private:
+  std::size_t fields_;
   std::vector<double> table_;
 };
 
