@@ -1,7 +1,6 @@
 #include "hanse/rules/clock/buffered_events.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -16,7 +15,6 @@ namespace hanse {
 
 namespace {
 
-constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 // Looks at an empty world, or tasks without an arrival, after which nothing more is expected.
 constexpr int64_t kMostEmpty = 1'000'000;
 constexpr int64_t kMostBarren = 1'000'000;
@@ -74,7 +72,7 @@ class BufferedEvents::Play {
   static Starter drawn_client(const Dispatched& drawn, std::size_t i) {
     return {.client = drawn.clients[i],
             .weight = drawn.weights.empty() ? 1 : drawn.weights[i],
-            .probability = drawn.probabilities.empty() ? kUnknown : drawn.probabilities[i],
+            .probability = drawn.probabilities.empty() ? 0 : drawn.probabilities[i],
             .count = drawn.counts.empty() ? 1 : drawn.counts[i]};
   }
   void take(BufferedTask task);

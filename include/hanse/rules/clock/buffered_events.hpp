@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <map>
 #include <memory>
 #include <span>
@@ -21,11 +20,11 @@ namespace hanse {
 // A task of a client that received a version of the model.
 struct BufferedTask {
   int64_t client = 0;
-  int64_t received = 0;  // the version
-  int64_t call = 0;      // the dispatch, from 1: the round of its draw, jitter and loss
-  int64_t place = 0;     // in that dispatch's draw
-  double weight = 1;     // in that dispatch's draw, as the next two
-  double probability = std::numeric_limits<double>::quiet_NaN();
+  int64_t received = 0;    // the version
+  int64_t call = 0;        // the dispatch, from 1: the round of its draw, jitter and loss
+  int64_t place = 0;       // in that dispatch's draw
+  double weight = 1;       // in that dispatch's draw, as the next two
+  double probability = 0;  // 0: unknown
   int64_t count = 1;
   Ticks start = 0;
   Ticks known = 0;        // its arrival, or when it is known that nothing comes
