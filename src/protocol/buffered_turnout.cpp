@@ -52,7 +52,8 @@ class BufferedTurnout final : public Turnout {
                   OnLine& on_line, std::vector<double> shares)
       : dispatcher_(on_line.clients(), options.arrivals_of_a_version(), std::move(shares)),
         events_(options, empty_seconds, tasks, on_line, dispatcher_),
-        report_(on_line.clients()) {}
+        report_(on_line.clients()),
+        ahead_(options.max_staleness == 0 ? options.ahead : 0) {}
 
   RoundTurnout next(int64_t round, const DrawClients& draw) override {
     dispatcher_.ask(draw);
@@ -67,6 +68,7 @@ class BufferedTurnout final : public Turnout {
       if (number < round) turnout.kept.push_back(number);
     }
     keep_received(turnout);
+    if (ahead_ > 0) add_upcoming(turnout);
     return turnout;
   }
 
@@ -74,6 +76,18 @@ class BufferedTurnout final : public Turnout {
   void add_columns(Columns& columns) const override { report_.add_columns(columns); }
 
  private:
+  // Those that are certain to be in a version, as far as they may be worth a look.
+  void add_upcoming(RoundTurnout& turnout) const {
+    const std::size_t most = 2 * turnout.draw.size() + 64;
+    const auto add = [&](const BufferedTask& task) {
+      if (!task.arrives || turnout.upcoming.size() == most) return;
+      turnout.upcoming.push_back(
+          {task.client, {.received = task.received, .repeat = task.repeats}});
+    };
+    for (const BufferedTask& task : events_.buffered()) add(task);
+    for (const BufferedTask& task : events_.in_flight()) add(task);
+  }
+
   static void add(const BufferedTask& task, RoundTurnout& turnout) {
     turnout.draw.clients.push_back(task.client);
     turnout.draw.counts.push_back(task.count);
@@ -92,6 +106,7 @@ class BufferedTurnout final : public Turnout {
   SampledDispatcher dispatcher_;
   BufferedEvents events_;
   BufferedReport report_;
+  int64_t ahead_;  // buffers whose tasks may be trained before
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Rounds on the virtual clock: against rounds without one, one client after another, and the same
 // bits for every way to spread the work.
+#include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <numeric>
@@ -199,6 +200,36 @@ TEST(VirtualTime, GoesOnFromAnyVersion) {
           << "job " << number << " from round " << stop;
     }
     ++number;
+  }
+}
+
+// By it, training costs nothing: ranks have time for all the tasks ahead that they have rows for.
+class StoppedClock final : public Clock {
+ public:
+  double now_s() const override { return 0; }
+};
+
+TEST(VirtualTime, ARankThatWouldWaitTrainsAhead) {
+  const StoppedClock clock;
+  TinyJob job;
+  job.clock = &clock;
+  job.replacement = false;
+  std::vector<float> expected;
+  for (const int64_t ahead : {0, 1}) {
+    AsyncOptions options = fedbuff(6, 3);
+    options.ahead = ahead;
+    std::atomic<int64_t> trained = 0;
+    run_threads(2, [&](Communicator& comm) {
+      TinyTraining training(comm, buffered(job, options, unequal_seconds()));
+      training.update->spoil = [&](const ClientTask&, ClientOutcome&) { ++trained; };
+      for (int64_t round = 0; round < kRounds; ++round) training.trainer->round(false);
+      if (comm.rank() != 0) return;
+      const auto row = training.trainer->model_row();
+      if (ahead == 0) expected.assign(row.begin(), row.end());
+      EXPECT_EQ(std::vector<float>(row.begin(), row.end()), expected);
+    });
+    const int64_t more = trained - 3 * kRounds;  // whose versions are still to come
+    EXPECT_TRUE(ahead == 0 ? more == 0 : more >= 1 && more <= 4) << more;
   }
 }
 

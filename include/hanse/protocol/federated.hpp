@@ -38,7 +38,7 @@ class Server;
 class Weighing;
 struct RoundContext;
 struct SumStep;
-struct TaskStart;
+struct TaskStarts;
 
 // The numbers that the rules got in a round; rank 0, in the draw's order.
 struct RoundTrace {
@@ -132,7 +132,7 @@ class FederatedTrainer final : public Protocol {
   std::unique_ptr<Weighing> weighing_;      // what updates count
   std::unique_ptr<RoundAccount> account_;   // time and bytes of the round in progress
   std::unique_ptr<KeptVersions> versions_;  // null: all start from the newest model
-  std::vector<TaskStart> starts_;           // of the plan's entries; empty: all start alike
+  std::unique_ptr<TaskStarts> starts_;      // of the round
   std::shared_ptr<std::byte> model_memory_;
   std::span<float> theta_;        // [P] the model
   AlignedFloats average_;         // [P] mean of the models behind all rounds; empty: not kept

@@ -1,6 +1,7 @@
 // Who of the drawn count in a round, and with which model and how long they worked: on rank 0.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -23,6 +24,16 @@ struct TaskOrigin {
   int64_t received = 0;  // rounds that were completed when it got the model
   int64_t repeat = 0;    // ClientTask's, as `steps`
   int64_t steps = 0;
+
+  bool operator==(const TaskOrigin&) const = default;
+  auto operator<=>(const TaskOrigin&) const = default;
+};
+
+// A task of a later round whose model is there.
+struct UpcomingTask {
+  int64_t client = 0;
+  TaskOrigin origin;
+  int64_t worker = -1;  // that trains it before its round
 };
 
 // Clients that did not count, and the seconds after which they would have.
@@ -37,7 +48,8 @@ struct RoundTurnout {
   WorkTimes times = {};
   std::vector<TaskOrigin> tasks = {};  // [K]; empty: everybody does all on the newest model
   std::vector<int64_t> kept = {};      // versions that this or later rounds start from, ascending
-  LateClients late = {};               // of those who were drawn
+  std::vector<UpcomingTask> upcoming = {};  // in the order in which they will be needed
+  LateClients late = {};                    // of those who were drawn
 };
 
 struct DrawnClients {

@@ -20,9 +20,10 @@ class Findings;
 
 // How participants may be spread over ranks that have such a runner.
 struct ScheduleTraits {
-  int64_t group = 1;          // neighbours of the draw that one rank trains together
-  bool server_hosts = false;  // under server.role = auto rank 0 hosts clients, however many hosts
-  bool may_be_open = false;   // the bits do not depend on who trains whom, which may be left open
+  int64_t group = 1;           // neighbours of the draw that one rank trains together
+  bool server_hosts = false;   // under server.role = auto rank 0 hosts clients, however many hosts
+  bool may_run_ahead = false;  // clients may be trained before the round in which they count
+  bool may_be_open = false;    // the bits do not depend on who trains whom, which may be left open
 };
 
 // Which model of a client is evaluated.

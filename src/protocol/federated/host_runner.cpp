@@ -1,5 +1,7 @@
 // The runner that trains one client after another in the host's memory.
+#include <algorithm>
 #include <cmath>
+#include <map>
 #include <memory>
 #include <new>
 #include <utility>
@@ -57,7 +59,8 @@ class HostRunner final : public ClientRunner {
   // ignores grouping.
   ScheduleTraits schedule() const override {
     const bool is_exact = reduction_of(settings_) == Reduction::kExact;
-    return {.may_be_open = !has_states() && is_exact && settings_.round_seconds == 0};
+    return {.may_run_ahead = !has_states() && controls() == 0 && !parts_.rule.after_training(),
+            .may_be_open = !has_states() && is_exact && settings_.round_seconds == 0};
   }
   void open_sinks(int64_t count) override {
     while (std::ssize(sinks_) < count) {
@@ -98,6 +101,7 @@ class HostRunner final : public ClientRunner {
       }
     });
     attempt(round.failure, [&] { sink.finish(note); });
+    run_ahead(round);
     if (deadline.factor() > 1 && !round.failure) sink.scale(deadline.factor());
   }
 
@@ -111,6 +115,42 @@ class HostRunner final : public ClientRunner {
   }
 
  private:
+  // A task that was trained before the round in which it counts.
+  struct TrainedAhead {
+    AlignedFloats row;
+    ClientOutcome outcome;
+    double seconds;
+  };
+  using TaskKey = std::pair<int64_t, int64_t>;  // client, ClientTask::key()
+
+  // Trains tasks of later rounds that fall to this rank. One that fails does so again in its round.
+  void run_ahead(const RoundContext& round) {
+    for (std::size_t i = 0; i < round.ahead.size(); ++i) {
+      const UpcomingTask& mine = round.plan.ahead()[i];
+      if (mine.worker != round.plan.worker()) continue;
+      const double start_s = settings_.clock->now_s();
+      const RoundContext own = round.of(round.ahead[i]);
+      HostSink& sink = start_from(own.model);
+      ClientTask task = host_task(own, mine.client, {}, sink);
+      std::exception_ptr later;
+      attempt(later, [&] {
+        const ClientOutcome outcome = compute(task, [&] { return parts_.update.train(task); });
+        ahead_[{task.client, task.key()}] = {sink.row(), outcome,
+                                             settings_.clock->now_s() - start_s};
+      });
+    }
+  }
+
+  // The outcome of the task, which is trained now if it was not before; its model is in task.row.
+  ClientOutcome outcome_of(const ClientTask& task, double& seconds) {
+    const auto found = ahead_.find({task.client, task.key()});
+    if (found == ahead_.end()) return compute(task, [&] { return parts_.update.train(task); });
+    const auto trained = ahead_.extract(found);
+    std::ranges::copy(trained.mapped().row, task.row.begin());
+    seconds += trained.mapped().seconds;
+    return trained.mapped().outcome;
+  }
+
   void train(const RoundContext& round, std::size_t entry, Deadline& deadline,
              const TakenNote& note) {
     const Assignment& mine = round.plan.entries()[entry];
@@ -122,13 +162,13 @@ class HostRunner final : public ClientRunner {
     ClientTask task = host_task(round, mine.client, state, sink);
     task.next = round.plan.next_client(entry);
     TrainedClient one{.entry = entry, .position = mine.position, .coefficient = mine.coefficient};
-    one.outcome = compute(task, [&] { return parts_.update.train(task); });
+    one.outcome = outcome_of(task, one.seconds);
     if (!deadline.counts(elapsed_s(round))) {
       sink.second_row().forget_row();
       return sink.set_row(round.model);
     }
     one.is_update = transform(round, mine.client, state, sink);
-    one.seconds = settings_.clock->now_s() - start_s;
+    one.seconds += settings_.clock->now_s() - start_s;
     one.state = state.last(sink_state());
     one.in_range = sink.second_row().fold(mine.importance).in_range;
     check_buffers(round, mine, one.is_update, sink);
@@ -216,6 +256,7 @@ class HostRunner final : public ClientRunner {
   SharedRows rows_;
   std::vector<std::unique_ptr<HostSink>> sinks_;
   RowEvaluator evaluator_;
+  std::map<TaskKey, TrainedAhead> ahead_;
 };
 
 }  // namespace

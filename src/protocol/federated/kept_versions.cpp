@@ -38,17 +38,19 @@ void KeptVersions::update(int64_t version, std::span<const float> model,
   if (is_kept(version) && !rows_.contains(version)) write(version, model);
 }
 
-std::vector<TaskStart> KeptVersions::starts(const RoundPlan& plan, int64_t version,
-                                            std::span<const float> model) {
+TaskStarts KeptVersions::starts(const RoundPlan& plan, int64_t version,
+                                std::span<const float> model) {
   update(version, model, plan.kept_versions());
-  std::vector<TaskStart> starts;
-  for (const TaskOrigin& origin : plan.origins()) {
+  const auto start = [&](const TaskOrigin& origin) {
     const bool is_newest = origin.received == version;
-    starts.push_back({.round = origin.received + 1,
-                      .model = is_newest ? model : rows_.at(origin.received).values,
-                      .repeat = origin.repeat,
-                      .steps = origin.steps});
-  }
+    return TaskStart{.round = origin.received + 1,
+                     .model = is_newest ? model : rows_.at(origin.received).values,
+                     .repeat = origin.repeat,
+                     .steps = origin.steps};
+  };
+  TaskStarts starts;
+  for (const TaskOrigin& origin : plan.origins()) starts.entries.push_back(start(origin));
+  for (const UpcomingTask& task : plan.ahead()) starts.ahead.push_back(start(task.origin));
   return starts;
 }
 

@@ -14,6 +14,12 @@
 
 namespace hanse {
 
+// How the entries of a plan start, and the tasks of later rounds.
+struct TaskStarts {
+  std::vector<TaskStart> entries;  // empty: all start alike
+  std::vector<TaskStart> ahead;
+};
+
 // Every rank has the same ones. Memory: a row for each that is kept at once, which the ranks of a
 // host share.
 class KeptVersions : public Stateful {
@@ -24,8 +30,7 @@ class KeptVersions : public Stateful {
   // How the entries of the plan start. Takes in `model`, of this version, if the plan will start
   // from it later, and forgets those from which no plan will. Collective, with the same arguments
   // on every rank. Valid until the next call, while `model` stays. Cost: a copy on each host.
-  std::vector<TaskStart> starts(const RoundPlan& plan, int64_t version,
-                                std::span<const float> model);
+  TaskStarts starts(const RoundPlan& plan, int64_t version, std::span<const float> model);
 
   // Brings what rank 0 has loaded to all ranks. Collective.
   void share(Communicator& comm);

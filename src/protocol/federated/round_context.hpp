@@ -26,6 +26,7 @@ struct RoundContext {
   std::span<const float> control;          // [control width] the server's control variate, or empty
   std::exception_ptr& failure;             // of this rank: attempt()
   std::span<const TaskStart> starts = {};  // of the plan's entries; empty: all start from `model`
+  std::span<const TaskStart> ahead = {};   // of plan.ahead()
   int64_t sink = 0;                        // that gets their updates: ClientRunner::sink()
   int64_t repeat = 0, steps = 0;           // of one participant: of()
 
@@ -33,7 +34,11 @@ struct RoundContext {
   RoundContext of(std::size_t entry) const {
     RoundContext own = *this;
     if (starts.empty()) return own;
-    const TaskStart& start = starts[entry];
+    return of(starts[entry]);
+  }
+  // The round as a participant with that start sees it.
+  RoundContext of(const TaskStart& start) const {
+    RoundContext own = *this;
     own.number = start.round;
     own.model = start.model;
     own.repeat = start.repeat;

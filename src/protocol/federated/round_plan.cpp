@@ -84,7 +84,9 @@ RoundPlan::RoundPlan(Communicator& comm, Communicator& host, const Federation& f
       worker_(comm.rank() - (shared_ ? 0 : 1)),
       homes_(comm, runner.states(), workers_, worker_),
       byte_s_(std::numeric_limits<double>::infinity()) {
-  const bool is_open = settings_.comm.dispatch != AskedDispatch::kPlanned && traits_.may_be_open;
+  const bool runs_ahead = traits_.may_run_ahead && settings_.async.is_on();
+  const bool is_open =
+      settings_.comm.dispatch != AskedDispatch::kPlanned && traits_.may_be_open && !runs_ahead;
   const Dispatch dispatch = choose_dispatch(is_open, comm_.size(), hosts_all_ranks(), shared_);
   if (dispatch == Dispatch::kSharedQueue) queue_ = make_shared_queue(host_, workers_);
   if (dispatch == Dispatch::kServedQueue) queue_ = make_served_queue(comm_);
@@ -115,17 +117,25 @@ void RoundPlan::assign(const RoundTurnout& turnout, std::span<const double> impo
   const std::vector<int64_t>& clients = turnout.draw.clients;
   std::vector<double> costs;
   std::vector<int64_t> homes;
+  std::vector<int64_t> trained(clients.size(), -1);  // by this worker, ahead of its round
   for (std::size_t i = 0; i < clients.size(); ++i) {
-    const int64_t steps = turnout.tasks.empty() ? 0 : turnout.tasks[i].steps;
-    costs.push_back(costs_.predict(clients[i], samples_of(clients[i], steps)));
+    const TaskOrigin origin = turnout.tasks.empty() ? TaskOrigin() : turnout.tasks[i];
+    const auto found = trained_ahead_.find({clients[i], origin});
+    if (found != trained_ahead_.end()) trained[i] = found->second;
+    if (found != trained_ahead_.end()) trained_ahead_.erase(found);
+    const double cost = costs_.predict(clients[i], samples_of(clients[i], origin.steps));
+    costs.push_back(trained[i] < 0 ? cost : 0);
     if (!homes_.empty()) homes.push_back(homes_.of(clients[i]));
   }
   piece_ = hosts_all_ranks() ? 1 : piece_length(costs, costs_.has_measured(), workers_);
   const double move_s = homes_.empty() ? 0 : static_cast<double>(homes_.bytes()) * byte_s_;
   const auto slowness = costs_.slowness();
   const bool in_groups = traits_.group > 1;
-  const auto worker_of = in_groups ? balance_groups(costs, traits_.group, workers_, slowness)
-                                   : balance(costs, workers_, homes, move_s, slowness);
+  auto worker_of = in_groups ? balance_groups(costs, traits_.group, workers_, slowness)
+                             : balance(costs, workers_, homes, move_s, slowness);
+  for (std::size_t i = 0; i < clients.size(); ++i) {
+    if (trained[i] >= 0) worker_of[i] = trained[i];
+  }
   auto order = by_start(costs, worker_of);
   if (in_groups) std::iota(order.begin(), order.end(), int64_t{0});
   clear();
@@ -140,6 +150,7 @@ void RoundPlan::assign(const RoundTurnout& turnout, std::span<const double> impo
                         .importance = importances[i]});
   }
   if (!homes_.empty() && !origins_.empty()) chain_tasks();
+  if (traits_.may_run_ahead && !queue_) plan_ahead(costs, turnout.upcoming);
   if (settings_.round_seconds > 0) order_at_random(round);
 }
 
@@ -188,7 +199,32 @@ PlanMessage RoundPlan::share(PlanMessage message) {
   return PlanMessage::kParticipants;
 }
 
+// Fills the time in which workers would wait for the last one with tasks of later rounds.
+void RoundPlan::plan_ahead(std::span<const double> costs, std::span<const UpcomingTask> upcoming) {
+  constexpr int64_t kMostRows = 2;  // of a worker
+  std::vector<double> loads(to_index(workers_));
+  std::vector<int64_t> rows(to_index(workers_));
+  for (const Assignment& entry : entries_) {
+    loads[to_index(entry.worker)] += costs[to_index(entry.position)];
+  }
+  for (const auto& [task, worker] : trained_ahead_) ++rows[to_index(worker)];
+  const double end = std::ranges::max(loads);
+  for (UpcomingTask task : upcoming) {
+    const Task key{task.client, task.origin};
+    if (trained_ahead_.contains(key)) continue;
+    const auto idle = std::ranges::min_element(loads);
+    task.worker = idle - loads.begin();
+    const double cost = costs_.predict(task.client, samples_of(task.client, task.origin.steps));
+    if (*idle + cost > end || rows[to_index(task.worker)] == kMostRows) return;
+    *idle += cost;
+    ++rows[to_index(task.worker)];
+    trained_ahead_.emplace(key, task.worker);
+    ahead_.push_back(task);
+  }
+}
+
 void RoundPlan::share_origins() {
+  bcast_list(comm_, ahead_);
   bcast_list(comm_, origins_);
   bcast_list(comm_, kept_versions_);
 }

@@ -3,10 +3,12 @@
 
 #include <cstdint>
 #include <exception>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "federated/client_runner.hpp"
@@ -94,6 +96,8 @@ class RoundPlan {
   void assign(const RoundTurnout& turnout, std::span<const double> importances, int64_t round);
   // What the entries work on, with settings.timed; empty: all on the newest model.
   std::span<const TaskOrigin> origins() const { return origins_; }
+  // Tasks of later rounds that ranks train when they have done theirs.
+  std::span<const UpcomingTask> ahead() const { return ahead_; }
   // Versions of the model that later rounds start from, with settings.timed.
   std::span<const int64_t> kept_versions() const { return kept_versions_; }
   // Rank 0: sets what each update counts, [K] in the draw's order.
@@ -101,6 +105,7 @@ class RoundPlan {
   void clear() {
     entries_.clear();
     origins_.clear();
+    ahead_.clear();
   }
   // Sends rank 0's message, and with kParticipants its plan, to all ranks. Collective.
   PlanMessage share(PlanMessage message);
@@ -119,6 +124,7 @@ class RoundPlan {
   void order_at_random(int64_t round);
   void share_origins();
   void chain_tasks();
+  void plan_ahead(std::span<const double> costs, std::span<const UpcomingTask> upcoming);
   bool hosts_all_ranks() const { return host_.size() == comm_.size(); }
   bool server_hosts_clients() const;
   double samples_of(int64_t client, int64_t steps) const;  // on which it trains
@@ -138,10 +144,13 @@ class RoundPlan {
   std::vector<Assignment> entries_;
   std::vector<TaskOrigin> origins_;
   std::vector<int64_t> kept_versions_;
+  std::vector<UpcomingTask> ahead_;
   // Rank 0 only.
   CostModel costs_;
   int64_t piece_ = 1;  // participants that a rank takes at once
   double byte_s_;      // of a byte between two ranks
+  using Task = std::pair<int64_t, TaskOrigin>;
+  std::map<Task, int64_t> trained_ahead_;  // by this worker; their rounds are yet to come
 };
 
 template <class Work>

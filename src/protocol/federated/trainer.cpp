@@ -43,7 +43,8 @@ FederatedTrainer::FederatedTrainer(Parts parts, Settings settings)
     : parts_(std::move(parts)),
       settings_(std::move(settings)),
       needs_(parts_.aggregator.needs()),
-      account_(std::make_unique<RoundAccount>()) {
+      account_(std::make_unique<RoundAccount>()),
+      starts_(std::make_unique<TaskStarts>()) {
   const std::size_t size = SentRow(parts_.model).size;
   model_memory_ = parts_.comm.allocate_row(ElementType::kFloat, static_cast<int64_t>(size));
   theta_ = {reinterpret_cast<float*>(model_memory_.get()), size};
@@ -80,7 +81,7 @@ RoundRecord FederatedTrainer::round(bool stop_requested) {
   draw();
   plan_->homes().move(plan_->entries(), failure_);
   share_model();
-  if (versions_) starts_ = versions_->starts(*plan_, completed_, theta_);
+  if (versions_) *starts_ = versions_->starts(*plan_, completed_, theta_);
   if (needs_.losses) measure_losses();
 
   Findings findings(plan_->size());
@@ -109,7 +110,8 @@ RoundContext FederatedTrainer::context() {
           .model = theta_,
           .control = control_,
           .failure = failure_,
-          .starts = starts_};
+          .starts = starts_->entries,
+          .ahead = starts_->ahead};
 }
 
 // Draws who takes part and tells all ranks; before that, where the sampler must know what every
@@ -236,7 +238,7 @@ SumStep FederatedTrainer::prepare_step(const Findings& findings, std::span<const
     if (!plan_->empty()) server_->prepare_step(control_, second_row);
   });
   if (failure_ || plan_->empty()) return {};
-  if (!starts_.empty()) server_->set_received(starts_.front().model);
+  if (!starts_->entries.empty()) server_->set_received(starts_->entries.front().model);
   SumStep step = server_->by_entry();
   step.part = [this](int64_t begin, std::span<float> update) {
     const Scope part(Phase::kStep);
