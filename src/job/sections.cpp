@@ -370,20 +370,10 @@ constexpr Section kSections[] = {{"run", bind<&Job::run, bind_run>},
 
 // Files that may lie elsewhere when a run is resumed: checkpoints have their digests, or the
 // digests of their contents.
-constexpr const char* kMovableFiles[] = {"data.path",
-                                         "data.test-path",
-                                         "model.path",
-                                         "model.start",
-                                         "client.objective",
-                                         "sampler.path",
-                                         "sampler.availability",
-                                         "aggregator.path",
-                                         "server.path",
-                                         "evaluate.metric",
-                                         "bandit.path",
-                                         "clock.path",
-                                         "clock.availability-path",
-                                         "clock.lost-path"};
+constexpr const char* kMovableFiles[] = {
+    "data.path",        "data.test-path",  "model.path",           "model.start",
+    "client.objective", "sampler.path",    "sampler.availability", "aggregator.path",
+    "server.path",      "evaluate.metric", "bandit.path"};
 
 }  // namespace
 

@@ -22,6 +22,14 @@ constexpr const char* kDistributions =
     "constant(x), uniform(a, b), lognormal(mu, sigma), halfnormal(min, sd) = min + sd |N|, "
     "exponential(mean) or pareto(alpha, min)";
 
+// A key that a resumed run may change.
+template <class Field, class... Rest>
+Keys<Job> may_change(const std::string& key, Field field, Rest... rest) {
+  return Keys<Job>([=](OptionTable& table, Job& job) {
+    table.add(key, job.clock.*field, rest...).may_change = true;
+  });
+}
+
 const Keys<Job> kProfileKeys{
     clock_key("seed", &Clock::seed, or_auto(at_least(1)),
               "seed of profiles, jitter, losses and of who is on line; auto: run.seed"),
@@ -44,28 +52,24 @@ const Keys<Job> kProfileKeys{
     clock_key("jitter", &Clock::jitter, between(0, 3),
               "deviation of the logarithm of a task's training time, drawn for each task; its mean "
               "stays"),
-    clock_key("path", &Clock::path,
-              "csv of a line a client, client,seconds_per_sample,down_bps,up_bps,latency_s, in the "
-              "place of the drawn speeds and links; fewer lines than clients: over and over")};
+    may_change(
+        "clock.path", &Clock::path,
+        "csv of a line a client, client,seconds_per_sample,down_bps,up_bps,latency_s, in the "
+        "place of the drawn speeds and links; fewer lines than clients: over and over")};
 
 const Keys<Job> kPresenceKeys{
     clock_key("availability", &Clock::availability,
               "when clients are on line: always; markov(on, off), for exponential times of these "
               "mean seconds; diurnal(period, share), seconds and the share of them; file"),
-    clock_key("availability-path", &Clock::availability_path,
-              "csv of availability = file: a first line period,SECONDS, then client,on,off in "
-              "seconds; who is not named is always on line"),
+    may_change("clock.availability-path", &Clock::availability_path,
+               "csv of availability = file: a first line period,SECONDS, then client,on,off in "
+               "seconds; who is not named is always on line"),
     clock_key("leave", &Clock::leave,
               "of work whose client goes off line before it arrives: it is lost, pauses, or is "
               "finished all the same"),
     clock_key("lost", &Clock::lost, "probability that a client that starts never reports, or file"),
-    clock_key("lost-path", &Clock::lost_path, "csv of lost = file: lines client,probability")};
-
-Keys<Job> may_change(const char* key, double Clock::*field, const char* help) {
-  return Keys<Job>([=](OptionTable& table, Job& job) {
-    table.add(key, job.clock.*field, at_least(0), help).may_change = true;
-  });
-}
+    may_change("clock.lost-path", &Clock::lost_path,
+               "csv of lost = file: lines client,probability")};
 
 const Keys<Job> kRoundKeys{
     clock_key("round", &Clock::round,
@@ -84,10 +88,10 @@ const Keys<Job> kRoundKeys{
               "seconds that pass when nobody is on line"),
     clock_key("server-seconds", &Clock::server_seconds, at_least(0),
               "seconds of the server at the end of a round"),
-    may_change("run.virtual-seconds", &Clock::virtual_seconds,
+    may_change("run.virtual-seconds", &Clock::virtual_seconds, at_least(0),
                "virtual time at which the run ends; 0: no limit"),
     may_change(
-        "evaluate.every-seconds", &Clock::evaluate_seconds,
+        "evaluate.every-seconds", &Clock::evaluate_seconds, at_least(0),
         "virtual seconds between evaluations, in the place of evaluate.every; 0: by rounds")};
 
 const Keys<Job> kStalenessKeys{

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "hanse/base/index.hpp"
-#include "hanse/rules/clock/buffered_events.hpp"
+#include "hanse/rules/clock/buffered_task.hpp"
 
 namespace hanse {
 

@@ -9,13 +9,15 @@ struct Job;
 
 // One family's replay: the trace with its rule, whose options are set in `job`. `checks`: a twin of
 // an aggregator or a sampler proves it pure (protocol/checked_rules.hpp), the sampler draws in
-// every round beside the draw that the trace has, and each round of an online rule is that of a
-// fresh one.
+// every round beside the draw that the trace has, and each round of an online rule or of the
+// virtual clock is that of a fresh one.
 Json replay_aggregator(const Json& trace, const Job& job, bool checks);
 Json replay_rate(const Json& trace, const Job& job, bool checks);
 Json replay_sampler(const Json& trace, const Job& job, bool checks);
 Json replay_bandit(const Json& trace, const Job& job, bool checks);
 Json replay_online(const Json& trace, const Job& job, bool checks);
+Json replay_async(const Json& trace, const Job& job, bool checks);
+Json replay_rounds(const Json& trace, const Job& job, bool checks);
 Json replay_optimizer(const Json& trace, const Job& job, bool checks);
 
 }  // namespace hanse

@@ -24,7 +24,8 @@ struct Family {
 constexpr Family kFamilies[] = {
     {"aggregator.kind", replay_aggregator}, {"client.rate", replay_rate, false},
     {"sampler.kind", replay_sampler},       {"online.kind", replay_online},
-    {"bandit.kind", replay_bandit, false},  {"server.optimizer", replay_optimizer}};
+    {"bandit.kind", replay_bandit, false},  {"server.optimizer", replay_optimizer},
+    {"async.kind", replay_async},           {"clock.round", replay_rounds}};
 
 const Family& family_of(const Json& rule, const KeyedJob& job) {
   const auto* found = std::find_if(std::begin(kFamilies), std::end(kFamilies),

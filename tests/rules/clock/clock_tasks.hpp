@@ -10,7 +10,7 @@
 
 namespace hanse {
 
-// Of one step each unless a test says otherwise; no time for messages.
+// A task has one step unless a test says otherwise; messages take no time.
 class TickTimes final : public TaskTimes {
  public:
   explicit TickTimes(std::vector<Ticks> durations) : durations_(std::move(durations)) {}

@@ -109,7 +109,7 @@ TEST(Inclusion, SumsToTheNumberThatCountsForManyClients) {
   }
 }
 
-// Of a linear model, one full-batch step along sum lambda_i/pi_i g_i over those that count.
+// A linear model makes one full-batch step along sum lambda_i/pi_i g_i over those that count.
 TEST(Inclusion, MakesTheMeanStepThatOfAllReachableClients) {
   const std::vector<Ticks> durations{5, 3, 9, 1, 7, 8};
   const std::vector<double> lambda{0.1, 0.3, 0.15, 0.2, 0.05, 0.2};

@@ -10,28 +10,13 @@
 #include <vector>
 
 #include "hanse/base/state.hpp"
+#include "hanse/rules/clock/buffered_task.hpp"
 #include "hanse/rules/clock/on_line.hpp"
 #include "hanse/rules/clock/options.hpp"
 #include "hanse/rules/clock/tasks.hpp"
 #include "hanse/rules/clock/ticks.hpp"
 
 namespace hanse {
-
-// A task of a client that received a version of the model.
-struct BufferedTask {
-  int64_t client = 0;
-  int64_t received = 0;    // the version
-  int64_t call = 0;        // the dispatch, from 1: the round of its draw, jitter and loss
-  int64_t place = 0;       // in that dispatch's draw
-  double weight = 1;       // in that dispatch's draw, as the next two
-  double probability = 0;  // 0: unknown
-  int64_t count = 1;
-  Ticks start = 0;
-  Ticks known = 0;        // its arrival, or when it is known that nothing comes
-  bool arrives = true;    // false: lost
-  int64_t repeats = 0;    // earlier dispatches of the client at that version
-  int64_t staleness = 0;  // once it arrived: versions made since the one it received
-};
 
 struct BufferedVersion {
   int64_t number = 0;                 // from 1
@@ -84,7 +69,7 @@ class BufferedEvents : public Stateful {
   // nothing arrives any more.
   const BufferedVersion& next();
 
-  // Of the last version, and the time it was made; what is below is of that moment.
+  // The last version and its time; what is below is true at that time.
   int64_t version() const;
   Ticks now() const;
   // Dispatches so far.
@@ -104,11 +89,5 @@ class BufferedEvents : public Stateful {
 
   std::unique_ptr<Play> play_;
 };
-
-// The round key of a task's random streams: received + 1 + 2^32 repeats, so that the first dispatch
-// at version v has the streams of round v + 1.
-inline uint64_t round_key(const BufferedTask& task) {
-  return static_cast<uint64_t>(task.received + 1) + (static_cast<uint64_t>(task.repeats) << 32);
-}
 
 }  // namespace hanse

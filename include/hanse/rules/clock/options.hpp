@@ -15,7 +15,7 @@ constexpr auto choices_of(DistributionKind) {
   return std::array{"constant", "uniform", "lognormal", "halfnormal", "exponential", "pareto"};
 }
 
-// Of positive numbers: constant(a), uniform(a, b), lognormal(mu, sigma) = exp(mu + sigma N),
+// A law of positive numbers: constant(a), uniform(a, b), lognormal(mu, sigma) = exp(mu + sigma N),
 // halfnormal(min, sd) = min + sd |N|, exponential(mean), pareto(alpha, min).
 struct Distribution {
   DistributionKind kind = DistributionKind::kConstant;

@@ -12,9 +12,9 @@
 
 namespace hanse {
 
-// Of the rounds [M] in which each client counted: participation_gini, sum_ij |n_i - n_j| / (2 M sum
-// n), 0 where all took part as often and (M-1)/M where one alone did; participation_entropy, -sum p
-// ln p of p_i = n_i / sum n, ln M at most; participation_min. Cost: O(M log M).
+// Tells of the rounds [M] in which each client counted participation_gini, sum_ij |n_i - n_j| / (2
+// M sum n), 0 where all took part as often and (M-1)/M where one alone did; participation_entropy,
+// -sum p ln p of p_i = n_i / sum n, ln M at most; participation_min. Cost: O(M log M).
 Metrics participation_metrics(std::span<const int64_t> counted);
 
 // Counts the members of versions. Its state: how often each client counted, and the staleness.

@@ -54,7 +54,7 @@ class RoundClock : public Stateful {
 
   // Virtual time: the end of the last round, with the server's time.
   Ticks now() const { return now_; }
-  // Of a deadline, in ticks after a round's start.
+  // The deadline, in ticks after a round's start.
   Ticks deadline() const { return deadline_; }
 
   // Clients that the sampler must toggle: those that came or went since the last call, on line or

@@ -19,8 +19,9 @@ class TaskTimes {
   virtual ~TaskTimes() = default;
   // Steps of a whole task of the client, at least 1.
   virtual int64_t steps(int64_t client) const = 0;
-  // Of a task with so many of its steps. `number` is that of the round or of the dispatch, from 1;
-  // 0: without jitter. Never falls with `steps`. Throws InvalidArgument that names the client.
+  // The phases of a task with so many of its steps. `number` is that of the round or of the
+  // dispatch, from 1; 0: without jitter. Never falls with `steps`. Throws InvalidArgument that
+  // names the client.
   virtual Phases phases(int64_t client, int64_t number, int64_t steps) const = 0;
   virtual RowBytes bytes() const { return {}; }
 
