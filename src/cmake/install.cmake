@@ -31,8 +31,8 @@ install(DIRECTORY ${PROJECT_BINARY_DIR}/lib/ DESTINATION ${library_folder}
         FILES_MATCHING PATTERN "hanse-python*.so")
 
 install(DIRECTORY jobs data DESTINATION ${share_folder} USE_SOURCE_PERMISSIONS)
-set(installed_scripts bench-scaling export-model export-objective fetch-data log-to plot report
-                      reproduce results sweep)
+set(installed_scripts bench-scaling convert-traces export-model export-objective fetch-data log-to
+                      plot report reproduce results sweep)
 list(TRANSFORM installed_scripts PREPEND scripts/ OUTPUT_VARIABLE script_files)
 install(PROGRAMS ${script_files} DESTINATION ${share_folder}/scripts)
 install(DIRECTORY scripts/shared scripts/python scripts/reproductions
