@@ -1,13 +1,17 @@
 """Tables of papers, scripts/reproductions/NAME.toml: what they say, how they are cut and tuned, and
-their numbers.
+their numbers. The files have the form of studies (hanse/study_files.py), and more:
 
-  title, job, note, seeds, first-seed (1), time (of all of it on 2 cores)
+  title, job, note, seeds, first-seed (1), time (of all of it on 2 cores), default (the setting that
+              is run when none is named; "whole" is all of it)
   set         options of every run; `quick` are those of --quick
   rows        name, set (options), paper (a text for each column, "" where it has no number), grid,
+              base (the row that its factors are of),
               may-diverge = true (a run that diverges is a result, and no failure of the table's)
   columns     label, metric (of evaluations.csv or of `file`), at (a round), from (a round, of which on
               the number is the mean) or sum ("x" or "-log1p", of the numbers of all rounds), where
-              ({COLUMN = TEXT}, of the file's lines), times, scale = "percent" or "log"
+              ({COLUMN = TEXT}, of the file's lines), times, scale = "percent" or "log"; or in the
+              place of these to = "METRIC>=VALUE", the round of the first evaluation that reaches it,
+              and with factor = true how many times these rounds the row `base` takes
   [data]      what no package brings: name, get (from where), path (under the folder of --all), file
               (which must be there), prepare (a function of prepared_data.py); without a name what is
               only prepared
@@ -28,7 +32,9 @@ import math
 import pathlib
 import re
 import statistics
-import tomllib
+
+from hanse.studies import Target, evaluations_of
+from hanse.study_files import read_file
 
 from shared import sweeping
 from shared.prepared_data import PREPARED
@@ -47,14 +53,14 @@ def read(name):
     """The table of that name."""
     if name not in names():
         raise Refused(f"no table '{name}'; hint: known are {', '.join(names())}")
-    return tomllib.loads((FOLDER / f"{name}.toml").read_text())
+    return read_file(FOLDER / f"{name}.toml")
 
 
 # -- settings
 
 def settings_of(table):
-    """The settings by name; every table has `quick`."""
-    return {**table.get("settings", {}),
+    """The settings by name; every table has `quick`, and one with a default has `whole`."""
+    return {**({"whole": {}} if "default" in table else {}), **table.get("settings", {}),
             "quick": {"seeds": 1, "set": table["quick"], "grids": "off",
                       "note": "quick: one seed of few rounds; these numbers say nothing."}}
 
@@ -202,8 +208,12 @@ def counts(line, column):
 
 
 def value_of(task, column):
-    """A run's number: from a file's last line or round `at`, the mean `from` a round on, or a sum;
-    None when it has none, or no finite one."""
+    """A run's number: from a file's last line or round `at`, the mean `from` a round on, a sum, or the
+    round `to` a level; None when it has none, or no finite one."""
+    if "to" in column:
+        target = Target.of(column["to"])
+        found = target.first(evaluations_of(task.folder), target.levels[0])
+        return found and float(found["round"])
     try:
         with open(task.folder / column.get("file", "evaluations.csv"), newline="") as file:
             texts = [line[column["metric"]] for line in csv.DictReader(file)
@@ -227,8 +237,17 @@ def numbers_of(table, sweep):
     each row have finished."""
     done = [[task for task in sweep.tasks if task.case.name == case_of(row).name and task.summary()]
             for row in table["rows"]]
-    return [[[value_of(task, column) for task in own] for column in table["columns"]]
-            for own in done], list(map(len, done))
+    bases = {row["name"]: {task.seed: task for task in own}
+             for row, own in zip(table["rows"], done)}
+
+    def number(row, task, column):
+        if not column.get("factor"):
+            return value_of(task, column)
+        base = bases.get(row.get("base"), {}).get(task.seed)
+        values = [base and value_of(base, column), value_of(task, column)]
+        return None if None in values else values[0] / values[1]
+    return [[[number(row, task, column) for task in own] for column in table["columns"]]
+            for row, own in zip(table["rows"], done)], list(map(len, done))
 
 
 def lines_of(table, sweep, apart=None):

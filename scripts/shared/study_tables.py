@@ -53,7 +53,7 @@ def interval_text(interval, percent=False, of=None, missing="-", sign=""):
         digits = max(0, 1 - math.floor(math.log10(half)))  # two of the half count
         text = f"{interval.mean:{sign}.{digits}f} ± {half:.{digits}f}"
     elif half is not None:
-        text = f"{number_text(interval.mean, percent, sign)} ± {100 * half:.2f}"
+        text = f"{number_text(interval.mean, percent, sign)} ± {100 * half:.{2 if half else 0}f}"
     else:
         text = number_text(interval.mean, percent, sign)
         if interval.deviation is not None:

@@ -98,5 +98,5 @@ endif()
 set(CPACK_DEBIAN_PACKAGE_DEPENDS "libopenblas0-pthread, ${mpirun_package}")
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS
     "python3, python3-numpy, python3-h5py, python3-matplotlib, python3-pandas, bash-completion")
-set(CPACK_DEBIAN_PACKAGE_SUGGESTS "python3-torch, dataset-fashion-mnist")
+set(CPACK_DEBIAN_PACKAGE_SUGGESTS "python3-torch, python3-scipy, dataset-fashion-mnist")
 include(CPack)

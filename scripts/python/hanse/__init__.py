@@ -17,7 +17,6 @@ The package starts the program `hanse`: that of the variable HANSE_PROGRAM, of t
 package lies in, or of PATH. It needs numpy and h5py, pandas for tables of results,
 scipy for intervals and tests, and pyarrow for files of Parquet and Arrow.
 """
-from . import inference
 from .comparing import compare_clients
 from .federation import write_federation
 from .program import (Failed, HanseError, Refused, Stopped, find_program, plan, replay, resume,
@@ -29,6 +28,6 @@ from .sweeps import read_study, sweep
 from .tables import clients_of_table
 
 __all__ = ["Failed", "HanseError", "Impure", "Refused", "Run", "Stopped", "Study",
-           "clients_of_table", "compare", "compare_clients", "find_program", "inference", "plan",
-           "read", "read_several", "read_study", "replay", "resume", "rule_test", "run",
-           "state_dict", "sweep", "write_federation"]
+           "clients_of_table", "compare", "compare_clients", "find_program", "plan", "read",
+           "read_several", "read_study", "replay", "resume", "rule_test", "run", "state_dict",
+           "sweep", "write_federation"]

@@ -31,7 +31,7 @@ Path = Union[str, os.PathLike]
 
 FILE = "study.toml"  # in the folder of the runs
 KEYS = ("title", "job", "seeds", "first-seed", "ranks", "set", "rows", "vary", "report")
-MORE_KEYS = ("note", "time", "columns", "quick", "data", "tuning", "settings")  # of reproductions
+MORE_KEYS = ("note", "time", "default", "columns", "quick", "data", "tuning", "settings")  # of reproductions
 OWN_KEYS = ("run.seed", "run.out", "run.overwrite")  # of each run: a study sets them
 REPORT_KEYS = ("metrics", "against", "pivot", "to", "latex")
 # Methods by the names of their papers, for method = [...]: the options in which they differ.

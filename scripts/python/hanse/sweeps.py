@@ -65,7 +65,7 @@ class Sweep:
         self.say: Callable[[str], None] = functools.partial(print, flush=True)
         self.environment: dict[str, str] | None = None  # of the runs; None: this process's
         self.common, self.launch = dict(common or {}), list(launch)
-        self.program = program  # found when it is needed
+        self._program = program
         self.tasks = [Task(case, seed, self.out / case.folder() / f"seed-{seed}")
                       for case in cases for seed in seeds]
         self.lock = threading.Lock()
@@ -74,8 +74,12 @@ class Sweep:
         self.failures: list[str] = []
         self.skipped = 0
 
+    @functools.cached_property
+    def program(self) -> Path:
+        """Looked for when it is needed: a table needs none. Raises Refused."""
+        return self._program or find_program()
+
     def _require_files(self) -> None:
-        self.program = self.program or find_program()
         if not os.access(self.program, os.X_OK):
             raise Refused(f"{self.program} is missing; hint: scripts/build makes it")
         if not pathlib.Path(self.job).is_file() and self.job != os.devnull:

@@ -1,0 +1,435 @@
+"""Studies: their files, what is inferred from seeds, tables of differences and of rounds to a target,
+and hanse.sweep. The numbers are computed anew here: in closed form, by enumeration, and by scipy."""
+import csv
+import itertools
+import json
+import math
+import os
+import pathlib
+import shutil
+import statistics
+import subprocess
+import sys
+import unittest
+import warnings
+
+from scipy import stats
+
+from support import SCRIPTS, ScriptTest
+from test_sweep import MadeRepository
+
+sys.path.insert(0, str(SCRIPTS))
+from shared import study_tables, sweeping  # noqa: E402
+import hanse  # noqa: E402
+from hanse import inference, study_files  # noqa: E402
+
+FIRST = [0.81, 0.84, 0.79, 0.88, 0.83, 0.90, 0.86]
+OTHER = [0.80, 0.80, 0.80, 0.81, 0.79, 0.82, 0.83]
+T_975 = {1: 12.7062047, 2: 4.30265273, 4: 2.77644511, 6: 2.44691185}  # of printed tables
+
+
+def t_of(values):
+    return statistics.fmean(values) / (statistics.stdev(values) / math.sqrt(len(values)))
+
+
+def two_sided_of_4(t):
+    """2 P(T > |t|) of Student's t with 4 degrees of freedom, in closed form."""
+    x = t * t / (4 + t * t)
+    return 1 - math.sqrt(x) * (1 + (1 - x) / 2)
+
+
+def signed_ranks(differences):
+    """Wilcoxon's two-sided p-value: of all signs of the ranks, those that are as far from 0."""
+    known = [value for value in differences if value]
+    ranks = [sum(abs(v) < abs(w) for v in known) + (sum(abs(v) == abs(w) for v in known) + 1) / 2
+             for w in known]
+    own = abs(sum(math.copysign(r, v) for r, v in zip(ranks, known)))
+    sums = [abs(sum(s * r for s, r in zip(signs, ranks)))
+            for signs in itertools.product((1, -1), repeat=len(known))]
+    return sum(one >= own for one in sums) / len(sums)
+
+
+class InferenceTest(unittest.TestCase):
+    def test_an_interval_is_student_s(self):
+        for n in (2, 3, 5, 7):
+            found = inference.interval([*FIRST[:n], None, math.nan])
+            half = T_975[n - 1] * statistics.stdev(FIRST[:n]) / math.sqrt(n)
+            self.assertEqual((found.n, found.mean), (n, statistics.fmean(FIRST[:n])))
+            self.assertAlmostEqual(found.high - found.mean, half, places=7)
+            low, high = stats.t.interval(0.95, n - 1, found.mean, stats.sem(FIRST[:n]))
+            self.assertAlmostEqual(found.low, low, places=12)
+            self.assertAlmostEqual(found.high, high, places=12)
+
+    def test_one_number_has_no_interval(self):
+        self.assertEqual(inference.interval([3]), inference.Interval(1, 3.0))
+        self.assertEqual(inference.interval([None]), inference.Interval(0))
+        self.assertIsNone(inference.interval([3]).low)
+
+    def test_differences_are_paired_by_seed(self):
+        first = dict(zip(range(1, 8), FIRST))
+        base = dict(zip((9, 7, 6, 5, 4, 3), (0.1, *OTHER)))  # 8, 2 and 1 are of one alone
+        found = inference.difference(first, base)
+        apart = [first[seed] - base[seed] for seed in (3, 4, 5, 6, 7)]
+        self.assertEqual(found.interval.n, 5)
+        self.assertAlmostEqual(found.interval.mean, statistics.fmean(apart), places=12)
+        self.assertAlmostEqual(found.p, two_sided_of_4(t_of(apart)), places=10)
+        self.assertAlmostEqual(found.p, stats.ttest_rel(
+            [first[s] for s in (3, 4, 5, 6, 7)], [base[s] for s in (3, 4, 5, 6, 7)]).pvalue, places=12)
+
+    def test_how_many_pairs_a_p_value_needs(self):
+        def of(n):
+            found = inference.difference(dict(enumerate(FIRST[:n])), dict(enumerate(OTHER[:n])))
+            return found.p is not None, found.p_wilcoxon is not None
+        self.assertEqual([of(n) for n in (3, 4, 5, 6)],
+                         [(False, False), (False, False), (True, False), (True, True)])
+
+    def test_signed_ranks_with_ties_and_zeros(self):
+        for differences in ([3, -1, 4, 1.5, -5, 9, 2.6], [1, 2, 2, -2, 3, 3, -1, 4], [0, 0, 1, 2, 3, -4],
+                            [2, 2, 2, 2, 2, 2]):
+            found = inference.difference(dict(enumerate(differences)),
+                                         dict.fromkeys(range(len(differences)), 0))
+            self.assertAlmostEqual(found.p_wilcoxon, signed_ranks(differences), places=12)
+        for n in (6, 9, 13, 20):  # without ties, as scipy has it
+            differences = [(-1) ** (i % 3) * (i + 0.5) for i in range(n)]
+            found = inference.difference(dict(enumerate(differences)), dict.fromkeys(range(n), 0))
+            self.assertAlmostEqual(found.p_wilcoxon, stats.wilcoxon(differences).pvalue, places=12)
+
+    def test_runs_that_are_alike_have_no_p_value(self):
+        same = dict(enumerate(FIRST))
+        found = inference.difference(same, same)
+        self.assertEqual((found.interval.mean, found.p, found.p_wilcoxon), (0, None, None))
+
+    def test_holm_by_hand(self):
+        """Of four: 0.005 x 4, 0.01 x 3, 0.03 x 2, and 0.04 x 1 is raised to the one before."""
+        found = inference.holm([0.01, 0.04, None, 0.03, 0.005])
+        for value, expected in zip(found, [0.03, 0.06, None, 0.06, 0.02]):
+            self.assertEqual(value if value is None else round(value, 12), expected)
+        self.assertEqual(inference.holm([0.6, 0.7]), [1.0, 1.0])
+        self.assertEqual(inference.holm([]), [])
+
+
+class FileTest(ScriptTest):
+    def read(self, text):
+        return study_files.read_file(self.write("mine.toml", text))
+
+    def test_what_varies_and_what_is_common(self):
+        table = self.read('job = "a.cfg"\nseeds = 3\n[set]\nrun.trace = true\n[vary]\n'
+                          'client.lr = [0.1, 1]\n"model.hidden" = [[20, 10], "5"]\n')
+        self.assertEqual(table["set"], {"run.trace": "true"})
+        cases = study_files.cases_of(table)
+        self.assertEqual([case.name for case in cases],
+                         ["client.lr=0.1,model.hidden=20,10", "client.lr=0.1,model.hidden=5",
+                          "client.lr=1,model.hidden=20,10", "client.lr=1,model.hidden=5"])
+        self.assertEqual(cases[0].values, {"client.lr": "0.1", "model.hidden": "20,10"})
+        again = self.read(study_files.toml_of(table))
+        self.assertEqual(study_files.cases_of(again), cases)
+        self.assertEqual(again["set"], table["set"])
+
+    def test_rows_by_name(self):
+        table = self.read('job = "a.cfg"\nrows = [{name = "the \\"slow\\" one", set = {client.lr = 0.1}},'
+                          ' {name = "fast"}]\n[vary]\nclient.batch = [7]\n')
+        cases = study_files.cases_of(table)
+        self.assertEqual(cases[0].options, {"client.lr": "0.1", "client.batch": "7"})
+        self.assertEqual(cases[1].values, {"row": "fast", "client.batch": "7"})
+        self.assertEqual(study_files.cases_of(self.read(study_files.toml_of(table))), cases)
+
+    def test_what_is_no_study(self):
+        for text, words in [
+                ("[vary]\nclient.lr = [1]\n", "names no job"), ('job = "a"\n[vary]\n', "varies nothing"),
+                ('job = "a"\n[vary]\nclient.lr = []\n', "client.lr is no list of values"),
+                ('job = "a"\n[vary]\nclient.lr = 1\n', "client.lr is no list of values"),
+                ('job = "a"\nseeds = 0\n', "seeds = 0"), ('job = "a"\nseeds = "3"\n', "seeds = '3'"),
+                ('job = "a"\nseed = 1\n', "unknown key 'seed'; hint: known: title, job"),
+                ('job = "a"\n[report]\nmetric = "x"\n', "[report] unknown key 'metric'"),
+                ('job = "a"\nset = {run.seed = 1}\n', "run.seed: a study sets it"),
+                ('job = "a"\n[vary]\nrun.out = ["b"]\n', "run.out: a study sets it"),
+                ('job = "a"\nrows = [{set = {}}]\n', "rows without names"),
+                ('job = "a\n', "line 1")]:
+            with self.subTest(text), self.assertRaises(hanse.Refused) as raised:
+                self.read(text)
+            self.assertIn(words, str(raised.exception))
+            self.assertIn("mine.toml: ", str(raised.exception))
+        with self.assertRaisesRegex(hanse.Refused, "called 'client.lr=1'"):
+            study_files.cases_of(self.read('job = "a"\n[vary]\nclient.lr = [1, 1]\n'))
+
+    def test_the_tables_of_papers_are_such_files(self):
+        for path in (SCRIPTS / "reproductions").glob("*.toml"):
+            self.assertGreater(len(study_files.cases_of(study_files.read_file(path))), 1)
+
+
+class StudyTest(MadeRepository):
+    """scripts/sweep on runs that are there."""
+
+    def setUp(self):
+        super().setUp()
+        self.write("study.toml", '# Mine.\ntitle = "Rates"\njob = "jobs/job.cfg"\nseeds = 7\n'
+                   '[vary]\nclient.lr = [0.1, 0.2, 0.4]\n')
+
+    def make(self, case, numbers, metric="auroc", first=1):
+        for seed, number in enumerate(numbers, first):
+            self.write(f"runs/sweep-study/client.lr={case}/seed-{seed}/summary.json",
+                       json.dumps({"rounds": 9, "split": "test", "metrics": {metric: number}}))
+
+    def make_three(self):
+        self.make("0.1", OTHER)
+        self.make("0.2", FIRST)
+        self.make("0.4", [0.5, 0.6, 0.7, 0.81, 0.78, 0.80, 0.75])
+
+    def show(self, *arguments):
+        result = self.call("study.toml", "--table", *arguments)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        return result.stdout
+
+    def numbers(self, name="table.csv"):
+        with open(self.folder / "runs/sweep-study" / name, newline="") as file:
+            return list(csv.DictReader(file))
+
+    def test_a_study_is_run_and_goes_with_its_results(self):
+        text = (self.folder / "study.toml").read_text().replace("seeds = 7", "seeds = 2")
+        self.write("mine/rates.toml", text + '[report]\nmetrics = "accuracy_mean"\n')
+        result = self.call("mine/rates.toml")
+        self.assertEqual((result.returncode, result.stderr, len(self.calls())), (0, "", 6))
+        out = self.folder / "runs/sweep-rates"
+        self.assertEqual((out / "study.toml").read_text(),
+                         (self.folder / "mine/rates.toml").read_text())
+        self.assertRegex(result.stdout, r"0\.4 +2 +41\.50 % ± 6\.35\n")
+        # Its folder is a study too, without the job and the program.
+        (self.folder / "jobs/job.cfg").unlink()
+        (self.folder / "build/hanse").unlink()
+        again = self.call("runs/sweep-rates", "--table", "--against", "client.lr=0.10")
+        self.assertEqual((again.returncode, again.stderr), (0, ""))
+        self.assertIn("accuracy_mean, difference to client.lr=0.10, in points\n", again.stdout)
+        self.assertEqual((out / "study.toml").read_text(), text + '[report]\nmetrics = "accuracy_mean"\n')
+
+    def test_options_come_on_top_of_a_study(self):
+        result = self.call("study.toml", "--seeds", "1", "--set", "client.lr=0.3", "--set",
+                           "client.batch=5,6", "--run.rounds=3", "--out", "out")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(len(self.calls()), 2)
+        self.assertIn("--run.rounds=3 ", self.calls()[0])
+        table = study_files.read_study(self.folder / "out")
+        self.assertEqual(table["vary"], {"client.lr": ["0.3"], "client.batch": ["5", "6"]})
+        self.assertEqual((table["title"], table["seeds"]), ("Rates", 1))
+
+    def test_differences_with_scipy(self):
+        self.make_three()
+        said = self.show("--against", "client.lr=0.1")
+        own, p, wilcoxon = {}, [], []
+        for line in self.numbers():
+            own[line["client.lr"]] = line
+        third = [0.5, 0.6, 0.7, 0.81, 0.78, 0.80, 0.75]
+        for values in (FIRST, third):
+            p.append(stats.ttest_rel(values, OTHER).pvalue)
+            wilcoxon.append(signed_ranks([a - b for a, b in zip(values, OTHER)]))
+        for key, values, at in (("0.2", FIRST, 0), ("0.4", third, 1)):
+            line = {name: float(text) for name, text in own[key].items()
+                    if text and name not in ("metric", "against")}
+            apart = [a - b for a, b in zip(values, OTHER)]
+            low, high = stats.t.interval(0.95, 6, statistics.fmean(apart), stats.sem(apart))
+            holm = [min(1, 2 * p[i]) if p[i] == min(p) else max(p[i], 2 * min(p)) for i in (0, 1)]
+            for name, expected in (("mean", statistics.fmean(values)), ("n", 7), ("pairs", 7),
+                                   ("difference", statistics.fmean(apart)), ("p", p[at]),
+                                   ("difference_low", low), ("difference_high", high),
+                                   ("p_wilcoxon", wilcoxon[at]), ("p_holm", holm[at])):
+                self.assertAlmostEqual(line[name], expected, places=10, msg=name)
+        self.assertEqual((own["0.1"]["difference"], own["0.1"]["p"]), ("", ""))
+        self.assertRegex(said, r"\n0\.2 +7 +\+0\.037 ± 0\.029 +0\.021 +0\.041 +0\.047 +0\.062\n")
+        self.assertIn("corrected for the 2 comparisons of a metric", said)
+
+    def test_few_seeds_have_no_p_value_and_it_says_so(self):
+        self.make("0.1", OTHER[:4])
+        self.make("0.2", FIRST[:4])
+        self.make("0.4", FIRST[:6], first=3)
+        said = self.show("--against", "client.lr=0.1")
+        self.assertEqual([line["p"] for line in self.numbers()], ["", "", ""])
+        self.assertIn("no p-value of fewer than 5 common seeds", said)
+        self.assertNotIn("p (t)", said)
+        self.assertEqual([line["pairs"] for line in self.numbers()], ["", "4", "2"])
+        self.assertIn("both cases have: fewer in client.lr=0.2, client.lr=0.4",
+                      said.replace("\n", " "))
+
+    def test_a_pivot_has_a_column_a_value(self):
+        for lr, batch in itertools.product(("0.1", "0.2"), ("5", "6")):
+            for seed in (1, 2):
+                self.write(f"out/client.lr={lr},client.batch={batch}/seed-{seed}/summary.json",
+                           json.dumps({"metrics": {"auroc": float(lr) + float(batch) / 100}}))
+        self.call("jobs/job.cfg", "--set", "client.lr=0.1,0.2", "--set", "client.batch=5,6", "--seeds",
+                  "2", "--out", "out", "--table", "--pivot", "client.batch")
+        self.assertEqual((self.folder / "out/table.md").read_text().splitlines()[2:],
+                         ["| lr | batch = 5 | batch = 6 |", "| --- | ---: | ---: |",
+                          "| 0.1 | 0.15 ± 0 | 0.16 ± 0 |", "| 0.2 | 0.25 ± 0 | 0.26 ± 0 |"])
+
+    def test_tables_for_latex(self):
+        self.write("study.toml", 'job = "jobs/job.cfg"\nseeds = 7\nrows = [{name = "50 % & #1_a^~{x}\\\\ '
+                   '<B = ∞>"}, {name = "plain"}]\n')
+        for row, numbers in (("50 % & #1_a^~{x}\\ <B = ∞>", FIRST), ("plain", OTHER)):
+            case = study_files.Case(row, {}).folder()
+            for seed, number in enumerate(numbers, 1):
+                self.write(f"runs/sweep-study/{case}/seed-{seed}/summary.json",
+                           json.dumps({"metrics": {"accuracy_mean": number}}))
+        said = self.show("--against", "row=plain", "--latex")
+        path = self.folder / "runs/sweep-study/table.tex"
+        self.assertIn("runs/sweep-study/table.tex\n", said)
+        text = path.read_text()
+        self.assertIn(r"50 \% \& \#1\_a\textasciicircum{}\textasciitilde{}\{x\}\textbackslash{} "
+                      r"$<$B = $\infty$$>$ & 7 & 84.43 \% $\pm$ 3.58 \\", text)
+        self.assertIn(r"row & runs & accuracy\_mean \\", text)
+        self.assertEqual(text.count(r"\begin{tabular}{lrr}"), 1)
+        if not shutil.which("pdflatex"):
+            return
+        booktabs = subprocess.run(["kpsewhich", "booktabs.sty"], capture_output=True).returncode == 0
+        for package in ["", r"\usepackage{booktabs}"] if booktabs else [""]:
+            page = self.write("page.tex", "\\documentclass{article}" + package +
+                              f"\\begin{{document}}\\input{{{path}}}\\end{{document}}\n")
+            done = subprocess.run(["pdflatex", "-interaction=nonstopmode", "-halt-on-error", page],
+                                  cwd=self.folder, capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 0, done.stdout[-2000:])
+
+    def write_curve(self, lr, seed, values, more="", per_round=""):
+        """Evaluations of rounds 2, 4, ...; a round takes seed seconds and sends 100 bytes."""
+        run = f"runs/sweep-study/client.lr={lr}/seed-{seed}"
+        self.write(f"{run}/summary.json", json.dumps({"metrics": {"auroc": 0.5}}))
+        self.write(f"{run}/evaluations.csv", f"round,split,auroc{more}\n" + "".join(
+            f"{2 * i},test,{value}{more and ',' + str(7 * i)}\n" for i, value in enumerate(values, 1)))
+        self.write(f"{run}/rounds.csv", "round,seconds,bytes_sent,bytes_updates\n" + "".join(
+            f"{i},{seed},0,100\n" for i in range(1, 2 * len(values) + 1)))
+
+    def test_what_a_target_costs(self):
+        for seed in (1, 2, 3):
+            self.write_curve("0.1", seed, [0.1, 0.3, 0.4, 0.5, 0.5, 0.6])  # 0.5 in round 8
+            self.write_curve("0.2", seed, [0.5, 0.2, 0.5])  # in round 2
+            self.write_curve("0.4", seed, [0.1, 0.5 if seed == 2 else 0.4])  # one of them, in round 4
+        said = self.show("--to", "auroc>=0.5,0.9")
+        lines = self.numbers("targets.csv")
+        self.assertEqual([(line["client.lr"], line["level"], line["n"], line["reached"], line["rounds"],
+                           line["bytes"], line["seconds"], line["factor"]) for line in lines[:3]],
+                         [("0.1", "0.5", "3", "3", "8.0", "800.0", "16.0", "1.0"),
+                          ("0.2", "0.5", "3", "3", "2.0", "200.0", "4.0", "4.0"),
+                          ("0.4", "0.5", "3", "1", "4.0", "400.0", "8.0", "")])
+        half = stats.t.ppf(0.975, 2) * 8 / math.sqrt(3)  # of 8, 16 and 24 seconds
+        self.assertAlmostEqual(float(lines[0]["seconds_high"]), 16 + half, places=9)
+        self.assertEqual({line["reached"] for line in lines[3:]}, {"0"})
+        self.assertRegex(said, r"to auroc >= 0\.5\nlr +reached +rounds +MB +seconds +factor\n")
+        self.assertRegex(said, r"\n0\.4 +1 of 3 +4 +0\.0004 +8 +-\n")
+        said = self.show("--to", "auroc<=0.3", "--against", "client.lr=0.2")
+        self.assertEqual([line["factor"] for line in self.numbers("targets.csv")], ["2.0", "1.0", "2.0"])
+
+    def test_virtual_seconds_where_there_are_such(self):
+        self.write_curve("0.1", 1, [0.2, 0.6], more=",virtual_seconds")
+        said = self.show("--to", "auroc>=0.5")
+        self.assertEqual(self.numbers("targets.csv")[0]["virtual_seconds"], "14.0")
+        self.assertRegex(said, r"seconds +virtual seconds +factor\n")
+
+    def test_wrong_input_is_one_line(self):
+        self.make_three()
+        for arguments, words in [
+                (["--against", "client.lt=1"], ["against client.lt=1: 'client.lt' does not vary",
+                                                "client.lr"]),
+                (["--against", "client.lr=7"], ["no case has it; hint: known: 0.1, 0.2, 0.4"]),
+                (["--against", "client.lr"], ["against client.lr: not KEY=VALUE"]),
+                (["--pivot", "lr"], ["pivot lr: it does not vary; hint: known: client.lr"]),
+                (["--to", "auroc"], ["'auroc' is no target", "hint"]),
+                (["--to", "auroc>=a"], ["'auroc>=a' is no target"]),
+                (["--metrics", "auc"], ["no run has the metric 'auc'; known: auroc"])]:
+            with self.subTest(arguments=arguments):
+                self.assert_one_line_error(self.call("study.toml", "--table", *arguments), *words)
+        self.write_curve("0.1", 1, [0.5])
+        self.assert_one_line_error(self.call("study.toml", "--table", "--to", "auc>=1"),
+                                   "no run evaluates 'auc'; known: auroc")
+        self.assert_one_line_error(self.call("jobs", "--table"), "jobs holds no study.toml")
+        self.assert_one_line_error(self.call("none.toml"), "none.toml: No such file")
+
+    def test_without_scipy_there_are_deviations_and_no_tests(self):
+        self.make_three()
+        self.write("without/scipy.py", "raise ImportError\n")
+        def call(*arguments):
+            return self.script(self.folder / "scripts/sweep", "study.toml", "--table", *arguments,
+                               cwd=self.folder, env={**os.environ,
+                                                     "PYTHONPATH": str(self.folder / "without")})
+        result = call()
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertIn("0.8071 (0.014)", result.stdout)
+        self.assertIn("apt install python3-scipy", result.stdout)
+        self.assert_one_line_error(call("--against", "client.lr=0.1"), "python3-scipy")
+
+    def test_a_table_fits_the_width(self):
+        table = study_tables.Table("", ["case", *(f"metric {i}" for i in range(9))],
+                                   [["a case", *("12.34 % ± 0.56" for _ in range(9))]], 1)
+        for width in (30, 80, 200):
+            lines = study_tables.text(table, width).splitlines()
+            self.assertLessEqual(max(map(len, lines)), width)
+            self.assertEqual(sum(line.count("±") for line in lines), 9)
+
+    def test_folders_are_shown_in_the_study_s_order(self):
+        self.write("study.toml", 'job = "jobs/job.cfg"\nseeds = 2\n[vary]\nclient.lr = [0.4, 0.1]\n')
+        self.make("0.1", [0.5, 0.6])
+        self.make("0.4", [0.7])
+        self.show()
+        self.make("0.2", [0.1])  # which the study does not name
+        for case, seed in (("0.1", 1), ("0.1", 2), ("0.4", 1), ("0.2", 1)):
+            self.write(f"runs/sweep-study/client.lr={case}/seed-{seed}/job.cfg", "[run]\nseed = 1\n")
+        self.assertEqual([(place.case, place.count) for place in
+                          hanse.several.places(self.folder / "runs/sweep-study")],
+                         [("client.lr=0.4", 2), ("client.lr=0.1", 2), ("client.lr=0.2", 2)])
+        study = sweeping.study_of(self.folder / "runs/sweep-study")
+        self.assertEqual((study.keys, study.seeds), (["client.lr"], [1, 2]))
+        self.assertEqual([case.values["client.lr"] for case in study.cases], ["0.4", "0.1", "0.2"])
+        self.assertEqual(list(study.runs(study.cases[1])), [1, 2])
+        self.write("runs/sweep-study/study.toml", "job = 3\n")
+        self.assert_one_line_error(self.call("runs/sweep-study", name="results"), "names no job")
+
+
+class PythonTest(MadeRepository):
+    """hanse.sweep with the pretended program."""
+
+    def setUp(self):
+        super().setUp()
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(self.folder)
+        os.environ["HANSE_PROGRAM"] = str(self.folder / "build/hanse")
+        self.addCleanup(os.environ.pop, "HANSE_PROGRAM")
+
+    def sweep(self, rates, **options):
+        return hanse.sweep("jobs/job.cfg", {"client.lr": rates}, out="out", progress=False, **options)
+
+    def test_a_frame_a_column_a_key_and_curves(self):
+        study = self.sweep([0.1, 0.3], seeds=2, options={"client.batch": 7, "run.trace": True})
+        self.assertEqual(study.frame[["client.lr", "seed", "accuracy_mean"]].values.tolist(),
+                         [[0.1, 1, 0.11], [0.1, 2, 0.12], [0.3, 1, 0.31], [0.3, 2, 0.32]])
+        curves = study.curves
+        self.assertEqual(list(curves.columns), ["client.lr", "seed", "round", "bytes", "seconds",
+                                                "accuracy_mean", "loss_mean"])
+        self.assertEqual(len(curves), 8)
+        self.assertEqual(curves.groupby("round")["loss_mean"].mean().to_dict(), {5: 5.5, 10: 10.5})
+        self.assertIn("--client.batch=7 --run.trace=true", self.calls()[0])
+        means = study.means(["accuracy_mean"], against={"client.lr": 0.1})
+        self.assertEqual(means["difference"].round(12).tolist()[1:], [0.2])
+        self.assertEqual(means["n"].tolist(), [2, 2])
+        self.assertTrue(means["p"].isna().all())
+        self.assertEqual(study.to("loss_mean>=7")["rounds"].tolist(), [10, 10])
+        again = hanse.read_study("out")
+        self.assertEqual(again.frame["accuracy_mean"].tolist(), [0.11, 0.12, 0.31, 0.32])
+        self.sweep([0.1, 0.3, 0.5], seeds=2, options={"client.batch": 7, "run.trace": True})
+        self.assertEqual(len(self.calls()), 6)  # those that were missing
+
+    def test_a_mapping_is_a_job(self):
+        study = hanse.sweep({"client.lr": 0.2}, {"client.batch": [1, 2]}, progress=False)
+        self.assertEqual(study.path, pathlib.Path("runs/sweep-python"))
+        self.assertEqual(study.frame["accuracy_mean"].tolist(), [0.21, 0.21])
+
+    def test_runs_that_fail(self):
+        with self.assertWarnsRegex(UserWarning, "failed: client.lr=9, seed 1: status 1: .*it fails"):
+            study = self.sweep([9, 0.3])
+        self.assertEqual(study.frame["client.lr"].tolist(), [0.3])
+        with self.assertRaisesRegex(hanse.Failed, "it fails"), warnings.catch_warnings():
+            hanse.sweep("jobs/job.cfg", {"client.lr": [9]}, out="all", progress=False)
+        with self.assertRaisesRegex(hanse.Refused, "client.lr=bad: client.lr: no number"):
+            hanse.sweep("jobs/job.cfg", {"client.lr": ["bad"]}, out="none", progress=False)
+        with self.assertRaisesRegex(hanse.Refused, "'lr' does not vary"):
+            study.means(against={"lr": 1})
+        with self.assertRaisesRegex(FileNotFoundError, "jobs is no folder of a study"):
+            hanse.read_study("jobs")
+
+
+if __name__ == "__main__":
+    unittest.main()
