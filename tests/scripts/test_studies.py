@@ -430,6 +430,19 @@ class PythonTest(MadeRepository):
         with self.assertRaisesRegex(FileNotFoundError, "jobs is no folder of a study"):
             hanse.read_study("jobs")
 
+    @unittest.skipUnless((SCRIPTS.parent / "build/hanse").exists(), "build/hanse is not built")
+    def test_the_notebook(self):
+        notebook = json.loads((SCRIPTS / "python/study.ipynb").read_text())
+        code = "\n".join("".join(cell["source"]) for cell in notebook["cells"]
+                         if cell["cell_type"] == "code")
+        said = subprocess.run([sys.executable, "-c", code], text=True, capture_output=True, env={
+            **os.environ, "PYTHONPATH": str(SCRIPTS / "python"), "MPLBACKEND": "agg",
+            "HANSE_PROGRAM": str(SCRIPTS.parent / "build/hanse")}, check=False)
+        self.assertEqual(said.returncode, 0, said.stderr)
+        self.assertIn('"method" = ["fedavg", "fedprox", "scaffold"]', said.stdout)
+        self.assertEqual(len(hanse.read_study("runs/study").frame), 36)
+        self.assertTrue(all(not cell.get("outputs") for cell in notebook["cells"]))
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -354,13 +354,14 @@ def read_folder(path: Path) -> Study | None:
 
 
 def _frame(lines: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> pandas.DataFrame:
-    """Keys whose values are all numbers become such; columns without any value are left out."""
+    """Keys whose values are all numbers become such; where a number is missing there is NaN."""
     import pandas
     frame = pandas.DataFrame(list(lines))
-    for key in keys:
-        if key in frame:
+    for name, column in frame.items():
+        texts = name not in keys and any(isinstance(value, str) for value in column)
+        if column.dtype == object and not texts:
             try:
-                frame[key] = pandas.to_numeric(frame[key])
+                frame[name] = pandas.to_numeric(column)
             except (TypeError, ValueError):
                 pass
     return frame
