@@ -1,5 +1,5 @@
-"""What a study prints: tables of means with intervals, of differences and of rounds to a target; for
-a terminal, as Markdown, as LaTeX, and with plain numbers as CSV."""
+"""What a study prints: tables of means with intervals, of differences and of rounds to a target;
+for a terminal, as Markdown, as LaTeX, and with plain numbers as CSV."""
 import csv
 import dataclasses
 import math
@@ -25,7 +25,7 @@ TEX = {"\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#"
        "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
        "<": "$<$", ">": "$>$", "|": "$|$", "\"": "''", "±": r"$\pm$", "∞": r"$\infty$",
        "×": r"$\times$", "≥": r"$\geq$", "≤": r"$\leq$", "−": "$-$", "µ": r"$\mu$"}
-TEX_HEAD = r"""% Tables of the study {title}; \input this file. With the package booktabs its rules are taken.
+TEX_HEAD = r"""% Tables of the study {title}, to \input; the rules are those of booktabs where it is loaded.
 \providecommand{\toprule}{\hline}
 \providecommand{\midrule}{\hline}
 \providecommand{\bottomrule}{\hline}
@@ -45,7 +45,8 @@ class Table:
 
 def interval_text(interval, percent=False, of=None, missing="-", sign=""):
     """84.12 % ± 0.31: the mean and half of its interval; (0.31) is a deviation, where there are no
-    bounds. `of`: how many runs there are; where some lack the number it says so: 41 ± 16, 2 of 5."""
+    bounds. `of`: how many runs there are; where some lack the number it says so: 41 ± 16, 2 of
+    5."""
     half = interval.half
     if interval.mean is None:
         text = missing
@@ -201,8 +202,8 @@ def notes_on_tests(study, lines):
     compared = [line for line in lines if line.difference]
     if not compared:
         return []
-    found = ["difference: mean over common seeds of a run less that of the same seed, ± half of its "
-             "95 % interval"]
+    found = ["difference: mean over common seeds of a run less that of the same seed, ± half of "
+             "its 95 % interval"]
     pairs = {line.difference.interval.n for line in compared}
     if max(pairs) >= LEAST_PAIRED:
         found.append("p (t): paired t test, two-sided" + (
@@ -210,10 +211,11 @@ def notes_on_tests(study, lines):
             f"; Wilcoxon's signed ranks need {LEAST_WILCOXON} common seeds"))
         together = max(sum(line.metric == other.metric for other in compared) for line in compared)
         if together > 1:
-            found.append(f"Holm: the p before it, corrected for the {together} comparisons of a metric")
+            found.append(f"Holm: the p before it, corrected for the {together} comparisons of a "
+                         "metric")
     if min(pairs) < LEAST_PAIRED:
-        found.append(f"no p-value of fewer than {LEAST_PAIRED} common seeds: so few do not tell how "
-                     "much differences vary")
+        found.append(f"no p-value of fewer than {LEAST_PAIRED} common seeds: so few do not tell "
+                     "how much differences vary")
     short = dict.fromkeys(line.case.name or "base" for line in compared
                           if line.difference.interval.n < len(study.seeds))
     if short:
@@ -250,8 +252,8 @@ def show(study, sweep, report):
     if report.get("to"):
         found = reached(study, report["to"], against, bounds)
         tables += targets(study, report["to"], found)
-        words.append("reached: of the runs that have ended; what it costs is of those that reach it; "
-                     f"factor: rounds of {'the compared case' if against else 'the first row'} / "
+        words.append("reached: of the runs that have ended; what it costs is of those that reach "
+                     f"it; factor: rounds of {'the compared case' if against else 'the first row'} / "
                      "rounds, where all runs of both reach it")
         write_numbers(study.path / "targets.csv", [line.numbers() for line in found])
     if not bounds and any(line.interval.n > 1 for line in lines):

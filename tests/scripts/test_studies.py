@@ -1,5 +1,4 @@
-"""Studies: their files, what is inferred from seeds, tables of differences and of rounds to a target,
-and hanse.sweep. The numbers are computed anew here: in closed form, by enumeration, and by scipy."""
+"""Studies: their files, tables of differences and of rounds to a target, and hanse.sweep."""
 import csv
 import itertools
 import json
@@ -16,96 +15,13 @@ import warnings
 from scipy import stats
 
 from support import SCRIPTS, ScriptTest
+from test_inference import FIRST, OTHER, signed_ranks
 from test_sweep import MadeRepository
 
 sys.path.insert(0, str(SCRIPTS))
 from shared import study_tables, sweeping  # noqa: E402
 import hanse  # noqa: E402
-from hanse import inference, study_files  # noqa: E402
-
-FIRST = [0.81, 0.84, 0.79, 0.88, 0.83, 0.90, 0.86]
-OTHER = [0.80, 0.80, 0.80, 0.81, 0.79, 0.82, 0.83]
-T_975 = {1: 12.7062047, 2: 4.30265273, 4: 2.77644511, 6: 2.44691185}  # of printed tables
-
-
-def t_of(values):
-    return statistics.fmean(values) / (statistics.stdev(values) / math.sqrt(len(values)))
-
-
-def two_sided_of_4(t):
-    """2 P(T > |t|) of Student's t with 4 degrees of freedom, in closed form."""
-    x = t * t / (4 + t * t)
-    return 1 - math.sqrt(x) * (1 + (1 - x) / 2)
-
-
-def signed_ranks(differences):
-    """Wilcoxon's two-sided p-value: of all signs of the ranks, those that are as far from 0."""
-    known = [value for value in differences if value]
-    ranks = [sum(abs(v) < abs(w) for v in known) + (sum(abs(v) == abs(w) for v in known) + 1) / 2
-             for w in known]
-    own = abs(sum(math.copysign(r, v) for r, v in zip(ranks, known)))
-    sums = [abs(sum(s * r for s, r in zip(signs, ranks)))
-            for signs in itertools.product((1, -1), repeat=len(known))]
-    return sum(one >= own for one in sums) / len(sums)
-
-
-class InferenceTest(unittest.TestCase):
-    def test_an_interval_is_student_s(self):
-        for n in (2, 3, 5, 7):
-            found = inference.interval([*FIRST[:n], None, math.nan])
-            half = T_975[n - 1] * statistics.stdev(FIRST[:n]) / math.sqrt(n)
-            self.assertEqual((found.n, found.mean), (n, statistics.fmean(FIRST[:n])))
-            self.assertAlmostEqual(found.high - found.mean, half, places=7)
-            low, high = stats.t.interval(0.95, n - 1, found.mean, stats.sem(FIRST[:n]))
-            self.assertAlmostEqual(found.low, low, places=12)
-            self.assertAlmostEqual(found.high, high, places=12)
-
-    def test_one_number_has_no_interval(self):
-        self.assertEqual(inference.interval([3]), inference.Interval(1, 3.0))
-        self.assertEqual(inference.interval([None]), inference.Interval(0))
-        self.assertIsNone(inference.interval([3]).low)
-
-    def test_differences_are_paired_by_seed(self):
-        first = dict(zip(range(1, 8), FIRST))
-        base = dict(zip((9, 7, 6, 5, 4, 3), (0.1, *OTHER)))  # 8, 2 and 1 are of one alone
-        found = inference.difference(first, base)
-        apart = [first[seed] - base[seed] for seed in (3, 4, 5, 6, 7)]
-        self.assertEqual(found.interval.n, 5)
-        self.assertAlmostEqual(found.interval.mean, statistics.fmean(apart), places=12)
-        self.assertAlmostEqual(found.p, two_sided_of_4(t_of(apart)), places=10)
-        self.assertAlmostEqual(found.p, stats.ttest_rel(
-            [first[s] for s in (3, 4, 5, 6, 7)], [base[s] for s in (3, 4, 5, 6, 7)]).pvalue, places=12)
-
-    def test_how_many_pairs_a_p_value_needs(self):
-        def of(n):
-            found = inference.difference(dict(enumerate(FIRST[:n])), dict(enumerate(OTHER[:n])))
-            return found.p is not None, found.p_wilcoxon is not None
-        self.assertEqual([of(n) for n in (3, 4, 5, 6)],
-                         [(False, False), (False, False), (True, False), (True, True)])
-
-    def test_signed_ranks_with_ties_and_zeros(self):
-        for differences in ([3, -1, 4, 1.5, -5, 9, 2.6], [1, 2, 2, -2, 3, 3, -1, 4], [0, 0, 1, 2, 3, -4],
-                            [2, 2, 2, 2, 2, 2]):
-            found = inference.difference(dict(enumerate(differences)),
-                                         dict.fromkeys(range(len(differences)), 0))
-            self.assertAlmostEqual(found.p_wilcoxon, signed_ranks(differences), places=12)
-        for n in (6, 9, 13, 20):  # without ties, as scipy has it
-            differences = [(-1) ** (i % 3) * (i + 0.5) for i in range(n)]
-            found = inference.difference(dict(enumerate(differences)), dict.fromkeys(range(n), 0))
-            self.assertAlmostEqual(found.p_wilcoxon, stats.wilcoxon(differences).pvalue, places=12)
-
-    def test_runs_that_are_alike_have_no_p_value(self):
-        same = dict(enumerate(FIRST))
-        found = inference.difference(same, same)
-        self.assertEqual((found.interval.mean, found.p, found.p_wilcoxon), (0, None, None))
-
-    def test_holm_by_hand(self):
-        """Of four: 0.005 x 4, 0.01 x 3, 0.03 x 2, and 0.04 x 1 is raised to the one before."""
-        found = inference.holm([0.01, 0.04, None, 0.03, 0.005])
-        for value, expected in zip(found, [0.03, 0.06, None, 0.06, 0.02]):
-            self.assertEqual(value if value is None else round(value, 12), expected)
-        self.assertEqual(inference.holm([0.6, 0.7]), [1.0, 1.0])
-        self.assertEqual(inference.holm([]), [])
+from hanse import study_files  # noqa: E402
 
 
 class FileTest(ScriptTest):
@@ -126,8 +42,8 @@ class FileTest(ScriptTest):
         self.assertEqual(again["set"], table["set"])
 
     def test_rows_by_name(self):
-        table = self.read('job = "a.cfg"\nrows = [{name = "the \\"slow\\" one", set = {client.lr = 0.1}},'
-                          ' {name = "fast"}]\n[vary]\nclient.batch = [7]\n')
+        table = self.read('job = "a.cfg"\nrows = [{name = "the \\"slow\\" one", set = {client.lr = '
+                          '0.1}}, {name = "fast"}]\n[vary]\nclient.batch = [7]\n')
         cases = study_files.cases_of(table)
         self.assertEqual(cases[0].options, {"client.lr": "0.1", "client.batch": "7"})
         self.assertEqual(cases[1].values, {"row": "fast", "client.batch": "7"})
@@ -135,10 +51,12 @@ class FileTest(ScriptTest):
 
     def test_what_is_no_study(self):
         for text, words in [
-                ("[vary]\nclient.lr = [1]\n", "names no job"), ('job = "a"\n[vary]\n', "varies nothing"),
+                ("[vary]\nclient.lr = [1]\n", "names no job"),
+                ('job = "a"\n[vary]\n', "varies nothing"),
                 ('job = "a"\n[vary]\nclient.lr = []\n', "client.lr is no list of values"),
                 ('job = "a"\n[vary]\nclient.lr = 1\n', "client.lr is no list of values"),
-                ('job = "a"\nseeds = 0\n', "seeds = 0"), ('job = "a"\nseeds = "3"\n', "seeds = '3'"),
+                ('job = "a"\nseeds = 0\n', "seeds = 0"),
+                ('job = "a"\nseeds = "3"\n', "seeds = '3'"),
                 ('job = "a"\nseed = 1\n', "unknown key 'seed'; hint: known: title, job"),
                 ('job = "a"\n[report]\nmetric = "x"\n', "[report] unknown key 'metric'"),
                 ('job = "a"\nset = {run.seed = 1}\n', "run.seed: a study sets it"),
@@ -186,12 +104,12 @@ class StudyTest(MadeRepository):
 
     def test_a_study_is_run_and_goes_with_its_results(self):
         text = (self.folder / "study.toml").read_text().replace("seeds = 7", "seeds = 2")
-        self.write("mine/rates.toml", text + '[report]\nmetrics = "accuracy_mean"\n')
+        text += '[report]\nmetrics = "accuracy_mean"\n'
+        self.write("mine/rates.toml", text)
         result = self.call("mine/rates.toml")
         self.assertEqual((result.returncode, result.stderr, len(self.calls())), (0, "", 6))
         out = self.folder / "runs/sweep-rates"
-        self.assertEqual((out / "study.toml").read_text(),
-                         (self.folder / "mine/rates.toml").read_text())
+        self.assertEqual((out / "study.toml").read_text(), text)
         self.assertRegex(result.stdout, r"0\.4 +2 +41\.50 % ± 6\.35\n")
         # Its folder is a study too, without the job and the program.
         (self.folder / "jobs/job.cfg").unlink()
@@ -199,7 +117,7 @@ class StudyTest(MadeRepository):
         again = self.call("runs/sweep-rates", "--table", "--against", "client.lr=0.10")
         self.assertEqual((again.returncode, again.stderr), (0, ""))
         self.assertIn("accuracy_mean, difference to client.lr=0.10, in points\n", again.stdout)
-        self.assertEqual((out / "study.toml").read_text(), text + '[report]\nmetrics = "accuracy_mean"\n')
+        self.assertEqual((out / "study.toml").read_text(), text)
 
     def test_options_come_on_top_of_a_study(self):
         result = self.call("study.toml", "--seeds", "1", "--set", "client.lr=0.3", "--set",
@@ -253,15 +171,15 @@ class StudyTest(MadeRepository):
             for seed in (1, 2):
                 self.write(f"out/client.lr={lr},client.batch={batch}/seed-{seed}/summary.json",
                            json.dumps({"metrics": {"auroc": float(lr) + float(batch) / 100}}))
-        self.call("jobs/job.cfg", "--set", "client.lr=0.1,0.2", "--set", "client.batch=5,6", "--seeds",
-                  "2", "--out", "out", "--table", "--pivot", "client.batch")
+        self.call("jobs/job.cfg", "--set", "client.lr=0.1,0.2", "--set", "client.batch=5,6",
+                  "--seeds", "2", "--out", "out", "--table", "--pivot", "client.batch")
         self.assertEqual((self.folder / "out/table.md").read_text().splitlines()[2:],
                          ["| lr | batch = 5 | batch = 6 |", "| --- | ---: | ---: |",
                           "| 0.1 | 0.15 ± 0 | 0.16 ± 0 |", "| 0.2 | 0.25 ± 0 | 0.26 ± 0 |"])
 
     def test_tables_for_latex(self):
-        self.write("study.toml", 'job = "jobs/job.cfg"\nseeds = 7\nrows = [{name = "50 % & #1_a^~{x}\\\\ '
-                   '<B = ∞>"}, {name = "plain"}]\n')
+        self.write("study.toml", 'job = "jobs/job.cfg"\nseeds = 7\nrows = [{name = '
+                   '"50 % & #1_a^~{x}\\\\ <B = ∞>"}, {name = "plain"}]\n')
         for row, numbers in (("50 % & #1_a^~{x}\\ <B = ∞>", FIRST), ("plain", OTHER)):
             case = study_files.Case(row, {}).folder()
             for seed, number in enumerate(numbers, 1):
@@ -277,8 +195,8 @@ class StudyTest(MadeRepository):
         self.assertEqual(text.count(r"\begin{tabular}{lrr}"), 1)
         if not shutil.which("pdflatex"):
             return
-        booktabs = subprocess.run(["kpsewhich", "booktabs.sty"], capture_output=True).returncode == 0
-        for package in ["", r"\usepackage{booktabs}"] if booktabs else [""]:
+        found = subprocess.run(["kpsewhich", "booktabs.sty"], capture_output=True, check=False)
+        for package in [""] if found.returncode else ["", r"\usepackage{booktabs}"]:
             page = self.write("page.tex", "\\documentclass{article}" + package +
                               f"\\begin{{document}}\\input{{{path}}}\\end{{document}}\n")
             done = subprocess.run(["pdflatex", "-interaction=nonstopmode", "-halt-on-error", page],
@@ -290,7 +208,7 @@ class StudyTest(MadeRepository):
         run = f"runs/sweep-study/client.lr={lr}/seed-{seed}"
         self.write(f"{run}/summary.json", json.dumps({"metrics": {"auroc": 0.5}}))
         self.write(f"{run}/evaluations.csv", f"round,split,auroc{more}\n" + "".join(
-            f"{2 * i},test,{value}{more and ',' + str(7 * i)}\n" for i, value in enumerate(values, 1)))
+            f"{2 * i},test,{value}{more and f',{7 * i}'}\n" for i, value in enumerate(values, 1)))
         self.write(f"{run}/rounds.csv", "round,seconds,bytes_sent,bytes_updates\n" + "".join(
             f"{i},{seed},0,100\n" for i in range(1, 2 * len(values) + 1)))
 
@@ -298,11 +216,11 @@ class StudyTest(MadeRepository):
         for seed in (1, 2, 3):
             self.write_curve("0.1", seed, [0.1, 0.3, 0.4, 0.5, 0.5, 0.6])  # 0.5 in round 8
             self.write_curve("0.2", seed, [0.5, 0.2, 0.5])  # in round 2
-            self.write_curve("0.4", seed, [0.1, 0.5 if seed == 2 else 0.4])  # one of them, in round 4
+            self.write_curve("0.4", seed, [0.1, 0.5 if seed == 2 else 0.4])  # one of three, in 4
         said = self.show("--to", "auroc>=0.5,0.9")
         lines = self.numbers("targets.csv")
-        self.assertEqual([(line["client.lr"], line["level"], line["n"], line["reached"], line["rounds"],
-                           line["bytes"], line["seconds"], line["factor"]) for line in lines[:3]],
+        shown = ("client.lr", "level", "n", "reached", "rounds", "bytes", "seconds", "factor")
+        self.assertEqual([tuple(line[name] for name in shown) for line in lines[:3]],
                          [("0.1", "0.5", "3", "3", "8.0", "800.0", "16.0", "1.0"),
                           ("0.2", "0.5", "3", "3", "2.0", "200.0", "4.0", "4.0"),
                           ("0.4", "0.5", "3", "1", "4.0", "400.0", "8.0", "")])
@@ -312,7 +230,8 @@ class StudyTest(MadeRepository):
         self.assertRegex(said, r"to auroc >= 0\.5\nlr +reached +rounds +MB +seconds +factor\n")
         self.assertRegex(said, r"\n0\.4 +1 of 3 +4 +0\.0004 +8 +-\n")
         said = self.show("--to", "auroc<=0.3", "--against", "client.lr=0.2")
-        self.assertEqual([line["factor"] for line in self.numbers("targets.csv")], ["2.0", "1.0", "2.0"])
+        self.assertEqual([line["factor"] for line in self.numbers("targets.csv")],
+                         ["2.0", "1.0", "2.0"])
 
     def test_virtual_seconds_where_there_are_such(self):
         self.write_curve("0.1", 1, [0.2, 0.6], more=",virtual_seconds")
@@ -361,13 +280,14 @@ class StudyTest(MadeRepository):
             self.assertEqual(sum(line.count("±") for line in lines), 9)
 
     def test_folders_are_shown_in_the_study_s_order(self):
-        self.write("study.toml", 'job = "jobs/job.cfg"\nseeds = 2\n[vary]\nclient.lr = [0.4, 0.1]\n')
+        self.write("study.toml",
+                   'job = "jobs/job.cfg"\nseeds = 2\n[vary]\nclient.lr = [0.4, 0.1]\n')
         self.make("0.1", [0.5, 0.6])
         self.make("0.4", [0.7])
         self.show()
         self.make("0.2", [0.1])  # which the study does not name
         for case, seed in (("0.1", 1), ("0.1", 2), ("0.4", 1), ("0.2", 1)):
-            self.write(f"runs/sweep-study/client.lr={case}/seed-{seed}/job.cfg", "[run]\nseed = 1\n")
+            self.write(f"runs/sweep-study/client.lr={case}/seed-{seed}/job.cfg", "[run]\n")
         self.assertEqual([(place.case, place.count) for place in
                           hanse.several.places(self.folder / "runs/sweep-study")],
                          [("client.lr=0.4", 2), ("client.lr=0.1", 2), ("client.lr=0.2", 2)])
@@ -377,6 +297,37 @@ class StudyTest(MadeRepository):
         self.assertEqual(list(study.runs(study.cases[1])), [1, 2])
         self.write("runs/sweep-study/study.toml", "job = 3\n")
         self.assert_one_line_error(self.call("runs/sweep-study", name="results"), "names no job")
+
+
+class ReproduceTest(MadeRepository):
+    """Tables of papers whose numbers are rounds to a target."""
+
+    def test_rounds_to_a_target_and_how_many_times_as_many(self):
+        columns = ('{label = "rounds", to = "loss_mean>=7"}, '
+                   '{label = "speed-up", to = "loss_mean>=7", factor = true}')
+        self.write("scripts/reproductions/made.toml", f"""
+title = "A table"\njob = "jobs/job.cfg"\nseeds = 2\ntime = "3 hours"\ndefault = "affordable"
+quick = {{}}\nnote = "What differs."\ncolumns = [{columns}]
+rows = [{{name = "slow", set = {{"client.lr" = "0.1"}}, paper = ["20", ""]}},
+        {{name = "fast", base = "slow"}}, {{name = "long"}}]
+[settings.affordable]\nrows = ["slow", "fast"]\ntime = "5 minutes"
+""")
+        first = self.call("made", "--out", "out", name="reproduce")
+        self.assertEqual((first.returncode, first.stderr), (0, ""))
+        self.assertIn("Cut: setting affordable. The whole table takes 3 hours on 2 cores: "
+                      "scripts/reproduce made --setting whole\n", first.stdout)
+        self.assertEqual(len(self.calls()), 4)
+        for row, seed, values in (("slow", 1, [1, 2, 9]), ("fast", 1, [8, 9]), ("slow", 2, [1, 7])):
+            self.write(f"out/{row}/seed-{seed}/evaluations.csv", "round,loss_mean\n" + "".join(
+                f"{i},{value}\n" for i, value in enumerate(values, 1)))  # fast, 2: round 10
+        self.call("made", "--out", "out", name="reproduce")
+        self.assertEqual(self.table()[1:], [["slow", "2", "2.5 (0.71)", "20", "-"],
+                                            ["fast", "2", "5.5 (6.4)", "-", "1.6 (2)"]])
+        self.assertEqual(len(self.calls()), 4)
+        study = sweeping.study_of(self.folder / "out")
+        self.assertEqual((study.title, study.keys, study.seeds), ("A table", ["row"], [1, 2]))
+        self.call("made", "--out", "all", "--setting", "whole", "--seeds", "1", name="reproduce")
+        self.assertEqual(len(self.table("all/table.csv")), 4)
 
 
 class PythonTest(MadeRepository):
@@ -390,7 +341,8 @@ class PythonTest(MadeRepository):
         self.addCleanup(os.environ.pop, "HANSE_PROGRAM")
 
     def sweep(self, rates, **options):
-        return hanse.sweep("jobs/job.cfg", {"client.lr": rates}, out="out", progress=False, **options)
+        return hanse.sweep("jobs/job.cfg", {"client.lr": rates}, out="out", progress=False,
+                           **options)
 
     def test_a_frame_a_column_a_key_and_curves(self):
         study = self.sweep([0.1, 0.3], seeds=2, options={"client.batch": 7, "run.trace": True})
@@ -418,7 +370,7 @@ class PythonTest(MadeRepository):
         self.assertEqual(study.frame["accuracy_mean"].tolist(), [0.21, 0.21])
 
     def test_runs_that_fail(self):
-        with self.assertWarnsRegex(UserWarning, "failed: client.lr=9, seed 1: status 1: .*it fails"):
+        with self.assertWarnsRegex(UserWarning, "failed: client.lr=9, seed 1: status 1: .*fails"):
             study = self.sweep([9, 0.3])
         self.assertEqual(study.frame["client.lr"].tolist(), [0.3])
         with self.assertRaisesRegex(hanse.Failed, "it fails"), warnings.catch_warnings():

@@ -99,7 +99,7 @@ def _paired_t(differences: Sequence[float]) -> float | None:
 
 def _wilcoxon(differences: Sequence[float]) -> float | None:
     """Wilcoxon's signed ranks without the zeros; None below six pairs, and where all are 0. Of few
-    pairs all signs are tried, which is exact with equal ranks too; of more it is what scipy takes."""
+    pairs all signs are tried, which is exact with equal ranks too; of more scipy chooses."""
     known = [value for value in differences if value]
     if len(differences) < LEAST_WILCOXON or not known:
         return None

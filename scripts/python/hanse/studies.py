@@ -30,8 +30,8 @@ COSTS = ("rounds", "bytes", "seconds", "virtual_seconds")
 class Study:
     """A folder of runs, a case for each combination of what varies, and seeds.
 
-    `table`: what its study.toml says (study_files.py); {} without one. `cases`: those of the file in
-    its order, then what else lies in the folder. `chosen`: the seeds it is of; None: all there are.
+    `table`: what its study.toml says (study_files.py); {} without one. `cases`: those of the file
+    in its order, then what else lies in the folder. `chosen`: the seeds it is of; None: all.
     Summaries are read once: hanse.read_study() reads a study that goes on anew."""
     path: pathlib.Path
     table: dict[str, Any]
@@ -89,7 +89,8 @@ class Study:
                  for name in summary.get("metrics", {})}
         missing = [name for name in chosen or () if name not in {*known, "target_round"}]
         if known and missing:
-            raise Refused(f"no run has the metric '{missing[0]}'; known: {', '.join(sorted(known))}")
+            raise Refused(f"no run has the metric '{missing[0]}'; known: "
+                          f"{', '.join(sorted(known))}")
         return list(chosen) if chosen else [name for name in METRICS if name in known]
 
     def base_of(self, case: Case, against: Against) -> Case:
@@ -232,8 +233,8 @@ class Target:
 @dataclasses.dataclass
 class Reached:
     """What it costs a case to reach a level: `costs`, {name of COSTS: interval} over the runs that
-    reach it; how many of the `n` runs that have ended do; and `factor`, how many times the rounds of
-    the first case (or of the base) it would take that case, where all runs of both reach it."""
+    reach it; how many (`k`) of the `n` runs that have ended do; and `factor`, how many times these
+    rounds the first case (or the base) takes, where all runs of both reach it."""
     case: Case
     level: float
     n: int
@@ -359,7 +360,7 @@ def _frame(lines: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> pandas.Da
     frame = pandas.DataFrame(list(lines))
     for name, column in frame.items():
         texts = name not in keys and any(isinstance(value, str) for value in column)
-        if column.dtype == object and not texts:
+        if not texts and not pandas.api.types.is_numeric_dtype(column):
             try:
                 frame[name] = pandas.to_numeric(column)
             except (TypeError, ValueError):

@@ -31,7 +31,8 @@ Path = Union[str, os.PathLike]
 
 FILE = "study.toml"  # in the folder of the runs
 KEYS = ("title", "job", "seeds", "first-seed", "ranks", "set", "rows", "vary", "report")
-MORE_KEYS = ("note", "time", "default", "columns", "quick", "data", "tuning", "settings")  # of reproductions
+# Those of the tables of papers.
+MORE_KEYS = ("note", "time", "default", "columns", "quick", "data", "tuning", "settings")
 OWN_KEYS = ("run.seed", "run.out", "run.overwrite")  # of each run: a study sets them
 REPORT_KEYS = ("metrics", "against", "pivot", "to", "latex")
 # Methods by the names of their papers, for method = [...]: the options in which they differ.
@@ -181,8 +182,8 @@ def study_of(source: Path, *, vary: Mapping[str, Sequence[str]] | None = None,
     """A study to run, as read_file() gives it, and the text that goes with its results.
 
     `source`: a study's file, a folder that has one, or a job file. On top of what it says come what
-    varies, `options` of every run, and `numbers`: seeds, first_seed, ranks. Without any of these the
-    text is the file's own. `job` of the study says where it lies. Raises Refused."""
+    varies, `options` of every run, and `numbers`: seeds, first_seed, ranks. Without any of these
+    the text is the file's own. `job` of the study says where it lies. Raises Refused."""
     path = pathlib.Path(source)
     if path.is_dir():
         path = path / FILE

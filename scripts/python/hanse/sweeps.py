@@ -15,6 +15,7 @@ import concurrent.futures
 import dataclasses
 import fcntl
 import functools
+import io
 import json
 import os
 import pathlib
@@ -305,7 +306,7 @@ def sweep(job: Path | Options, vary: Mapping[str, Sequence[Any]] | None = None, 
           progress: bool = True) -> Study:
     """Runs a job for every combination of values and several seeds, and returns the study.
 
-        study = hanse.sweep("first.cfg", {"client.lr": [0.1, 0.03], "method": ["fedavg", "fedadam"]},
+        study = hanse.sweep("first.cfg", {"method": ["fedavg", "fedadam"], "client.lr": [0.1, 0.3]},
                             seeds=5, options={"run.rounds": 50})
         study.frame, study.curves, study.means(["accuracy_mean"], against={"method": "fedavg"})
 
@@ -319,11 +320,11 @@ def sweep(job: Path | Options, vary: Mapping[str, Sequence[Any]] | None = None, 
     if isinstance(job, Mapping):
         options = {**job, **(options or {})}
         job = os.devnull
+    texts = {key: [text_of(value) for value in values] for key, values in (vary or {}).items()}
     own, study, text = prepare(
-        job, vary={key: [text_of(value) for value in values] for key, values in (vary or {}).items()},
-        options=options_of(options or {}), out=out, seeds=seeds, first_seed=first_seed, ranks=ranks)
+        job, vary=texts, options=options_of(options or {}), out=out, seeds=seeds, first_seed=first_seed, ranks=ranks)
     own.environment = environment()
-    own.say = (lambda line: print(line, file=sys.stderr, flush=True)) if progress else lambda _: None
+    own.say = functools.partial(print, file=sys.stderr if progress else io.StringIO(), flush=True)
     own.check(own.tasks)
     own.claim()
     own.write_study(text)
