@@ -55,6 +55,12 @@ class Curve:
         ends = [None if end is None else factor * end for end in (self.low, self.high)]
         return dataclasses.replace(self, y=factor * self.y, low=ends[0], high=ends[1])
 
+    def behind(self, x):
+        """The part of it behind x."""
+        kept = [None if part is None else part[self.x > x]
+                for part in (self.x, self.y, self.low, self.high)]
+        return dataclasses.replace(self, **dict(zip(("x", "y", "low", "high"), kept)))
+
 
 def mean_curve(x, values, band, steps=False):
     """The mean of values [runs, points] at x [points], with that band; one run has none."""

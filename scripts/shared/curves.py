@@ -139,11 +139,13 @@ def words_for(metric, runs):
 
 
 def metric_chart(axis, runs, metric, x="round", log=""):
-    """A curve for each run, or mean of runs. `log`: the axes that are logarithmic, as "xy"."""
+    """A curve for each run, or mean of runs. `log`: the axes that are logarithmic, as "xy"; round 0
+    has no place on such an x."""
     found = []
     for index, run in enumerate(runs):
         try:
-            found.append((index, run, curve_of(run, metric, x)))
+            curve = curve_of(run, metric, x)
+            found.append((index, run, curve.behind(0) if "x" in log else curve))
         except BadFile as error:
             run.complaints[str(error)] = None
     label, factor = words_for(metric, runs)
@@ -159,11 +161,10 @@ def metric_chart(axis, runs, metric, x="round", log=""):
 
 
 def make_logarithmic(axis, letter, found, factor):
-    """A logarithmic axis, with numbers between the powers of ten where it has few of these. Points
-    at 0, such as those of round 0, have no place on it."""
+    """A logarithmic axis, with numbers between the powers of ten where it has few of these."""
     set_scale, side = ((axis.set_xscale, axis.xaxis) if letter == "x"
                        else (axis.set_yscale, axis.yaxis))
-    set_scale("log", nonpositive="mask" if letter == "x" else "clip")
+    set_scale("log", nonpositive="clip")
     values = np.concatenate([curve.x if letter == "x" else factor * curve.y
                              for *_, curve in found] or [np.ones(1)])
     values = values[values > 0]

@@ -82,7 +82,8 @@ class Watch:
         called = names(found) if found else []
         rows = [(place, name, [self.progress(run) for run in place.runs])
                 for place, name in zip(found, called)]
-        return (head(self.paths, [one for *_, several in rows for one in several])
+        waiting = sum(place.count - len(place.runs) for place in found)
+        return (head(self.paths, [one for *_, several in rows for one in several], waiting)
                 + section("Runs", listed(rows), name="runs")
                 + section("Curves", self.charts(rows), name="curves")
                 + (section("What differs between the jobs", differences(
@@ -130,21 +131,22 @@ def lines_of_runs(axis, _, rows, members, metric):
     return f"n = {len(found)}, a line each" if len(found) > 1 else None
 
 
-def head(paths, found):
-    """Where the runs are, in words and numbers."""
+def head(paths, found, waiting):
+    """Where the runs are, in words and numbers. `waiting`: runs that have not begun."""
     counts = collections.Counter(one.state for one in found)
     words = ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
     title = ", ".join(pathlib.Path(path).resolve().name for path in paths)
     done, in_all = sum(one.rounds for one in found), sum(one.rounds_in_all for one in found)
     left = [one.left_s for one in found if one.left_s is not None]
     tiles = [(str(counts[state]), state) for state in STATES if counts[state]]
+    tiles += [(str(waiting), "not begun")] if waiting else []
     tiles += [(f"{100 * done / in_all:.0f} %", f"of {in_all} rounds")] if in_all else []
     tiles += [(duration(max(left)), "until the last of those that run")] if left else []
     shown = "".join(f"<div class='tile'><b>{text(number)}</b><span>{text(what)}</span></div>"
                     for number, what in tiles)
-    waiting = '<p class="warning">No run has begun yet.</p>' * (not found)
+    none = '<p class="warning">No run has begun yet.</p>' * (not found)
     return (f'<header id="head" data-title="{text(words or "no run yet")}: {text(title)}">'
-            f"<h1>{text(title)}</h1>{waiting}<div class='tiles'>{shown}</div></header>")
+            f"<h1>{text(title)}</h1>{none}<div class='tiles'>{shown}</div></header>")
 
 
 def listed(rows):

@@ -212,6 +212,7 @@ class PaperTest(FigureTest):
                 axis, runs, "loss_mean", "bytes", log)], runs).axes[0]
             self.assertEqual([axis.get_xscale(), axis.get_yscale()], scales)
             self.assertEqual(axis.get_xlabel(), "updates sent by clients (MB)")
+            np.testing.assert_allclose(axis.lines[0].get_xdata(), [4, 8] if log else [0, 4, 8])
         self.plot("--metric", "loss_mean", "--x", "bytes", "--log", "xy", "--format", "svg")
         self.assertIn("8.0", self.texts("loss_mean-by-bytes"))  # between the powers of ten
 

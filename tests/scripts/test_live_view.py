@@ -162,6 +162,11 @@ class ServerTest(Served):
         time.sleep(1.1)
         self.assertIn(">done</i>", self.get(address + "now?")[2])
 
+    def test_repeats_that_have_not_begun(self):
+        run = self.make_repeats("several", [0.5])
+        self.write(run / "job.cfg", "[run]\nname = made\nrepeats = 5\n")
+        self.assertIn("<b>4</b><span>not begun", self.get(self.follow(run) + "now?")[2])
+
     def test_strangers_are_refused(self):
         self.make("0.1")
         address = self.follow()
