@@ -3,6 +3,7 @@ differ by their seeds, and the chart of them. Nothing is interpolated."""
 import dataclasses
 import difflib
 import functools
+import re
 
 import numpy as np
 from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
@@ -13,7 +14,9 @@ from .run_files import BadFile, common_prefix
 from .splits import upper_first
 from .summaries import ROWS, label_of, percent
 
-MAIN = ("accuracy_mean", "online_accuracy", "regret", "loss_mean")  # the first that runs have
+# What runs are about: the first of these that they have, where their jobs say nothing else.
+MAIN = ("common_accuracy", "online_accuracy", "regret", "accuracy_mean", "common_loss",
+        "online_loss", "loss_mean")
 # Of accuracies, not in percent.
 NO_SHARES = ("gini", "entropy", "kl", "angle", "left_out")
 
@@ -58,15 +61,27 @@ def find_metric(run, metric):
     raise BadFile(f"{run.folder}: no numbers of '{metric}'; it has {', '.join(words)}")
 
 
+def main_metrics(job):
+    """The metrics that a run of this job may be about, the first that it has counts: that of
+    evaluate.best, that of run.target, and MAIN."""
+    asked = [re.split("[:<>=]", job.get(key, ""))[0].strip()
+             for key in ("evaluate.best", "run.target")]
+    names = [name for name in asked if name] + list(MAIN)
+    if job.get("evaluate.on") == "both":
+        names = [one for name in names for one in (f"validation_{name}", name)]
+    return names
+
+
 def main_metric(runs):
-    """What these runs are mainly about: the first of MAIN that all of them have."""
+    """What these runs are about: the first such metric of theirs that all of them have."""
     def has(run, metric):
         try:
             return find_metric(run, metric) is not None
         except BadFile:
             return False
     members = [member for run in runs for member in run.members]
-    return next((metric for metric in MAIN if all(has(run, metric) for run in members)),
+    names = [name for run in runs for name in main_metrics(run.job())]
+    return next((metric for metric in names if all(has(run, metric) for run in members)),
                 "loss_mean")
 
 

@@ -1,4 +1,4 @@
-"""How far runs are, from what lies in their directories."""
+"""How far runs are, from what lies in their directories, by the rules of `hanse status`."""
 import dataclasses
 import fcntl
 import os
@@ -11,21 +11,20 @@ import numpy as np
 
 from hanse.several import read_job
 
-from .curves import MAIN, series_of
+from .curves import main_metrics, series_of
 from .run_files import BadFile, Run, to_number
-from .summaries import BadRun, read_summary
 
 F_OFD_GETLK = 36     # of Linux: who holds the lock of an open file; Python has no name for it
 LAST_BYTES = 16384   # of rounds.csv, which say how fast a run is
-QUIET_S = 60.0       # a run of another host whose lock cannot be seen is over after so long
+LATE_ROUNDS = 50     # that the rate is of
+QUIET_S = 120.0      # a run of another host whose lock cannot be seen is over after so long
 STATES = ("running", "failed", "stopped", "done")
 
 
 @dataclasses.dataclass(frozen=True)
 class Progress:
     """`rounds` of `rounds_in_all`, `rate` a second over the last ones (None before the first);
-    what the run is about, `metric`, and its newest value; `why` it failed, as far as its log
-    says."""
+    what the run is about, `metric`, and its newest value; `why` it failed or was killed."""
     state: str
     rounds: int = 0
     rounds_in_all: int = 0
@@ -79,12 +78,17 @@ def last_rounds(folder):
 def rate_of(rows):
     """Rounds a second, with their evaluations."""
     seconds = np.nansum([to_number(text) for name in ("seconds", "seconds_evaluate")
-                         for text in rows.get(name, ())])
-    return len(rows.get("round", ())) / seconds if seconds > 0 else None
+                         for text in rows.get(name, ())[-LATE_ROUNDS:]])
+    count = min(LATE_ROUNDS, len(rows.get("round", ())))
+    return count / seconds if seconds > 0 else None
 
 
 def last_words(folder):
-    """What the log of a sweep's run ends with, where that is an error."""
+    """The error that has ended a run: failed.txt, or the end of its log in a sweep."""
+    try:
+        return (folder / "failed.txt").read_text(errors="replace").strip()
+    except OSError:
+        pass
     try:
         lines = folder.with_name(f"{folder.name}.log").read_text(errors="replace").strip()
     except OSError:
@@ -93,18 +97,17 @@ def last_words(folder):
     return words if error else ""
 
 
-def state_of(folder, rounds):
-    """running, done, failed or stopped: a run that stops on request leaves a checkpoint of its last
-    round, and one that is killed its lock."""
-    try:
-        read_summary(folder)
-        return "done"
-    except BadRun:
-        pass
+def state_of(folder):
+    """The state of a run, and why it does not run any more: the error of one that has failed. A
+    run that is killed has stopped, and leaves its lock."""
+    if (folder / "summary.json").exists():
+        return "done", ""
     if is_locked(folder / "lock"):
-        return "running"
-    stopped = (folder / f"checkpoints/round-{rounds:06}.h5").exists()
-    return "stopped" if stopped and not (folder / "lock").exists() else "failed"
+        return "running", ""
+    if words := last_words(folder):
+        return "failed", words
+    killed = (folder / "lock").exists()
+    return "stopped", "it was killed, or its host has gone; hanse resume goes on" * killed
 
 
 def progress_of(folder):
@@ -112,16 +115,16 @@ def progress_of(folder):
     folder = pathlib.Path(folder)
     rows = last_rounds(folder)
     rounds = int(to_number(rows["round"][-1])) if rows else 0
-    state = state_of(folder, rounds)
+    state, why = state_of(folder)
     metric, value = newest_value(folder)
     in_all = read_job(folder).get("run.rounds", "")
     return Progress(state, rounds, int(in_all) if in_all.isdigit() else 0, rate_of(rows), metric,
-                    value, last_words(folder) if state == "failed" else "")
+                    value, why)
 
 
 def newest_value(folder):
-    """The first of MAIN that the run has, and its last value; of repeats of bandits their mean."""
-    for metric in MAIN:
+    """What the run is about, and its last value; of repeats of bandits their mean."""
+    for metric in main_metrics(read_job(folder)):
         try:
             values = [y[-1] for _, y in series_of(Run(folder), metric) if len(y)]
         except BadFile:

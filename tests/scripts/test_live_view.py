@@ -53,9 +53,6 @@ class GrowingRuns(ScriptTest):
             lock.close()
             (run / "lock").unlink()
 
-    def stop(self, run, rounds=10):
-        self.write(run / f"checkpoints/round-{rounds:06}.h5", "")
-
 
 class ProgressTest(GrowingRuns):
     def test_a_run_is_running_while_its_lock_is_held(self):
@@ -67,9 +64,9 @@ class ProgressTest(GrowingRuns):
         self.assertAlmostEqual(found.rate, 10 / (10 * 0.25 + 5 * 0.5))
         self.assertAlmostEqual(found.left_s, 30 / 2)
         lock.close()  # it was killed: the file stays
-        self.stop(run)
-        self.assertEqual(progress.progress_of(run).state, "failed")
-        self.assertIsNone(progress.progress_of(run).left_s)
+        found = progress.progress_of(run)
+        self.assertEqual((found.state, found.left_s), ("stopped", None))
+        self.assertIn("killed", found.why)
 
     def test_the_lock_is_not_taken(self):
         run = self.make("0.1")
@@ -89,11 +86,11 @@ class ProgressTest(GrowingRuns):
 
     def test_done_stopped_and_failed(self):
         run = self.make("0.1")
-        self.assertEqual(progress.progress_of(run).state, "failed")
-        self.stop(run, 9)  # a checkpoint on the way
-        self.assertEqual(progress.progress_of(run).state, "failed")
-        self.stop(run, 10)
-        self.assertEqual(progress.progress_of(run).state, "stopped")
+        found = progress.progress_of(run)
+        self.assertEqual((found.state, found.why), ("stopped", ""))
+        self.write(run / "failed.txt", "no room; hint: less\n")
+        found = progress.progress_of(run)
+        self.assertEqual((found.state, found.why), ("failed", "no room; hint: less"))
         self.end(run)
         self.assertEqual(progress.progress_of(run).state, "done")
 
@@ -105,6 +102,16 @@ class ProgressTest(GrowingRuns):
         found = progress.progress_of(run)
         self.assertEqual((found.state, found.why), ("failed", "no room: hint: more"))
         self.assertEqual((found.rounds, found.rate, found.value), (0, None, None))
+
+    def test_what_a_run_is_about(self):
+        """As hanse status has it: what the job asks for, else the first known metric."""
+        run = self.make("0.1")
+        for job, metric in [("", "accuracy_mean"),
+                            ("[run]\ntarget = loss_mean<=0.1\n", "loss_mean"),
+                            ("[evaluate]\nbest = loss_mean:min\n", "loss_mean"),
+                            ("[evaluate]\nbest = auroc\n", "accuracy_mean")]:
+            self.write(run / "job.cfg", job)
+            self.assertEqual(progress.progress_of(run).metric, metric, job)
 
     def test_torn_and_long_files(self):
         run = self.make("0.1", rounds=9000, in_all=9000)
@@ -253,9 +260,9 @@ class BrowserTest(Served):
         self.browser.wait_for(f"{seen}.includes('30 of 40 rounds')")
         self.assertEqual(self.browser.value("document.querySelector('progress').value"), 30)
         self.end(first, locks[0])
-        self.stop(second)
         self.end(second, locks[1], summary=False)
-        locks[2].close()
+        self.write(third / "failed.txt", "no room")
+        self.end(third, locks[2], summary=False)
         self.browser.wait_for("document.title === '1 failed, 1 stopped, 1 done: study'")
         states = "[...document.querySelectorAll('.runs i')].map(state => state.innerText)"
         self.assertEqual(self.browser.value(states), ["failed", "stopped", "done"])
