@@ -22,29 +22,42 @@ const Verb& find_verb(const std::string& name) {
                         suggestion(name, names_of(kVerbs)));
 }
 
-// The verb that has this flag; null: none.
+bool has_flag(const Verb& verb, const std::string& flag) {
+  return std::ranges::find(verb.flags, flag) != verb.flags.end();
+}
+
+// The first verb that has this flag; null: none.
 const Verb* verb_with(const std::string& flag) {
   for (const Verb& verb : kVerbs) {
-    for (const char* own : verb.flags) {
-      if (flag == own) return &verb;
-    }
+    if (has_flag(verb, flag)) return &verb;
   }
   return nullptr;
 }
 
-// A flag of one command belongs to no other.
-void check_flag(const Command& command) {
+// "hanse plan takes", the commands that have the flag.
+std::string takers(const Command& command) {
+  std::vector<std::string> names;
+  for (const Verb& verb : kVerbs) {
+    if (command.flag_verb == verb.name || has_flag(verb, command.flag)) {
+      names.push_back(std::string("hanse ") + verb.name);
+    }
+  }
+  return join(names, " and ") + (names.size() == 1 ? " takes" : " take");
+}
+
+// A flag of some commands belongs to no other.
+void check_flag(const Command& command, const Verb& verb) {
   if (command.flag.empty()) return;
   const bool lists = command.flag_verb == "list";
-  if (command.verb == command.flag_verb && !(lists && !command.words.empty())) return;
+  const bool own = command.verb == command.flag_verb || has_flag(verb, command.flag);
+  if (own && !(lists && !command.words.empty())) return;
   const std::string hint = command.flag_verb == "plan" ? "mpirun -n N sets the ranks of a run"
                            : command.flag == "check"   ? "run.check-rules checks the rules of a run"
                            : lists                     ? "write hanse list --" + command.flag
                                                        : "";
-  throw InvalidArgument(
-      fmt::format("only {} takes this option",
-                  lists ? "a hanse list of everything" : "hanse " + command.flag_verb),
-      "--" + command.flag, hint);
+  throw InvalidArgument(fmt::format("only {} this option",
+                                    lists ? "a hanse list of everything takes" : takers(command)),
+                        "--" + command.flag, hint);
 }
 
 void check_words(const Verb& verb, const std::vector<std::string>& words) {
@@ -62,7 +75,9 @@ po::options_description known_options(const OptionTable& job, const OptionTable&
   po::options_description options;
   options.add_options()("help,h", "")("version", "");
   for (const Verb& verb : kVerbs) {
-    for (const char* flag : verb.flags) options.add_options()(flag, "");
+    for (const char* flag : verb.flags) {
+      if (verb_with(flag) == &verb) options.add_options()(flag, "");
+    }
   }
   for (const OptionTable* table : {&job, &plan}) {
     for (const Option& option : table->options()) {
@@ -152,7 +167,7 @@ Command parse_command(const std::vector<std::string>& arguments) {
   if (command.verb == "help") return command;
   const Verb& verb = find_verb(command.verb);
   check_words(verb, command.words);
-  check_flag(command);
+  check_flag(command, verb);
   if (!verb.takes_options && !command.overrides.empty()) {
     throw InvalidArgument(fmt::format("hanse {} takes no options", verb.name),
                           "--" + command.overrides.front().first);

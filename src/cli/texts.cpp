@@ -131,6 +131,8 @@ std::string usage_text() {
   hanse list [KIND]                               what a job file can choose, with all options
   hanse list --markdown                           the same as the tables of jobs/keys.md
   hanse list --man, hanse list --bash             a manual page; completion for bash
+  hanse status RUNS... [--json]                   runs, repeats, sweeps: how far each is, its rate,
+      the time it needs, and its newest result
   hanse inspect FILE.h5 [--verify]                what a checkpoint, model or data file holds;
       --verify reads all of it and compares with its digest
   hanse --version                                 versions of Hanse and its libraries

@@ -107,6 +107,12 @@ std::vector<Line> parse_lines(const std::string& path) {
 
 }  // namespace
 
+Overrides job_lines(const std::string& path) {
+  Overrides lines;
+  for (const Line& line : parse_lines(path)) lines.emplace_back(line.key, line.value);
+  return lines;
+}
+
 void read_job(const std::string& path, const Overrides& overrides, KeyedJob& job) {
   for (const Line& line : parse_lines(path)) {
     job.table.set(line.key, line.value, fmt::format("{}:{}", path, line.number));

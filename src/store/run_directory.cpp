@@ -42,6 +42,7 @@ constexpr const char* kResults[] = {"rounds.csv",
                                     "job.cfg",
                                     "partition.csv",
                                     "summary.json",
+                                    RunDirectory::kFailure,
                                     "model.h5",
                                     "averaged.h5",
                                     "state_dict.pt",
@@ -200,7 +201,7 @@ RunDirectory RunDirectory::reopen(const std::string& path, const std::string& fr
       if (fs::exists(source)) fs::copy(source, fs::path(path) / name, kHow);
     }
   }
-  fs::remove(fs::path(path) / "summary.json");
+  for (const char* name : {"summary.json", kFailure}) fs::remove(fs::path(path) / name);
   for (const char* name : kTables) cut_table(fs::path(path) / name, completed);
   return RunDirectory(path, job_text, round_columns);
 }
@@ -349,6 +350,15 @@ void RunDirectory::write_partition(const Federation& federation) {
 
 void RunDirectory::write_summary(const std::string& json) {
   write_file(file("summary.json"), json);
+}
+
+void RunDirectory::note_failure(const std::exception_ptr& failure) noexcept {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const std::exception& error) {
+    std::ofstream(file(kFailure)) << error.what() << "\n";
+  } catch (...) {
+  }
 }
 
 void RunDirectory::flush() {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <csignal>
+#include <cstdlib>
 #include <ctime>
 #include <filesystem>
 #include <thread>
@@ -66,11 +68,19 @@ bool wrote_nothing(const std::string& folder) {
   });
 }
 
-void write_owner(int file) {
+std::string host_name() {
   char host[256] = "";
   gethostname(host, sizeof host - 1);
-  const std::string owner = fmt::format("host {}, process {}, since {:%Y-%m-%d %H:%M:%S}", host,
-                                        getpid(), fmt::localtime(std::time(nullptr)));
+  return host;
+}
+
+// What an owner writes of itself begins so.
+std::string process_text(const std::string& host) { return fmt::format("host {}, process ", host); }
+
+void write_owner(int file) {
+  const std::string owner =
+      fmt::format("{}{}, since {:%Y-%m-%d %H:%M:%S}", process_text(host_name()), getpid(),
+                  fmt::localtime(std::time(nullptr)));
   // The text serves messages alone: a full disk does not keep a run from starting.
   if (ftruncate(file, 0) != 0 || pwrite(file, owner.data(), owner.size(), 0) < 0) return;
 }
@@ -158,6 +168,23 @@ RunLock RunLock::join(const std::string& folder) {
   RunLock lock(folder, 0);
   lock.try_lock(F_RDLCK);
   return lock;
+}
+
+std::optional<bool> RunLock::is_taken(const std::string& folder) {
+  const int file = open(lock_file(folder).c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return errno == ENOENT ? std::optional(false) : std::nullopt;
+  struct flock whole = {};
+  whole.l_type = F_WRLCK;
+  whole.l_whence = SEEK_SET;
+  const bool says = fcntl(file, F_OFD_GETLK, &whole) == 0;
+  const std::string owner = owner_of(file);
+  close(file);
+  if (says && whole.l_type != F_UNLCK) return true;
+  const std::string here = process_text(host_name());
+  if (!owner.starts_with(here)) return std::nullopt;
+  if (says) return false;
+  const pid_t process = std::atoi(owner.c_str() + here.size());
+  return kill(process, 0) == 0 || errno == EPERM;
 }
 
 }  // namespace hanse

@@ -172,7 +172,7 @@ class GuideTest(unittest.TestCase):
     def test_questions(self):
         section = self.text.split("\n## Questions\n")[1].split("\n## ")[0]
         rows = re.findall(r"^\| (.+\?) \| (.+) \|$", section, re.MULTILINE)
-        self.assertEqual(len(rows), 12)
+        self.assertGreaterEqual(len(rows), 12)
         for question, answer in rows:
             with self.subTest(question=question):
                 self.assertTrue(re.findall(r"`src/[\w/.-]+`", answer))

@@ -440,6 +440,10 @@ class ProgramTest(InFolder):
         longer = hanse.resume(run, {"run.rounds": 6, "run.out": "runs/longer"}, progress=False)
         self.assertEqual(list(longer.rounds["round"]), [1, 2, 3, 4, 5, 6])
         self.assertIn("bytes", " ".join(hanse.plan("job.cfg", ranks=2)))
+        self.assertEqual([(one["run"], one["state"], one["rounds"]) for one in
+                          hanse.status(run.path, "runs/longer")],
+                         [("runs/job", "done", 4), ("runs/longer", "done", 6)])
+        self.assertEqual(len(longer.participation), longer.rounds["clients"].sum())
         with self.assertRaisesRegex(hanse.Refused, "client.lr"):
             hanse.run("job.cfg", {"client.lr": -1}, progress=False)
         with self.assertRaisesRegex(hanse.Refused, "rounds"):

@@ -1,6 +1,7 @@
 #include <chrono>
 #include <csignal>
 #include <fstream>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <thread>
@@ -81,6 +82,23 @@ TEST(RunLock, IsFreeWhenItsProcessWasKilled) {
   kill(child, SIGKILL);
   EXPECT_EQ(refusal(folder.path(), 60), "");
   waitpid(child, nullptr, 0);
+}
+
+// Whoever only looks takes nothing, and no lock that a killed process has left is held.
+TEST(RunLock, CanBeLookedAt) {
+  const ScratchFolder folder;
+  EXPECT_EQ(RunLock::is_taken(folder.path()), false);
+  std::optional<RunLock> lock = RunLock::take(folder.path(), 0);
+  EXPECT_EQ(RunLock::is_taken(folder.path()), true);
+  std::ifstream file(folder / "lock");
+  const std::string owner{std::istreambuf_iterator<char>(file), {}};
+  lock.reset();
+  EXPECT_EQ(RunLock::is_taken(folder.path()), false);
+  std::ofstream(folder / "lock") << owner;
+  EXPECT_EQ(RunLock::is_taken(folder.path()), false);
+  EXPECT_EQ(refusal(folder.path()), "");
+  std::ofstream(folder / "lock") << "host not-" << owner.substr(5);
+  EXPECT_EQ(RunLock::is_taken(folder.path()), std::nullopt);
 }
 
 TEST(RunLock, LeavesNothingOfARunThatWroteNothing) {

@@ -13,12 +13,13 @@ namespace hanse {
 
 // A parsed command line.
 struct Command {
-  std::string verb;                // run, resume, plan, check, replay, list, inspect, help, version
+  std::string verb;                // run, resume, plan, check, replay, list, status, inspect,
+                                   // help, version
   std::vector<std::string> words;  // positional arguments behind the verb
   Overrides overrides;             // --section.key=value
   PlanOptions plan;                // plan: --ranks=N, ...
-  std::string flag;                // the last option of one verb alone, without its dashes
-  std::string flag_verb;           // that verb
+  std::string flag;                // the last option of some verbs alone, without its dashes
+  std::string flag_verb;           // the first of those verbs
 };
 
 // Throws InvalidArgument: unknown verb or option, wrong number of words.
@@ -56,6 +57,7 @@ inline const Verb kVerbs[] = {{"run", 1, 1, true, "a job file", {}},
                               {"check", 1, 1, true, "a job file", {}},
                               {"convert", 2, 2, true, "a job file and an output file", {}},
                               {"list", 0, 1, false, "", {"markdown", "man", "bash"}},
+                              {"status", 1, 1000, false, "a run directory", {"json"}},
                               {"inspect", 1, 1, false, "an HDF5 file", {"verify"}}};
 
 }  // namespace hanse

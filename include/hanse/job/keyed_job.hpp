@@ -19,6 +19,10 @@ struct KeyedJob : Job {
   OptionTable table;
 };
 
+// The keys and values of a job file, as they stand there. Throws InvalidArgument that names file
+// and line: it is no job file.
+Overrides job_lines(const std::string& path);
+
 // Reads "[section]" and "key = value" lines into `job`; then `overrides` from the command line,
 // which win. '#' starts a comment.
 // Throws InvalidArgument that names file, line and key.

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <map>
 #include <span>
 #include <string>
@@ -53,6 +54,9 @@ class RunDirectory {
   // number of samples. Nothing for regression.
   void write_partition(const Federation& federation);
   void write_summary(const std::string& json);
+  // Writes what has ended the run, and no line of it where that fails, too.
+  static constexpr const char* kFailure = "failed.txt";
+  void note_failure(const std::exception_ptr& failure) noexcept;
   // Writes buffered lines to the files. Throws IoError on a full disk.
   void flush();
   // Flushes, then brings the files to the disk. Cost: a flush of the disk for each.

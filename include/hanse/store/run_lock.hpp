@@ -1,6 +1,7 @@
 // One run writes a folder at a time.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,6 +30,10 @@ class RunLock {
   // For the other ranks, when rank 0 has taken it: the lock lasts until the last of them has ended.
   // Holds nothing if the host does not see the folder, or the file system gives no lock.
   static RunLock join(const std::string& folder);
+
+  // Does a process hold the folder's lock? Nothing: the file system does not say, or the lock is of
+  // another host, from which it may not pass locks on.
+  static std::optional<bool> is_taken(const std::string& folder);
 
  private:
   RunLock(const std::string& folder, int flags);

@@ -20,7 +20,7 @@ scipy for intervals and tests, and pyarrow for files of Parquet and Arrow.
 from .comparing import compare_clients
 from .federation import write_federation
 from .program import (Failed, HanseError, Refused, Stopped, find_program, plan, replay, resume,
-                      run)
+                      run, status)
 from .results import Run, compare, read, read_several, state_dict
 from .rule_test import Impure, rule_test
 from .studies import Study
@@ -30,4 +30,4 @@ from .tables import clients_of_table
 __all__ = ["Failed", "HanseError", "Impure", "Refused", "Run", "Stopped", "Study",
            "clients_of_table", "compare", "compare_clients", "find_program", "plan", "read",
            "read_several", "read_study", "replay", "resume", "rule_test", "run", "state_dict",
-           "sweep", "write_federation"]
+           "status", "sweep", "write_federation"]

@@ -128,6 +128,14 @@ def plan(job: Path, options: Options | None = None, *, ranks: int = 1) -> dict[s
     return json.loads(_ask(words))
 
 
+def status(*runs: Path) -> list[dict[str, Any]]:
+    """How far runs are, as `hanse status --json` tells it (jobs/results-and-metrics.md): {run, state,
+    rounds, of_rounds, rounds_per_second, seconds_left, metric, value, evaluated_round} of each; None is
+    not known. A folder of repeats or of a sweep has those of all its runs. Raises Refused for a folder
+    without a run."""
+    return json.loads(_ask(["status", *map(os.fspath, runs), "--json"]))
+
+
 def replay(trace: Path | Mapping[str, Any], *, check: bool = False) -> dict[str, Any]:
     """What a built-in rule decides on a trace: a file, or what would stand in it (jobs/replay.md).
     `check`: proves first that the rule is pure. Raises Refused for a malformed trace, Failed for a

@@ -61,13 +61,20 @@ std::vector<TableLines> DirectionReport::take_lines() {
 }
 
 void ParticipationReport::add(const ParticipationLine& line) {
-  const auto number = [](int64_t n) {
-    return n == ParticipationLine::kNone ? "" : fmt::format("{}", n);
+  const auto put = [&](int64_t number) {
+    if (number != ParticipationLine::kNone) lines_ += fmt::format_int(number).str();
+    lines_ += ',';
   };
-  lines_ += fmt::format("{},{},{},{},{},{},{},{},{}\n", line.round, line.client,
-                        number_or_nothing(line.weight), number(line.samples), number(line.steps),
-                        std::isnan(line.seconds) ? "" : fmt::format("{:.6g}", line.seconds),
-                        number(line.received), number(line.staleness), line.counted ? 1 : 0);
+  put(line.round);
+  put(line.client);
+  lines_ += number_or_nothing(line.weight) + ",";
+  put(line.samples);
+  put(line.steps);
+  if (!std::isnan(line.seconds)) lines_ += fmt::format("{:.6g}", line.seconds);
+  lines_ += ',';
+  put(line.received);
+  put(line.staleness);
+  lines_ += line.counted ? "1\n" : "0\n";
 }
 
 std::vector<TableLines> ParticipationReport::take_lines() {

@@ -65,9 +65,8 @@ class Execution {
     const int64_t all = clients + federation.held_out();
     if (clients > 0) job.federation.clients = all;
     // What the first start has decided holds for resumed runs of more rounds.
-    ReportParticipation& asked = job.report.participation;
-    if (asked == ReportParticipation::kAuto && reads("report.participation")) {
-      asked =
+    if (reads("report.participation")) {
+      job.report.participation =
           parts_->writes_participation ? ReportParticipation::kTrue : ReportParticipation::kFalse;
     }
     if (is_simulated(job_)) return;
@@ -78,7 +77,9 @@ class Execution {
     try {
       return run_to_end();
     } catch (...) {  // what rank 0 alone has met
-      std::rethrow_exception(with_way_on(std::current_exception(), way_on_));
+      const auto failure = with_way_on(std::current_exception(), way_on_);
+      if (directory_) directory_->note_failure(failure);
+      std::rethrow_exception(failure);
     }
   }
 
