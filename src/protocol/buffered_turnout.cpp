@@ -27,7 +27,7 @@ class SampledDispatcher final : public Dispatcher {
   }
 
   Dispatched draw(int64_t call, int64_t n) override {
-    auto [draw, available] = (*sampler_)(call, n, std::exchange(changes_, {}));
+    auto [draw, available] = sampler_->dispatch(call, n, std::exchange(changes_, {}));
     const auto size = static_cast<double>(draw.size());
     const auto there = static_cast<double>(available);
     // A buffer that is one draw from all clients counts as a round does, to the last bit.

@@ -35,24 +35,48 @@ void Participation::observe_all(std::vector<double> a) {
 
 uint64_t Participation::seed() const { return settings_.sampler_seed.value_or(settings_.seed); }
 
-DrawnClients Participation::draw_from(int64_t call, int64_t n, std::span<const int64_t> changes) {
+// Finds out who is there, once a round.
+void Participation::begin(int64_t round) {
+  if (stream_) return;
+  if (source_) {
+    sampler_.toggle(source_->begin());
+  } else if (availability_) {
+    sampler_.toggle(availability_(round, seed()));
+  }
+  stream_.emplace(seed(), Purpose::kSampling, static_cast<uint64_t>(round));
+}
+
+std::vector<int64_t> Participation::candidates(int64_t round) {
+  if (!sampler_.needs_candidates()) return {};
+  begin(round);
+  return sampler_.candidates(round, sampler_.per_round(), *stream_);
+}
+
+DrawnClients Participation::draw_round(int64_t round) {
+  record_.available = sampler_.available().size();
+  return {sampler_.draw(round, sampler_.per_round(), *stream_), record_.available};
+}
+
+DrawnClients Participation::dispatch(int64_t call, int64_t n, std::span<const int64_t> changes) {
   sampler_.toggle(changes);
   record_.available = sampler_.available().size();
   RandomStream stream(seed(), Purpose::kSampling, static_cast<uint64_t>(call));
-  return {sampler_.draw(call, n < 0 ? sampler_.per_round() : n, stream), record_.available};
+  return {sampler_.draw(call, n, stream), record_.available};
 }
 
 const Draw& Participation::draw(int64_t round) {
   record_ = {};
+  begin(round);
   if (source_) {
-    const auto draw = [&](int64_t call, int64_t n, std::span<const int64_t> changes) {
-      return draw_from(call, n, changes);
-    };
-    turnout_ = source_->next(round, draw);
+    turnout_ = source_->next(
+        round, {.draw_round = [&] { return draw_round(round); },
+                .dispatch = [&](int64_t call, int64_t n, std::span<const int64_t> changes) {
+                  return dispatch(call, n, changes);
+                }});
   } else {
-    const auto changes = availability_ ? availability_(round, seed()) : std::vector<int64_t>();
-    turnout_ = {.draw = draw_from(round, -1, changes).draw};
+    turnout_ = {.draw = draw_round(round).draw};
   }
+  stream_.reset();
   shares_.clear();
   for (const int64_t client : drawn().clients) shares_.push_back(share(client));
   if (settings_.regret) measure();
@@ -81,12 +105,11 @@ void Participation::measure() {
   record_.regret = regret_;
 }
 
-void Participation::observe(std::span<const double> a, std::span<const double> losses) {
-  if (drawn().size() > 0) record_.estimate = variance_estimate(drawn(), a);
-  const WorkTimes& times = turnout_.times;
-  sampler_.observe(
-      drawn(),
-      {.a = a, .losses = losses, .staleness = times.staleness, .durations = times.durations});
+void Participation::observe(const Feedback& feedback) {
+  if (drawn().size() > 0) record_.estimate = variance_estimate(drawn(), feedback.a);
+  sampler_.observe(drawn(), feedback);
+  const LateClients& late = turnout_.late;
+  if (!late.clients.empty()) sampler_.observe_late(late.clients, late.durations);
   a_of_all_.clear();
   sampler_asked_ = false;
 }

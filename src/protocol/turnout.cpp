@@ -35,8 +35,9 @@ class TimedTurnout final : public Turnout {
         clock_(options, per_round, tasks, on_line),
         weights_(std::move(weights)) {}
 
+  std::vector<int64_t> begin() override { return clock_.changes(); }
   RoundTurnout next(int64_t round, const DrawClients& draw) override {
-    const Draw drawn = draw(round, kAsTheSampler, clock_.changes()).draw;
+    const Draw drawn = draw.draw_round().draw;
     const RoundTimes& times = clock_.play(round, drawn.clients, drawn.weights);
     RoundTurnout turnout{.draw = part_of(drawn, times.counted)};
     turnout.times.durations = times.durations_s;
@@ -58,8 +59,6 @@ class TimedTurnout final : public Turnout {
   }
 
  private:
-  static constexpr int64_t kAsTheSampler = -1;
-
   void add_tasks(int64_t round, const RoundTimes& times, RoundTurnout& turnout) const {
     for (const int64_t steps : times.steps) {
       turnout.tasks.push_back({.received = round - 1, .steps = steps});

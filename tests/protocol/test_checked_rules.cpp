@@ -99,6 +99,15 @@ class Turns final : public ClientSampler {
   void observe(const Draw& draw, const Feedback& feedback) override {
     turn_ = draw.clients[0] + static_cast<int64_t>(feedback.a[0]);
   }
+  std::vector<int64_t> candidates(int64_t, int64_t, RandomStream&) override {
+    return {(fault_ == Fault::kForgets ? unsaved_ : turn_) % clients()};
+  }
+  void take_candidates(std::span<const int64_t> named, std::span<const double>) override {
+    turn_ += named[0];
+  }
+  void observe_late(std::span<const int64_t> late, std::span<const double>) override {
+    turn_ += late[0];
+  }
   void toggle(std::span<const int64_t> clients) override {
     for (const int64_t client : clients) there_.toggle(client);
   }
@@ -119,11 +128,15 @@ void draw_rounds(Fault fault) {
   for (int64_t t = 1; t <= 20; ++t) {
     if (t % 4 == 1) sampler->toggle(std::vector<int64_t>{t % 3, 4});
     RandomStream stream(1, Purpose::kSampling, static_cast<uint64_t>(t));
+    const std::vector<int64_t> late{t % 5};
+    const std::vector<double> a{2};
+    if (t % 3 > 0) sampler->take_candidates(sampler->candidates(t, 1, stream), a);
     const Draw draw = sampler->draw(t, sampler->per_round(), stream);
     EXPECT_EQ(*round, t);
+    if (t % 2 == 0) sampler->observe_late(late, a);
     EXPECT_TRUE(sampler->available().contains(draw.clients[0]));
-    const std::vector<double> a{2};
     sampler->observe(draw, {.a = a, .losses = a});
+    if (t % 2 == 1) sampler->observe_late(late, a);
   }
 }
 
@@ -132,6 +145,7 @@ TEST(CheckedRules, AnImpureSamplerIsCaught) {
   expect_error<Error>([] { draw_rounds(Fault::kCounts); },
                       {"the rule is not pure: in round ", "clients[0] is ",
                        " from its saved state (sampler.kind = turns)"});
+  expect_error<Error>([] { draw_rounds(Fault::kForgets); }, {"candidates[0] is "});
 }
 
 TEST(CheckedRules, AnImposedDrawIsCompared) {

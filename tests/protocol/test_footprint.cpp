@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "hanse/rules/sampling/basic.hpp"
+#include "hanse/rules/sampling/timed.hpp"
 #include "protocol/bandit_ranks.hpp"
 #include "protocol/small_online.hpp"
 #include "protocol/tiny_training.hpp"
@@ -71,6 +72,8 @@ struct FootprintCase {
   bool apart = false;  // every rank has a host of its own
   ServerRole role = ServerRole::kAuto;
   CommOptions comm = {};
+  int64_t candidates = 0;
+  bool squares = false;
 };
 
 std::vector<FootprintCase> footprint_cases() {
@@ -98,6 +101,11 @@ std::vector<FootprintCase> footprint_cases() {
       {.name = "states", .has_states = true, .everyone = true},
       {.name = "regret", .regret = true},
       {.name = "regret, controls", .has_controls = true, .regret = true},
+      {.name = "candidates", .candidates = 8},
+      {.name = "candidates, losses", .needs = {.losses = true}, .candidates = 7},
+      {.name = "served candidates", .apart = true, .candidates = 8},
+      {.name = "candidates, controls", .has_controls = true, .candidates = 8},
+      {.name = "squares", .squares = true},
       {.name = "trials, controls", .needs = {.losses = true, .trials = 1}, .has_controls = true}};
 }
 
@@ -110,7 +118,12 @@ struct Measured : TrainerFixture<TinyModel, WideUpdate, MeanOf> {
     aggregator = std::make_unique<MeanOf>(c.needs);
     sampler =
         c.everyone ? make_full_sampler(kClients) : make_uniform_sampler(kClients, participants);
+    if (c.candidates > 0) {
+      const std::vector<double> samples(kClients, 1.0);
+      sampler = make_power_of_choice_sampler(samples, participants, c.candidates);
+    }
     settings.seed = kSeed;
+    settings.squares = c.squares;
     settings.max_participants = participants;
     settings.server.role = c.role;
     settings.comm = c.comm;
@@ -128,6 +141,8 @@ FederatedFacts facts_of(const FootprintCase& c, const Measured& one, int64_t par
           .exact = c.comm.reduction == Reduction::kExact,
           .planned = c.comm.dispatch == AskedDispatch::kPlanned,
           .all_clients_first = c.regret,
+          .candidates = static_cast<double>(c.candidates),
+          .squares = c.squares,
           .needs = c.needs,
           .parts = row_parts(one.model->layout(), c.needs.layers),
           .n_params = kParams,

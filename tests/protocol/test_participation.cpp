@@ -51,7 +51,7 @@ const Draw& play(Participation& participation, int64_t round) {
   if (participation.needs_all_clients()) participation.observe_all(a);
   const Draw& draw = participation.draw(round);
   const Numbers mine = of_drawn(a, draw);
-  participation.observe(mine, mine);
+  participation.observe({.a = mine, .losses = mine});
   return draw;
 }
 

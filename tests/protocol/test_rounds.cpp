@@ -94,6 +94,14 @@ class RecordingSampler final : public ClientSampler {
     clients = draw.clients;
     a.assign(feedback.a.begin(), feedback.a.end());
     losses.assign(feedback.losses.begin(), feedback.losses.end());
+    squares.assign(feedback.squares.begin(), feedback.squares.end());
+    sizes.assign(feedback.sizes.begin(), feedback.sizes.end());
+  }
+  bool needs_candidates() const override { return !asked.empty(); }
+  std::vector<int64_t> candidates(int64_t, int64_t, RandomStream&) override { return asked; }
+  void take_candidates(std::span<const int64_t> named, std::span<const double> values) override {
+    EXPECT_EQ(std::vector<int64_t>(named.begin(), named.end()), asked);
+    of_asked.assign(values.begin(), values.end());
   }
   Draw impose(int64_t n, std::span<const int64_t> draws) override {
     return inner_->impose(n, draws);
@@ -105,10 +113,46 @@ class RecordingSampler final : public ClientSampler {
   std::vector<int64_t> clients;
   std::vector<double> a;
   std::vector<double> losses;
+  std::vector<double> squares, sizes;
+  std::vector<int64_t> asked;    // its candidates
+  std::vector<double> of_asked;  // their losses
 
  private:
   std::unique_ptr<ClientSampler> inner_ = make_uniform_sampler(kClients, 5);
 };
+
+TEST(RoundRecord, SamplerIsToldLossesOfItsCandidatesBeforeTheDraw) {
+  for (int ranks = 1; ranks <= 4; ++ranks) {
+    run_threads(ranks, [&](Communicator& comm) {
+      TinyTraining training(comm, {});
+      training.settings.max_participants = 5;
+      training.settings.squares = true;
+      auto recording = std::make_unique<RecordingSampler>();
+      recording->asked = {7, 0, 3};
+      training.sampler = std::move(recording);
+      training.start();
+      FederatedTrainer& trainer = *training.trainer;
+      for (int64_t round = 1; round <= 3; ++round) {
+        const auto model = trainer.model_row();
+        const std::vector<float> before(model.begin(), model.end());
+        trainer.round(false);
+        EXPECT_EQ(trainer.failure(), nullptr);
+        if (comm.rank() != 0) continue;
+        const auto& sampler = dynamic_cast<RecordingSampler&>(*training.sampler);
+        RowEvaluator evaluator(training.federation, *training.model);
+        for (std::size_t i = 0; i < 3; ++i) {
+          const SampleRange range = training.federation.train(sampler.asked[i]);
+          const double sum = evaluator.at(before).range(range).loss;
+          EXPECT_DOUBLE_EQ(sampler.of_asked[i], sum / static_cast<double>(range.size()));
+        }
+        EXPECT_EQ(sampler.sizes, std::vector<double>(5, 1.0));
+        for (std::size_t k = 0; k < 5; ++k) {
+          EXPECT_EQ(sampler.squares[k], sampler.losses[k] * sampler.losses[k]);
+        }
+      }
+    });
+  }
+}
 
 // a_i = lambda_i^2 |theta_i - theta|^2/(lr^2 B) with the default job's B steps of lr.
 TEST(RoundRecord, SamplerObservesFeedbackAndLossesInDrawOrder) {

@@ -30,6 +30,7 @@ class OwnClock final : public Turnout {
         tasks_(times_, *on_line_, LostWork(), LeaveRule::kLose),
         turnout_(make(tasks_, *on_line_)) {}
 
+  std::vector<int64_t> begin() override { return turnout_->begin(); }
   RoundTurnout next(int64_t round, const DrawClients& draw) override {
     return turnout_->next(round, draw);
   }

@@ -6,6 +6,7 @@
 
 #include "hanse/rules/sampling/basic.hpp"
 #include "hanse/rules/sampling/learning.hpp"
+#include "hanse/rules/sampling/timed.hpp"
 #include "support/thread_communicator.hpp"
 
 namespace hanse {
@@ -58,6 +59,7 @@ ClientOutcome TinyUpdate::train(const ClientTask& task) {
     task.state[j] = 0.5F * task.state[j] + task.row[j] + static_cast<float>(task.client);
     task.row[j] += 0.01F * task.state[j];
   }
+  if (task.squares) outcome.squares = outcome.loss * outcome.loss;
   if (spoil) spoil(task, outcome);
   return outcome;
 }
@@ -105,6 +107,13 @@ std::unique_ptr<ClientSampler> make_tiny_sampler(const TinyJob& job, const Feder
   if (job.sampler == "avare") {
     return make_avare_sampler({.replacement = job.replacement}, clients, job.per_round);
   }
+  if (job.sampler == "oort") {
+    const OortOptions options{.exploration = 0.5, .exploration_decay = 0.8};
+    return make_oort_sampler(options, Variant::kPaper, sample_shares(federation), job.per_round);
+  }
+  if (job.sampler == "power-of-choice") {
+    return make_power_of_choice_sampler(sample_shares(federation), job.per_round, 0);
+  }
   if (job.sampler == "optimal") {
     return make_optimal_sampler(clients, job.per_round, job.replacement);
   }
@@ -135,6 +144,7 @@ TinyTraining::TinyTraining(Communicator& all, const TinyJob& job)
   settings.server = job.server;
   settings.comm = job.comm;
   settings.regret = job.regret;
+  settings.squares = job.sampler == "oort";
   settings.own_models = job.own_models;
   settings.clock = job.clock;
   settings.round_seconds = job.round_seconds;

@@ -69,9 +69,9 @@ struct FedAvgOptions {
   Estimator estimator = Estimator::kNormalized;
 };
 
-inline constexpr const char* kTinySamplers[] = {"uniform",       "weighted",      "full",    "osmd",
-                                                "adaptive-osmd", "osmd-doubling", "optimal", "mabs",
-                                                "vrb",           "avare"};
+inline constexpr const char* kTinySamplers[] = {
+    "uniform", "weighted", "full", "osmd",  "adaptive-osmd", "osmd-doubling",
+    "optimal", "mabs",     "vrb",  "avare", "oort",          "power-of-choice"};
 
 struct TinyJob {
   std::string sampler = "uniform";  // a name of kTinySamplers

@@ -36,6 +36,7 @@ class RoundAccount;
 class RoundPlan;
 class Server;
 class Weighing;
+enum class PlanMessage : int64_t;
 struct RoundContext;
 struct SumStep;
 struct TaskStarts;
@@ -56,6 +57,11 @@ struct RoundTrace {
   std::vector<double> distances;      // [K], when it needs them
   std::vector<double> squared_norms;  // |theta_i - theta|^2
   WorkTimes times;                    // when they are known
+  // The candidates and their losses, and Feedback's squares and sizes, when the sampler asked for
+  // them.
+  std::vector<int64_t> candidates;
+  std::vector<double> candidate_losses;
+  std::vector<double> squares, sizes;
 };
 
 class FederatedTrainer final : public Protocol {
@@ -113,7 +119,7 @@ class FederatedTrainer final : public Protocol {
   void visit(StateFields& fields) override;
   void share_model();
   void draw();
-  void take_draw();
+  PlanMessage take_draw();
   void measure_losses();
   void train(Findings& findings);
   RoundRecord report(Findings& findings, bool stop_requested);

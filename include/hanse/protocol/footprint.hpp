@@ -68,6 +68,8 @@ struct FederatedFacts {
   bool planned = false;             // comm.dispatch
   bool has_deadline = false;        // run.round-seconds
   bool all_clients_first = false;   // the sampler lets all clients train before each draw
+  double candidates = 0;            // clients whose losses the sampler asks for before each draw
+  bool squares = false;             // FederatedSettings::squares
   AggregatorNeeds needs;            // the rule's
   std::vector<RowPart> parts = {};  // parts of a row that are weighed apart, with needs.gram
   int64_t n_params = 0;             // P

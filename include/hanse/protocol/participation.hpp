@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -39,6 +40,12 @@ class Participation : public Stateful {
   bool needs_all_clients() const { return settings_.regret || sampler_.needs_all_clients(); }
   void observe_all(std::vector<double> a);
 
+  // As ClientSampler's, before draw(): the clients whose losses the round's draw needs first.
+  std::vector<int64_t> candidates(int64_t round);
+  void take_candidates(std::span<const int64_t> clients, std::span<const double> losses) {
+    sampler_.take_candidates(clients, losses);
+  }
+
   // The participants of the round; valid until the next draw.
   const Draw& draw(int64_t round);
   const Draw& drawn() const { return turnout_.draw; }
@@ -49,7 +56,7 @@ class Participation : public Stateful {
   double importance(int64_t client) const;
 
   // Takes the participants' reports: a_i and losses in the draw's order.
-  void observe(std::span<const double> a, std::span<const double> losses);
+  void observe(const Feedback& feedback);
 
   // The record of the last observed round, and its line in sampling.csv.
   const SamplingRecord& record() const { return record_; }
@@ -66,7 +73,9 @@ class Participation : public Stateful {
   void visit(StateFields& fields) override;
   double share(int64_t client) const;
   uint64_t seed() const;
-  DrawnClients draw_from(int64_t call, int64_t n, std::span<const int64_t> changes);
+  DrawnClients draw_round(int64_t round);
+  DrawnClients dispatch(int64_t call, int64_t n, std::span<const int64_t> changes);
+  void begin(int64_t round);
   void measure();
 
   ClientSampler& sampler_;
@@ -77,8 +86,9 @@ class Participation : public Stateful {
   double regret_ = 0;
 
   // About the round in progress:
-  std::vector<double> a_of_all_;  // [M] a_m; empty: not asked for
-  bool sampler_asked_ = false;    // for the sampler, not for the regret alone
+  std::optional<RandomStream> stream_;  // its draw's; none: the draw is behind it
+  std::vector<double> a_of_all_;        // [M] a_m; empty: not asked for
+  bool sampler_asked_ = false;          // for the sampler, not for the regret alone
   RoundTurnout turnout_;
   std::vector<double> shares_;
   SamplingRecord record_;

@@ -57,13 +57,18 @@ struct DrawnClients {
   int64_t available = 0;  // clients that were there
 };
 
-// Draws n of the clients that are there, by the random stream of draw number `call` (from 1), after
-// these came or went; n below 0: as many as the sampler draws in a round.
-using DrawClients =
-    std::function<DrawnClients(int64_t call, int64_t n, std::span<const int64_t> changes)>;
+// How a sampler draws.
+struct DrawClients {
+  // As many as it draws in a round.
+  std::function<DrawnClients()> draw_round;
+  // n, by the random stream of dispatch number `call` (from 1), after these came or went.
+  std::function<DrawnClients(int64_t call, int64_t n, std::span<const int64_t> changes)> dispatch;
+};
 
 class Turnout : public Stateful {
  public:
+  // Clients that came or went since the last round, for rounds of one draw. Called before next().
+  virtual std::vector<int64_t> begin() { return {}; }
   // The round's participants. What it returns does not depend on any training but by the draws.
   virtual RoundTurnout next(int64_t round, const DrawClients& draw) = 0;
   // Virtual seconds at the end of the last round.

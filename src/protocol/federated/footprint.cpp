@@ -25,7 +25,7 @@ double sum_entry(const FederatedFacts& facts) {
 }
 
 // Counts what RoundPlan::for_mine() sends.
-void send_queue(const FederatedFacts& facts, int64_t ranks, int64_t hosts,
+void send_queue(const FederatedFacts& facts, double clients, int64_t ranks, int64_t hosts,
                 RoundFootprint& footprint) {
   const bool is_open =
       !facts.planned && facts.exact && facts.state_width == 0 && !facts.has_deadline;
@@ -33,7 +33,7 @@ void send_queue(const FederatedFacts& facts, int64_t ranks, int64_t hosts,
   const Dispatch dispatch =
       choose_dispatch(is_open, ranks, one_host, server_trains(facts.role, ranks, one_host));
   if (dispatch != Dispatch::kServedQueue) return;
-  const QueueTraffic queue = served_queue_traffic(std::ceil(facts.participants), ranks - 1);
+  const QueueTraffic queue = served_queue_traffic(std::ceil(clients), ranks - 1);
   footprint.add("queue", queue.bytes, queue.messages, 0);
 }
 
@@ -97,9 +97,9 @@ RoundFootprint FederatedTrainer::footprint(const FederatedFacts& facts, int64_t 
   RoundFootprint footprint(ranks);
   const double k = facts.participants;
   const AggregatorNeeds& needs = facts.needs;
-  const auto share_plan = [&] {
+  const auto share_plan = [&](double clients) {
     footprint.broadcast("plan", kCount);
-    footprint.broadcast("plan", static_cast<double>(sizeof(Assignment)) * k);
+    footprint.broadcast("plan", static_cast<double>(sizeof(Assignment)) * clients);
   };
   const auto share_controls = [&] {
     if (facts.control_returns)
@@ -108,9 +108,9 @@ RoundFootprint FederatedTrainer::footprint(const FederatedFacts& facts, int64_t 
   const auto merge = [&](const char* kind, double entries) {
     footprint.reduce(kind, kNumber * (entries + number(ranks)));
   };
-  const auto gather_losses = [&] {
-    send_queue(facts, ranks, hosts, footprint);
-    merge("losses", k);
+  const auto gather_losses = [&](double clients) {
+    send_queue(facts, clients, ranks, hosts, footprint);
+    merge("losses", clients);
   };
 
   // decide_participants(), share_model().
@@ -119,26 +119,31 @@ RoundFootprint FederatedTrainer::footprint(const FederatedFacts& facts, int64_t 
     share_controls();
     footprint.reduce("feedback of all clients", kNumber * number(facts.clients));
   }
-  share_plan();
+  if (facts.candidates > 0) {
+    share_plan(facts.candidates);
+    share_controls();
+    gather_losses(facts.candidates);
+  }
+  share_plan(k);
   footprint.broadcast("model", kValue * number(facts.n_params));
   share_controls();
   if (needs.losses) {
-    gather_losses();
-    if (!needs.after_training()) share_plan();
+    gather_losses(k);
+    if (!needs.after_training()) share_plan(k);
   }
   // train(), with the barrier behind it.
-  send_queue(facts, ranks, hosts, footprint);
+  send_queue(facts, k, ranks, hosts, footprint);
   footprint.add("waiting", 0, 0, needs.losses && needs.after_training() ? 2 : 1);
   if (needs.after_training() && k > 0) send_products(facts, ranks, footprint);
   if (facts.control_width > 0) {
     footprint.reduce("control sum", sum_entry(facts) * number(facts.control_width));
   }
-  merge("findings", k * number(Findings::kFields) + number(Findings::kRankFields));
+  merge("findings", k * number(Findings::fields(facts.squares)) + number(Findings::kRankFields));
   footprint.reduce("sum", sum_entry(facts) * number(facts.n_params) * number(sum_rows(needs)));
   if (needs.trials > 0) {  // backtrack(), when the first step is accepted
     footprint.broadcast("trials", kCount);
     share_controls();
-    gather_losses();
+    gather_losses(k);
     footprint.broadcast("trials", kCount);
   }
   keep_rows(facts, ranks, hosts, footprint);

@@ -189,14 +189,17 @@ void RoundPlan::weigh(std::span<const double> coefficients) {
 }
 
 PlanMessage RoundPlan::share(PlanMessage message) {
-  auto head = message == PlanMessage::kMeasureAll ? static_cast<int64_t>(message)
-                                                  : static_cast<int64_t>(entries_.size());
+  constexpr auto kFirst = static_cast<int64_t>(PlanMessage::kCandidates);
+  auto head = static_cast<int64_t>(message);
+  if (message == PlanMessage::kParticipants) head = std::ssize(entries_);
+  if (message == PlanMessage::kCandidates) head -= std::ssize(entries_);
   comm_.bcast(std::span(&head, 1), 0);
   if (head == static_cast<int64_t>(PlanMessage::kMeasureAll)) return PlanMessage::kMeasureAll;
-  entries_.resize(to_index(head));
+  const bool are_candidates = head <= kFirst;
+  entries_.resize(to_index(are_candidates ? kFirst - head : head));
   comm_.bcast(std::as_writable_bytes(std::span(entries_)), 0);
   if (settings_.timed) share_origins();
-  return PlanMessage::kParticipants;
+  return are_candidates ? PlanMessage::kCandidates : PlanMessage::kParticipants;
 }
 
 // Fills the time in which workers would wait for the last one with tasks of later rounds.

@@ -73,6 +73,7 @@ class StateHomes {
 
 // What rank 0 says of a round before it, in 8 bytes, or 8 and 40 a participant.
 enum class PlanMessage : int64_t {
+  kCandidates = -2,  // and less: less their number; who finds out whose loss follows
   kMeasureAll = -1,  // every rank first finds out what each of its clients would report
   kParticipants = 0  // and more: their number; the assignments follow
 };
@@ -107,7 +108,8 @@ class RoundPlan {
     origins_.clear();
     ahead_.clear();
   }
-  // Sends rank 0's message, and with kParticipants its plan, to all ranks. Collective.
+  // Sends rank 0's message, and with kParticipants or kCandidates its plan, to all ranks.
+  // Collective.
   PlanMessage share(PlanMessage message);
 
   // The client that this rank trains after that entry; -1: none, or a queue will say.

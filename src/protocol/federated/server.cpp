@@ -76,6 +76,20 @@ void Server::observe_all(std::vector<double> squared_steps, int64_t round) {
   participation_.observe_all(std::move(squared_steps));
 }
 
+std::vector<int64_t> Server::candidates(int64_t round) {
+  round_ = round;
+  if (measured_ == round) return {};
+  trace_.candidates = participation_.candidates(round);
+  return trace_.candidates;
+}
+
+void Server::take_candidates(std::span<const double> losses) {
+  require_finite(losses, trace_.candidates);
+  participation_.take_candidates(trace_.candidates, losses);
+  trace_.candidate_losses.assign(losses.begin(), losses.end());
+  measured_ = round_;
+}
+
 const RoundTurnout& Server::draw(int64_t round) {
   round_ = round;
   forget_mix();
@@ -100,13 +114,17 @@ std::vector<double> Server::importances() const {
   return importances;
 }
 
+void Server::require_finite(std::span<const double> losses,
+                            std::span<const int64_t> clients) const {
+  for (std::size_t i = 0; i < losses.size(); ++i) {
+    if (std::isfinite(losses[i])) continue;
+    throw diverged("the model's loss on a client's samples is not finite", clients[i], round_);
+  }
+}
+
 void Server::take_losses(std::vector<double> losses) {
   losses_ = std::move(losses);
-  for (std::size_t i = 0; i < losses_.size(); ++i) {
-    if (std::isfinite(losses_[i])) continue;
-    throw diverged("the model's loss on a client's samples is not finite",
-                   participation_.drawn().clients[i], round_);
-  }
+  require_finite(losses_, participation_.drawn().clients);
 }
 
 void Server::forget_mix() {
@@ -181,6 +199,8 @@ double Server::observe(const RoundPlan& plan, const Findings& findings) {
   std::vector<double> losses(plan.size());
   std::vector<double> a(plan.size());
   std::vector<double> coefficients(plan.size());
+  const std::size_t measured = findings.has_squares() ? plan.size() : 0;
+  std::vector<double> squares(measured), sizes(measured);
   squared_norms_.assign(plan.size(), 0);
   left_out_ = 0;
   for (std::size_t i = 0; i < plan.size(); ++i) {
@@ -193,6 +213,9 @@ double Server::observe(const RoundPlan& plan, const Findings& findings) {
     a[position] =
         feedback(entry.client, entry.importance, squared_norms_[position], steps_made(position));
     if (!trained) ++left_out_;
+    if (measured == 0) continue;
+    squares[position] = findings.of(i, Findings::kSquares);
+    sizes[position] = findings.of(i, Findings::kSamples);
   }
   coefficients_ = std::accumulate(coefficients.begin(), coefficients.end(), 0.0);
   if (settings_.trace) {
@@ -201,9 +224,16 @@ double Server::observe(const RoundPlan& plan, const Findings& findings) {
     trace_.squared_norms = squared_norms_;
     trace_.losses = losses_;
     trace_.times = times();
+    trace_.squares = squares;
+    trace_.sizes = sizes;
     describe_draw();
   }
-  participation_.observe(a, losses);
+  participation_.observe({.a = a,
+                          .losses = losses,
+                          .staleness = times().staleness,
+                          .durations = times().durations,
+                          .squares = squares,
+                          .sizes = sizes});
   sampling_lines_ += participation_.line(round_);
   if (settings_.participation) describe_participation(plan, findings);
   double loss = 0;
@@ -325,6 +355,7 @@ std::vector<TableLines> Server::take_lines() {
 }
 
 void Server::visit(StateFields& fields) {
+  if (fields.loads()) measured_ = 0;
   fields.part("participation", participation_);
   fields.part("aggregator", parts_.aggregator);
   fields.part("optimizer", *parts_.optimizer);

@@ -29,6 +29,10 @@ class Server : public Stateful {
   // Does the next draw need observe_all() with |theta_i - theta|^2 of all clients, [M], first?
   bool needs_all_clients() const { return participation_.needs_all_clients(); }
   void observe_all(std::vector<double> squared_steps, int64_t round);
+  // Whose losses the round's draw needs first, nobody once they are there; and F_i of them at the
+  // received model. Throws TrainingError that names the client unless all are finite.
+  std::vector<int64_t> candidates(int64_t round);
+  void take_candidates(std::span<const double> losses);
   const RoundTurnout& draw(int64_t round);
   std::span<const int64_t> drawn() const { return participation_.drawn().clients; }
   std::vector<double> importances() const;  // [K] of the drawn
@@ -77,6 +81,7 @@ class Server : public Stateful {
   int64_t steps_made(std::size_t position) const;
   void describe_draw();
   void describe_participation(const RoundPlan& plan, const Findings& findings);
+  void require_finite(std::span<const double> losses, std::span<const int64_t> clients) const;
 
   const FederatedTrainer::Parts& parts_;
   const FederatedSettings& settings_;
@@ -90,6 +95,7 @@ class Server : public Stateful {
 
   // The round in progress:
   int64_t round_ = 0;
+  int64_t measured_ = 0;               // the last round whose candidates' losses are there
   std::vector<double> samples_;        // n_i in the draw's order
   std::vector<double> losses_;         // F_i in the draw's order, when the rule needs them
   std::vector<double> squared_norms_;  // in the draw's order; NaN of a client that was left out

@@ -78,13 +78,14 @@ void FederatedTrainer::initialize_model() {
 RoundRecord FederatedTrainer::round(bool stop_requested) {
   *account_ = RoundAccount(*settings_.clock, parts_.comm.seconds(), runner().bytes_moved());
   plan_->homes().learn();
+  *starts_ = {};
   draw();
   plan_->homes().move(plan_->entries(), failure_);
   share_model();
   if (versions_) *starts_ = versions_->starts(*plan_, completed_, theta_);
   if (needs_.losses) measure_losses();
 
-  Findings findings(plan_->size());
+  Findings findings(plan_->size(), settings_.squares);
   train(findings);
   if (needs_.after_training() && !plan_->empty()) {
     const Scope phase(Phase::kProducts, account_->products_s, parts_.comm.seconds());
@@ -115,37 +116,52 @@ RoundContext FederatedTrainer::context() {
 }
 
 // Draws who takes part and tells all ranks; before that, where the sampler must know what every
-// client would report, they find it out.
+// client would report, or losses of some, they find it out.
 void FederatedTrainer::draw() {
   const Scope phase(Phase::kDraw, account_->draw_s, parts_.comm.seconds());
   plan_->clear();
-  auto message = PlanMessage::kParticipants;
-  if (server_) {
-    attempt(failure_, [&] {
-      if (server_->needs_all_clients()) {
-        message = PlanMessage::kMeasureAll;
-      } else {
-        take_draw();
-      }
-    });
-  }
-  if (plan_->share(message) == PlanMessage::kParticipants) return;
-  share_model();
-  auto squared = all_squared_steps(parts_, context());
-  if (server_) {
-    attempt(failure_, [&] {
+  const auto tell = [&](auto decide) {
+    auto message = PlanMessage::kParticipants;
+    if (server_) attempt(failure_, [&] { message = decide(); });
+    return plan_->share(message);
+  };
+  PlanMessage message =
+      tell([&] { return server_->needs_all_clients() ? PlanMessage::kMeasureAll : take_draw(); });
+  if (message == PlanMessage::kMeasureAll) {
+    share_model();
+    auto squared = all_squared_steps(parts_, context());
+    message = tell([&] {
       server_->observe_all(std::move(squared), completed_ + 1);
-      take_draw();
+      return take_draw();
     });
   }
-  plan_->share(PlanMessage::kParticipants);
+  if (message == PlanMessage::kParticipants) return;
+  plan_->homes().move(plan_->entries(), failure_);
+  share_model();
+  std::vector<double> losses;
+  {
+    const Scope measuring(Phase::kLosses, account_->losses_s, parts_.comm.seconds());
+    losses = participants_losses(parts_, settings_, context(), *account_);
+  }
+  plan_->clear();
+  tell([&] {
+    server_->take_candidates(losses);
+    return take_draw();
+  });
 }
 
-// Rank 0 takes the draw.
-void FederatedTrainer::take_draw() {
+// Rank 0 takes the draw, or before it the candidates whose losses it needs.
+PlanMessage FederatedTrainer::take_draw() {
+  const auto candidates = server_->candidates(completed_ + 1);
+  if (!candidates.empty()) {
+    const std::vector<double> nothing(candidates.size());
+    plan_->assign({.draw = {.clients = candidates}}, nothing, completed_ + 1);
+    return PlanMessage::kCandidates;
+  }
   const RoundTurnout& turnout = server_->draw(completed_ + 1);
   plan_->assign(turnout, server_->importances(), completed_ + 1);
   weighing_->drawn();
+  return PlanMessage::kParticipants;
 }
 
 void FederatedTrainer::share_model() {
