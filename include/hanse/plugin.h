@@ -34,9 +34,10 @@ typedef struct HanseCreate {
   const char* const* values;
   int64_t clients;    /* M; not of a metric */
   int64_t per_round;  /* of a sampler: the most clients of a draw */
+  const double* samples; /* of a sampler: the training samples of each client; else NULL */
 } HanseCreate;
 
-/* What an aggregator must be told; 0: not needed. */
+/* What an aggregator must be told, and the last what a sampler must be; 0: not needed. */
 typedef struct HanseNeeds {
   size_t size;
   int32_t losses;  /* at the received model, on the client's training samples */
@@ -45,6 +46,7 @@ typedef struct HanseNeeds {
   int32_t gram;    /* inner products of the updates; late, too */
   int32_t layers;  /* with gram: a matrix and coefficients for each layer of the model */
   int32_t rates;   /* the rates of the clients' own steps; late, too */
+  int32_t candidates; /* candidates() and draw_by_losses() in the place of draw() */
 } HanseNeeds;
 
 /* A round's k participants, in the draw's order. What was not asked for is NULL. */
@@ -61,6 +63,9 @@ typedef struct HanseReport {
   const double* norms;         /* squared; in mix() only with `late` */
   const double* gram;          /* [layers, k, k] */
   const double* rates;
+  const int64_t* staleness;    /* rounds between the model that the work started from and the
+                                  present one; NULL: 0 */
+  const double* durations;     /* seconds on the virtual clock; NULL: the run has none */
 } HanseReport;
 
 /* Hanse's random stream of the round: every draw of a run comes from it. */
@@ -80,6 +85,8 @@ typedef struct HanseFeedback {
   const int64_t* clients;
   const double* feedback;  /* lambda_i^2 |g_i|^2 */
   const double* losses;    /* mean loss of the local steps */
+  const int64_t* staleness; /* as in HanseReport */
+  const double* durations;
 } HanseFeedback;
 
 /* The evaluated clients. */
@@ -137,6 +144,17 @@ typedef struct HansePlugin {
    * that was just created, in the order of their names. Both NULL: a rule without state. */
   int (*save)(void* rule, void* sink, void (*put)(void* sink, const HanseArray* array));
   int (*load)(void* rule, const HanseArray* arrays, int64_t n);
+
+  /* Sampler: needs() is asked of it, too, where candidates is not NULL. candidates() puts distinct
+   * ones of the `n` available clients, at most n, into clients; draw_by_losses() draws as draw()
+   * does, by the losses of these at the model that the round sends. observe_late(): these k were
+   * drawn, and came too late to count or never; NULL: nobody needs to know. */
+  int (*candidates)(void* rule, int64_t round, const int64_t* available, int64_t n,
+                    const HanseRandom* random, int64_t* clients, int64_t* k);
+  int (*draw_by_losses)(void* rule, int64_t round, const int64_t* candidates, const double* losses,
+                        int64_t n, const HanseRandom* random, int64_t* clients, double* weights,
+                        int64_t* k);
+  int (*observe_late)(void* rule, const int64_t* clients, const double* durations, int64_t k);
 } HansePlugin;
 
 const HansePlugin* hanse_plugin(void);

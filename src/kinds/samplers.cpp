@@ -69,11 +69,15 @@ std::unique_ptr<ClientSampler> make_learning(const SamplerCase& c) {
   return kMake(learning_options(c), c.clients, c.options.per_round);
 }
 
-// Without data every client has one sample.
+// [M] samples; without data every client has one.
+std::vector<double> samples_of(const SamplerCase& c) {
+  if (c.initial.empty()) return std::vector<double>(static_cast<std::size_t>(c.clients), 1.0);
+  return {c.initial.begin(), c.initial.end()};
+}
+
 std::unique_ptr<ClientSampler> make_formula(const SamplerCase& c) {
-  const std::vector<double> one_each(static_cast<std::size_t>(c.clients), 1.0);
-  return make_formula_sampler(c.options.formula, c.initial.empty() ? one_each : c.initial,
-                              c.options.per_round, c.options.learning.replacement);
+  return make_formula_sampler(c.options.formula, samples_of(c), c.options.per_round,
+                              c.options.learning.replacement);
 }
 
 std::unique_ptr<ClientSampler> make_by_shares(const SamplerCase& c) {
@@ -146,7 +150,7 @@ const Keys<Job> kOwnRule{kPerRound,
                              "sampler", [](Job& job) -> auto& { return job.sampler.own; }))};
 
 std::unique_ptr<ClientSampler> make_own(const SamplerCase& c) {
-  return make_own_sampler(own_rule("sampler", c.options.kind, c.options.own), c.clients,
+  return make_own_sampler(own_rule("sampler", c.options.kind, c.options.own), samples_of(c),
                           std::min(c.options.per_round, c.clients));
 }
 
@@ -186,8 +190,14 @@ const Family<SamplerKind> kSamplers{
       {.by_samples = true},
       make_formula,
       sample_counts},
-     {{"python", "a rule of your own, in Python", kOwnRule}, {.own = true}, make_own},
-     {{"plugin", "a rule of your own, in a library", kOwnRule}, {.own = true}, make_own},
+     {{"python", "a rule of your own, in Python", kOwnRule},
+      {.by_samples = true, .own = true},
+      make_own,
+      sample_counts},
+     {{"plugin", "a rule of your own, in a library", kOwnRule},
+      {.by_samples = true, .own = true},
+      make_own,
+      sample_counts},
      {{"full", "every client in every round"},
       {.blind = true, .even = true, .distinct = true, .everyone = true},
       [](const SamplerCase& c) { return make_full_sampler(c.clients); }},

@@ -28,7 +28,8 @@ AggregatorNeeds needs_of(const PluginRule& rule) {
   return needs;
 }
 
-const double* or_null(std::span<const double> values) {
+template <class T>
+const T* or_null(std::span<const T> values) {
   return values.empty() ? nullptr : values.data();
 }
 
@@ -46,7 +47,9 @@ HanseReport view_of(const RoundReport& report, std::span<const double> norms) {
           .losses = or_null(report.losses),
           .norms = or_null(norms),
           .gram = or_null(report.gram),
-          .rates = or_null(report.rates)};
+          .rates = or_null(report.rates),
+          .staleness = or_null(report.staleness),
+          .durations = or_null(report.durations)};
 }
 
 class OwnAggregator final : public Aggregator {
@@ -94,32 +97,72 @@ class OwnAggregator final : public Aggregator {
 
 RandomStream& stream_of(void* stream) { return *static_cast<RandomStream*>(stream); }
 
+HanseRandom random_of(RandomStream& stream) {
+  return {.size = sizeof(HanseRandom),
+          .stream = &stream,
+          .uniform = [](void* s) { return stream_of(s).uniform(); },
+          .normal = [](void* s) { return stream_of(s).normal(); },
+          .below = [](void* s, int64_t bound) { return stream_of(s).below(bound); }};
+}
+
 class OwnSampler final : public ClientSampler {
  public:
-  OwnSampler(const RuleSource& source, int64_t clients, int64_t per_round)
-      : ClientSampler(clients, per_round),
-        rule_(source, {.kind = HANSE_SAMPLER, .clients = clients, .per_round = per_round}),
-        available_(clients) {
-    rule_.require_function(rule_.api().draw != nullptr, "draw");
+  OwnSampler(const RuleSource& source, std::span<const double> samples, int64_t per_round)
+      : ClientSampler(std::ssize(samples), per_round),
+        rule_(source, {.kind = HANSE_SAMPLER,
+                       .clients = std::ssize(samples),
+                       .per_round = per_round,
+                       .samples = samples.data()}),
+        available_(clients()) {
+    HanseNeeds said{.size = sizeof(HanseNeeds)};
+    const HansePlugin& api = rule_.api();
+    if (api.candidates != nullptr && api.needs != nullptr) {
+      rule_.require(api.needs(rule_.rule(), &said));
+    }
+    by_losses_ = said.candidates != 0;
+    rule_.require_function(by_losses_ ? api.draw_by_losses != nullptr : api.draw != nullptr,
+                           by_losses_ ? "draw_by_losses" : "draw");
+  }
+
+  bool needs_candidates() const override { return by_losses_; }
+  std::vector<int64_t> candidates(int64_t round, int64_t n, RandomStream& stream) override {
+    candidates_.clear();
+    losses_.clear();
+    const auto there = all_available();
+    if (there.empty() || n == 0) return {};
+    std::vector<int64_t> named(there.size());
+    int64_t k = 0;
+    const HanseRandom random = random_of(stream);
+    rule_.require(rule_.api().candidates(rule_.rule(), round, there.data(), std::ssize(there),
+                                         &random, named.data(), &k));
+    if (k < 0 || k > std::ssize(there)) {
+      rule_.refuse(
+          fmt::format("candidates() gives {} of {} clients in round {}", k, there.size(), round));
+    }
+    named.resize(to_index(k));
+    check_clients("candidates", named, round);
+    return named;
+  }
+  void take_candidates(std::span<const int64_t> clients, std::span<const double> losses) override {
+    candidates_.assign(clients.begin(), clients.end());
+    losses_.assign(losses.begin(), losses.end());
   }
 
   Draw draw(int64_t round, int64_t n, RandomStream& stream) override {
     round_ = round;
-    std::vector<int64_t> there;
-    for (int64_t i = 0; i < available_.size(); ++i) there.push_back(available_.select(i));
+    const auto there = all_available();
     Draw draw;
     if (there.empty() || n == 0) return draw;
     draw.clients.resize(to_index(per_round()));
     draw.weights.resize(to_index(per_round()));
     int64_t k = 0;
-    const HanseRandom random{
-        .size = sizeof(HanseRandom),
-        .stream = &stream,
-        .uniform = [](void* s) { return stream_of(s).uniform(); },
-        .normal = [](void* s) { return stream_of(s).normal(); },
-        .below = [](void* s, int64_t bound) { return stream_of(s).below(bound); }};
-    rule_.require(rule_.api().draw(rule_.rule(), round, there.data(), std::ssize(there), &random,
-                                   draw.clients.data(), draw.weights.data(), &k));
+    const HanseRandom random = random_of(stream);
+    const HansePlugin& api = rule_.api();
+    rule_.require(by_losses_ ? api.draw_by_losses(rule_.rule(), round, candidates_.data(),
+                                                  losses_.data(), std::ssize(candidates_), &random,
+                                                  draw.clients.data(), draw.weights.data(), &k)
+                             : api.draw(rule_.rule(), round, there.data(), std::ssize(there),
+                                        &random, draw.clients.data(), draw.weights.data(), &k));
     if (k < 0 || k > per_round()) {
       rule_.refuse(
           fmt::format("draw() gives {} clients in round {}, more than sampler.per-round = "
@@ -155,8 +198,15 @@ class OwnSampler final : public ClientSampler {
                              .k = static_cast<int64_t>(draw.size()),
                              .clients = draw.clients.data(),
                              .feedback = feedback.a.data(),
-                             .losses = feedback.losses.data()};
+                             .losses = feedback.losses.data(),
+                             .staleness = or_null(feedback.staleness),
+                             .durations = or_null(feedback.durations)};
     rule_.require(rule_.api().observe(rule_.rule(), &view));
+  }
+  void observe_late(std::span<const int64_t> clients, std::span<const double> durations) override {
+    if (rule_.api().observe_late == nullptr || clients.empty()) return;
+    rule_.require(rule_.api().observe_late(rule_.rule(), clients.data(), durations.data(),
+                                           std::ssize(clients)));
   }
 
   void toggle(std::span<const int64_t> changed) override {
@@ -165,19 +215,30 @@ class OwnSampler final : public ClientSampler {
   const ClientSet& available() const override { return available_; }
 
  private:
-  void check(const Draw& draw, int64_t round) const {
-    std::vector<int64_t> sorted = draw.clients;
+  std::vector<int64_t> all_available() const {
+    std::vector<int64_t> there;
+    for (int64_t i = 0; i < available_.size(); ++i) there.push_back(available_.select(i));
+    return there;
+  }
+
+  void check_clients(const char* method, std::span<const int64_t> named, int64_t round) const {
+    std::vector<int64_t> sorted(named.begin(), named.end());
     std::sort(sorted.begin(), sorted.end());
     const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
     if (twice != sorted.end()) {
-      rule_.refuse(fmt::format("draw() gives client {} twice in round {}", *twice, round));
+      rule_.refuse(fmt::format("{}() gives client {} twice in round {}", method, *twice, round));
     }
+    for (const int64_t client : named) {
+      if (client >= 0 && client < clients() && available_.contains(client)) continue;
+      rule_.refuse(fmt::format("{}() gives client {}, who is not available in round {}", method,
+                               client, round));
+    }
+  }
+
+  void check(const Draw& draw, int64_t round) const {
+    check_clients("draw", draw.clients, round);
     for (std::size_t i = 0; i < draw.size(); ++i) {
       const int64_t client = draw.clients[i];
-      if (client < 0 || client >= clients() || !available_.contains(client)) {
-        rule_.refuse(
-            fmt::format("draw() gives client {}, who is not available in round {}", client, round));
-      }
       if (std::isfinite(draw.weights[i]) && draw.weights[i] >= 0) continue;
       rule_.refuse(fmt::format("draw() gives client {} the weight {} in round {}", client,
                                number_text(draw.weights[i]), round));
@@ -191,7 +252,10 @@ class OwnSampler final : public ClientSampler {
 
   PluginRule rule_;
   ClientSet available_;
+  bool by_losses_ = false;
   int64_t round_ = 0;
+  std::vector<int64_t> candidates_;  // of the round, and their losses
+  std::vector<double> losses_;
 };
 
 class OwnOptimizer final : public ServerOptimizer {
@@ -240,9 +304,10 @@ std::unique_ptr<Aggregator> make_own_aggregator(const RuleSource& source, int64_
   return std::make_unique<OwnAggregator>(source, clients);
 }
 
-std::unique_ptr<ClientSampler> make_own_sampler(const RuleSource& source, int64_t clients,
+std::unique_ptr<ClientSampler> make_own_sampler(const RuleSource& source,
+                                                std::span<const double> samples,
                                                 int64_t per_round) {
-  return std::make_unique<OwnSampler>(source, clients, per_round);
+  return std::make_unique<OwnSampler>(source, samples, per_round);
 }
 
 std::unique_ptr<ServerOptimizer> make_own_optimizer(const RuleSource& source, int64_t clients) {

@@ -1,5 +1,6 @@
 /* Rules of every kind as a library, and such that do what they must not: args say what. */
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 typedef struct Rule {
   char what[32];
   int64_t calls; /* the state */
+  double first_samples;
 } Rule;
 
 static char error_text[100];
@@ -21,6 +23,7 @@ static void* create(const HanseCreate* c) {
   for (int64_t i = 0; i < c->arguments; ++i) {
     if (strcmp(c->names[i], "what") == 0) snprintf(rule->what, 32, "%s", c->values[i]);
   }
+  if (c->samples != NULL) rule->first_samples = c->samples[0];
   if (!is(rule, "refuse")) return rule;
   snprintf(error_text, sizeof error_text, "nothing for %d clients", (int)c->clients);
   free(rule);
@@ -30,6 +33,7 @@ static void* create(const HanseCreate* c) {
 static int needs(void* rule, HanseNeeds* needs) {
   needs->norms = is(rule, "scale") || is(rule, "norms");
   needs->late = is(rule, "norms");
+  needs->candidates = strncmp(((Rule*)rule)->what, "losses", 6) == 0;
   needs->gram = is(rule, "gram");
   return 0;
 }
@@ -45,6 +49,9 @@ static int mix(void* rule, const HanseReport* r, double* c) {
   if (is(rule, "nan")) c[1] = NAN;
   if (is(rule, "negative")) c[1] = -1;
   for (int64_t i = 0; is(rule, "norms") && i < r->k; ++i) c[i] = r->norms[i];
+  for (int64_t i = 0; is(rule, "times") && i < r->k; ++i) {
+    c[i] = r->staleness == NULL ? 9 : (double)r->staleness[i] + r->durations[i];
+  }
   for (int64_t i = 0; is(rule, "gram") && i < r->k; ++i) c[i] = r->gram[i * r->k + i];
   return 0;
 }
@@ -61,13 +68,48 @@ static int draw(void* rule, int64_t round, const int64_t* available, int64_t n,
   clients[0] = available[random->below(random->stream, n / 2)];
   clients[1] = is(rule, "twice") ? clients[0] : available[n / 2];
   if (is(rule, "absent")) clients[1] = 3;
-  weights[0] = random->uniform(random->stream);
+  weights[0] = is(rule, "samples") ? ((Rule*)rule)->first_samples
+                                   : random->uniform(random->stream);
   weights[1] = is(rule, "negative") ? -1 : fabs(random->normal(random->stream));
+  return 0;
+}
+
+/* Every second client that is there. */
+static int candidates(void* rule, int64_t round, const int64_t* available, int64_t n,
+                      const HanseRandom* random, int64_t* clients, int64_t* k) {
+  (void)round;
+  for (int64_t i = 0; i < n; i += 2) clients[i / 2] = available[i];
+  *k = is(rule, "losses-many") ? n + 1 : (n + 1) / 2;
+  if (is(rule, "losses-absent")) clients[0] = 1;
+  if (is(rule, "losses-twice")) clients[1] = clients[0];
+  random->below(random->stream, 2);
+  return 0;
+}
+
+/* The one with the largest loss, which is its weight. */
+static int draw_by_losses(void* rule, int64_t round, const int64_t* named, const double* losses,
+                          int64_t n, const HanseRandom* random, int64_t* clients, double* weights,
+                          int64_t* k) {
+  (void)rule, (void)round, (void)random;
+  int64_t most = 0;
+  for (int64_t i = 1; i < n; ++i) most = losses[i] > losses[most] ? i : most;
+  clients[0] = named[most];
+  weights[0] = losses[most];
+  *k = 1;
   return 0;
 }
 
 static int observe(void* rule, const HanseFeedback* f) {
   ((Rule*)rule)->calls += f->clients[0];
+  if (f->durations != NULL) ((Rule*)rule)->calls += 100 * (int64_t)f->durations[0];
+  if (f->staleness != NULL) ((Rule*)rule)->calls += 10000 * f->staleness[0];
+  return 0;
+}
+
+static int observe_late(void* rule, const int64_t* clients, const double* durations, int64_t k) {
+  for (int64_t i = 0; i < k; ++i) {
+    ((Rule*)rule)->calls += 1000000 * clients[i] * (int64_t)durations[i];
+  }
   return 0;
 }
 
@@ -108,7 +150,12 @@ static int load(void* rule, const HanseArray* arrays, int64_t n) {
   return 0;
 }
 
-static const HansePlugin plugin = {.size = sizeof(HansePlugin),
+static const HansePlugin plugin = {
+#ifdef FIRST_FORM /* what the first libraries had; what follows is not there */
+                                   .size = offsetof(HansePlugin, candidates),
+#else
+                                   .size = sizeof(HansePlugin),
+#endif
 #ifdef OTHER_VERSION
                                    .version = HANSE_PLUGIN_VERSION + 1,
 #else
@@ -125,7 +172,10 @@ static const HansePlugin plugin = {.size = sizeof(HansePlugin),
                                    .step = step,
                                    .measure = measure,
                                    .save = save,
-                                   .load = load};
+                                   .load = load,
+                                   .candidates = candidates,
+                                   .draw_by_losses = draw_by_losses,
+                                   .observe_late = observe_late};
 
 #ifdef NO_ENTRY
 const HansePlugin* hanse_plugins(void) { return &plugin; }

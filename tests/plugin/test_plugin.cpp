@@ -79,7 +79,7 @@ Draw draw(ClientSampler& sampler, int64_t round, int64_t n = 3) {
 }
 
 TEST(Plugin, Sampler) {
-  const auto sampler = make_own_sampler(source("sampler", ""), 6, 3);
+  const auto sampler = make_own_sampler(source("sampler", ""), Numbers(6, 1.0), 3);
   sampler->toggle(std::vector<int64_t>{1, 3});  // 0, 2, 4 and 5 are there
   const Draw drawn = draw(*sampler, 1);
   RandomStream same(3, Purpose::kSampling, 1);
@@ -89,14 +89,14 @@ TEST(Plugin, Sampler) {
   const double weight = same.uniform();
   EXPECT_EQ(drawn.weights, (Numbers{weight, std::abs(same.normal())}));
   EXPECT_EQ(drawn.counts, (std::vector<int64_t>{1, 1}));
-  EXPECT_EQ(draw(*make_own_sampler(source("sampler", "none"), 6, 3), 1).size(), 0U);
+  EXPECT_EQ(draw(*make_own_sampler(source("sampler", "none"), Numbers(6, 1.0), 3), 1).size(), 0U);
   sampler->toggle(std::vector<int64_t>{0, 2, 4, 5});
   EXPECT_EQ(draw(*sampler, 2).size(), 0U);  // nobody is there
 }
 
 // It draws two, whatever is asked for.
 TEST(Plugin, ASamplerMayDrawFewerThanARoundAsksFor) {
-  const auto sampler = make_own_sampler(source("sampler", ""), 6, 3);
+  const auto sampler = make_own_sampler(source("sampler", ""), Numbers(6, 1.0), 3);
   EXPECT_EQ(draw(*sampler, 1, 2).clients, draw(*sampler, 1, 3).clients);
   EXPECT_EQ(draw(*sampler, 1, 0).size(), 0U);  // it is not asked
   expect_error<InvalidArgument>(
@@ -104,9 +104,72 @@ TEST(Plugin, ASamplerMayDrawFewerThanARoundAsksFor) {
       {"draw() gives 2 clients in round 4, which asks for 1", "sampler.path"});
 }
 
+Numbers losses_of(const std::vector<int64_t>& clients) {
+  Numbers losses;
+  for (const int64_t client : clients) losses.push_back(10 - static_cast<double>(client));
+  return losses;
+}
+
+TEST(Plugin, ASamplerMayDrawByLosses) {
+  const auto sampler = make_own_sampler(source("sampler", "losses"), Numbers(6, 1.0), 3);
+  EXPECT_TRUE(sampler->needs_candidates());
+  sampler->toggle(std::vector<int64_t>{1, 3});
+  RandomStream stream(3, Purpose::kSampling, 1), same = stream;
+  const auto named = sampler->candidates(1, 3, stream);
+  EXPECT_EQ(named, (std::vector<int64_t>{0, 4}));
+  same.below(2);
+  EXPECT_EQ(stream.uniform(), same.uniform());
+  sampler->take_candidates(named, losses_of(named));
+  const Draw drawn = sampler->draw(1, 3, stream);
+  EXPECT_EQ(drawn.clients, std::vector<int64_t>{0});
+  EXPECT_EQ(drawn.weights, Numbers{10});
+  EXPECT_TRUE(sampler->candidates(2, 0, stream).empty());
+  EXPECT_FALSE(make_own_sampler(source("sampler", ""), Numbers(6, 1.0), 3)->needs_candidates());
+  const auto refused = [&](const std::string& what, std::initializer_list<std::string> parts) {
+    const auto other = make_own_sampler(source("sampler", what), Numbers(6, 1.0), 3);
+    other->toggle(std::vector<int64_t>{1});
+    expect_error<InvalidArgument>([&] { other->candidates(4, 3, stream); }, parts);
+  };
+  refused("losses-many", {"candidates() gives 6 of 5 clients in round 4", "sampler.path"});
+  refused("losses-absent", {"candidates() gives client 1, who is not available in round 4"});
+  refused("losses-twice", {"candidates() gives client 0 twice in round 4"});
+}
+
+TEST(Plugin, RulesAreToldSizesAndTimes) {
+  const auto sampler = make_own_sampler(source("sampler", "samples"), Numbers{7, 1, 1, 1}, 3);
+  EXPECT_EQ(draw(*sampler, 1).weights[0], 7);
+  const Draw drawn{.clients = {3}};
+  const Numbers one{1}, seconds{5};
+  const std::vector<int64_t> late{2};
+  sampler->observe(drawn, {.a = one, .losses = one});
+  sampler->observe(drawn, {.a = one, .losses = one, .staleness = late, .durations = seconds});
+  sampler->observe_late(std::vector<int64_t>{2}, seconds);
+  State state;
+  sampler->save(state);
+  EXPECT_EQ(state.get_one<int64_t>("own/calls/values"), 3 + (3 + 500 + 20000) + 10000000);
+  const auto rule = make_own_aggregator(source("aggregator", "times"), 5);
+  EXPECT_EQ(mix(*rule), Numbers(3, 9));
+  RoundReport with = report();
+  const std::vector<int64_t> staleness{0, 2, 1};
+  with.gram = with.norms = {};
+  with.staleness = staleness;
+  with.durations = kNorms;
+  EXPECT_EQ(rule->mix(with).coefficients, (Numbers{3, 3, 5}));
+}
+
+// A library that was compiled before the interface grew.
+TEST(Plugin, TheFirstFormOfTheInterfaceHolds) {
+  const RuleSource first{.section = "sampler", .file = {.path = PLUGIN_FIRST_FORM, .args = ""}};
+  const auto old = make_own_sampler(first, Numbers(6, 1.0), 3);
+  EXPECT_FALSE(old->needs_candidates());
+  const auto present = make_own_sampler(source("sampler", ""), Numbers(6, 1.0), 3);
+  EXPECT_EQ(draw(*old, 1).clients, draw(*present, 1).clients);
+  old->observe_late(std::vector<int64_t>{2}, Numbers{5});
+}
+
 TEST(Plugin, WhatASamplerMayNotDo) {
   const auto refused = [](const std::string& what, std::initializer_list<std::string> parts) {
-    const auto sampler = make_own_sampler(source("sampler", what), 6, 3);
+    const auto sampler = make_own_sampler(source("sampler", what), Numbers(6, 1.0), 3);
     sampler->toggle(std::vector<int64_t>{1, 3});
     expect_error<InvalidArgument>([&] { draw(*sampler, 4); }, parts);
   };

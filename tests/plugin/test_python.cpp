@@ -1,4 +1,5 @@
 // Rules in Python: what their methods are given and may return, and errors that name the line.
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
@@ -172,7 +173,8 @@ class Sampler:
 )";
 
 Draw draw(const std::string& kind) {
-  const auto sampler = make_own_sampler(python("sampler", kStream, "kind=" + kind), 5, 3);
+  const auto sampler =
+      make_own_sampler(python("sampler", kStream, "kind=" + kind), Numbers(5, 1.0), 3);
   sampler->toggle(std::vector<int64_t>{1, 3});
   RandomStream stream(3, Purpose::kSampling, 4);
   const Draw drawn = sampler->draw(4, sampler->per_round(), stream);
@@ -196,6 +198,118 @@ TEST(Python, ASamplerDrawsFromHansesStream) {
   std::sort(shuffled.begin(), shuffled.end());
   EXPECT_EQ(shuffled, available);
   EXPECT_EQ(draw("nobody").size(), 0U);
+}
+
+constexpr const char* kByLosses = R"(
+import numpy as np
+class Sampler:
+    needs = {"candidates"}
+    def __init__(self, clients, args):
+        self.heard = np.zeros(3)
+        self.kind = args.get("kind", "")
+        assert self.sizes.tolist() == [1, 2, 3, 4, 5] and not self.sizes.flags.writeable
+    def candidates(self, round, available, rng):
+        if self.kind == "floats":
+            return [0.5]
+        return available[rng.choice(len(available), 2, self.sizes[available])]
+    def draw(self, round, candidates, losses, rng):
+        return candidates[losses == losses.max()], losses[losses == losses.max()]
+    def observe(self, clients, feedback, losses, durations=None, staleness=None):
+        self.heard = np.array([durations[0] if durations is not None else -1, staleness[0], 0.0])
+    def observe_late(self, clients, durations):
+        self.heard[2] = durations[clients == 4][0]
+    def state(self):
+        return {"heard": self.heard}
+    def load(self, state):
+        self.heard = state["heard"]
+)";
+
+TEST(Python, ASamplerMayDrawByLossesAndIsToldSizesAndTimes) {
+  const Numbers sizes{1, 2, 3, 4, 5};
+  const auto sampler = make_own_sampler(python("sampler", kByLosses), sizes, 3);
+  ASSERT_TRUE(sampler->needs_candidates());
+  sampler->toggle(std::vector<int64_t>{1, 3});
+  RandomStream stream(3, Purpose::kSampling, 4);
+  const auto named = sampler->candidates(4, 3, stream);
+  ASSERT_EQ(named.size(), 2U);
+  EXPECT_EQ(std::count(named.begin(), named.end(), 1) + std::count(named.begin(), named.end(), 3),
+            0);
+  sampler->take_candidates(named, Numbers{1, 4});
+  const Draw drawn = sampler->draw(4, 3, stream);
+  EXPECT_EQ(drawn.clients, std::vector<int64_t>{named[1]});
+  EXPECT_EQ(drawn.weights, Numbers{4});
+  const Numbers one{1}, seconds{5};
+  const std::vector<int64_t> late{2};
+  const auto heard = [&] {
+    State state;
+    sampler->save(state);
+    return state.get<double>("own/heard/values");
+  };
+  sampler->observe(drawn, {.a = one, .losses = one});
+  EXPECT_EQ(heard(), (Numbers{-1, 0, 0}));
+  sampler->observe(drawn, {.a = one, .losses = one, .staleness = late, .durations = seconds});
+  sampler->observe_late(std::vector<int64_t>{0, 4}, Numbers{8, 9});
+  EXPECT_EQ(heard(), (Numbers{5, 2, 9}));
+  const auto wrong = make_own_sampler(python("sampler", kByLosses, "kind=floats"), sizes, 3);
+  expect_error<InvalidArgument>([&] { wrong->candidates(1, 3, stream); },
+                                {"candidates() returns a list, not ids of clients"});
+}
+
+TEST(Python, ASamplerThatNeedsCandidatesNamesThem) {
+  const auto refused = [](const std::string& text, std::initializer_list<std::string> parts) {
+    expect_error<InvalidArgument>(
+        [&] { make_own_sampler(python("sampler", text), Numbers(3, 1.0), 2); }, parts);
+  };
+  const std::string begin = "class Sampler:\n    needs = {'";
+  const std::string end = "'}\n    def draw(self, round, candidates, losses, rng): pass\n";
+  refused(begin + "candidates" + end, {"its class Sampler has no method candidates"});
+  refused(begin + "losses" + end, {"unknown need 'losses'; known: candidates"});
+}
+
+// Each pair is as likely as draws one after the other make it.
+TEST(Python, ChoicesGoByTheirProbabilities) {
+  const auto sampler = make_own_sampler(python("sampler", R"(
+class Sampler:
+    def draw(self, round, available, rng):
+        assert sorted(rng.choice(5, 5).tolist()) == [0, 1, 2, 3, 4]
+        for wrong in ((3, 4), (3, -1), (3, 1, [1, 1]), (2, 1, [-1, 2]), (3, 2, [0, 0, 1])):
+            try:
+                rng.choice(*wrong)
+            except ValueError:
+                continue
+            raise AssertionError(wrong)
+        return rng.choice(3, 2, [0.2, 0.3, 0.5]), [1, 1]
+)"),
+                                        Numbers(3, 1.0), 2);
+  const int rounds = 4000;
+  int first = 0, both = 0;
+  for (int round = 0; round < rounds; ++round) {
+    RandomStream stream(3, Purpose::kSampling, static_cast<uint64_t>(round));
+    const auto drawn = sampler->draw(round, 2, stream).clients;
+    first += drawn[0] == 2;
+    both += drawn[0] == 2 && drawn[1] == 1;
+  }
+  EXPECT_NEAR(first / static_cast<double>(rounds), 0.5, 0.03);
+  EXPECT_NEAR(both / static_cast<double>(rounds), 0.5 * 0.3 / 0.5, 0.03);
+}
+
+TEST(Python, AnAggregatorIsToldTimes) {
+  const auto rule = make_own_aggregator(
+      python("aggregator", mixing("return r.staleness + (0 if r.durations is None else "
+                                  "r.durations)")),
+      5);
+  EXPECT_EQ(mix(*rule), Numbers(3, 0.0));
+  const std::vector<int64_t> staleness{0, 2, 1};
+  EXPECT_EQ(rule->mix({.round = 7,
+                       .clients = kClients,
+                       .lambda = kShares,
+                       .draw_weights = kDraws,
+                       .losses = kLosses,
+                       .samples = kSamples,
+                       .staleness = staleness,
+                       .durations = kNorms})
+                .coefficients,
+            (Numbers{3, 3, 5}));
 }
 
 TEST(Python, WhatDrawMayNotDo) {

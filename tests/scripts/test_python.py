@@ -205,6 +205,31 @@ class Bandit:
         self.seen = state["seen"]
 
 
+class Loud:
+    """Draws the largest losses of three candidates, and hears of the clients' times."""
+    needs = {"candidates"}
+
+    def __init__(self, clients, args):
+        self.heard = numpy.zeros(2)
+        assert self.sizes.tolist() == [9, 8, 7, 6]
+
+    def candidates(self, round, available, rng):
+        return available[rng.choice(len(available), 3, self.sizes[available])]
+
+    def draw(self, round, candidates, losses, rng):
+        return candidates[numpy.argsort(-losses)][:self.per_round], numpy.ones(
+            min(self.per_round, len(candidates)))
+
+    def observe(self, clients, feedback, losses, durations):
+        self.heard[0] += 0 if durations is None else durations.sum()
+
+    def state(self):
+        return {"heard": self.heard}
+
+    def load(self, state):
+        self.heard = state["heard"]
+
+
 class Careless(Bandit):
     def draw(self, round, available, rng):
         return numpy.random.permutation(available)[:2], numpy.ones(2)
@@ -260,6 +285,25 @@ class RuleTest(ScriptTest):
         steps = hanse.rule_test(SavedVelocity, {"theta": [0, 1], "updates": updates})
         self.assertEqual([one["theta"] for one in steps["rounds"]], [[1, 1], [2.5, 1], [3.25, 3]])
 
+    def test_a_sampler_that_looks_at_losses(self):
+        losses = [0.5, 0.1, 0.9, 0.3]
+        trace = {**DRAWN, "rule": {"sampler.kind": "oort", "sampler.per-round": 2},
+                 "initial": [9, 8, 7, 6], "rounds": [
+                     {"candidate_losses": losses, "durations": [1, 2], **one}
+                     for one in DRAWN["rounds"]]}
+        decided = [one["clients"] for one in hanse.rule_test(Loud, trace)["rounds"]]
+        for number, clients in enumerate(decided):
+            self.assertGreater(losses[clients[0]], losses[clients[1]])
+            self.assertTrue(number != 3 or 2 not in clients)
+        self.assertGreater(len(set(map(tuple, decided))), 1)
+        few = {**trace, "rounds": [{**one, "candidates": [0, 1, 3],
+                                    "candidate_losses": losses[:2] + losses[3:]}
+                                   for one in trace["rounds"]]}
+        drawn = [one["clients"] for one in hanse.rule_test(Loud, few)["rounds"]]
+        self.assertFalse(any(2 in clients for clients in drawn))
+        with self.assertRaisesRegex(hanse.Refused, "'candidate_losses' is missing"):
+            hanse.rule_test(Loud, {**DRAWN, "samples": [9, 8, 7, 6]})
+
     def test_impure_rules_are_caught(self):
         for rule, trace, text in (
                 (Counts, MIXED, r"^Counts is not pure: in round 2 coefficients\[0\] is \S+, but \S+ "
@@ -307,12 +351,14 @@ class RuleTest(ScriptTest):
         class Draws:
             def draw(self, round, available, rng):
                 drawn.append((rng.random(3).tolist(), rng.normal(2).tolist(),
-                              rng.integers(-2, 3, 40).tolist(), rng.permutation(9).tolist()))
+                              rng.integers(-2, 3, 40).tolist(), rng.permutation(9).tolist(),
+                              rng.choice(5, 2, p=[0, 1, 0, 1, 0]).tolist()))
                 return available[:1], [1]
 
         hanse.rule_test(Draws, {**DRAWN, "rounds": DRAWN["rounds"][:1]}, seed=5)
         self.assertEqual(len(set(map(str, drawn))), 1)  # of the rule, its twin and the runs
-        uniform, _, integers, order = drawn[0]
+        uniform, _, integers, order, chosen = drawn[0]
+        self.assertEqual(sorted(chosen), [1, 3])
         self.assertTrue(all(0 <= value < 1 for value in uniform))
         self.assertEqual((min(integers), max(integers), sorted(order)), (-2, 2, list(range(9))))
 

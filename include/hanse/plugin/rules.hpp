@@ -26,8 +26,9 @@ std::unique_ptr<Aggregator> make_own_aggregator(const RuleSource& source, int64_
 
 // The probabilities of its draws are not known: they are NaN. plugin.h cannot tell it the number
 // that a round asks for: it draws as many as it likes, and more than that number are refused.
-std::unique_ptr<ClientSampler> make_own_sampler(const RuleSource& source, int64_t clients,
-                                                int64_t per_round);
+// `samples` [clients]: their training samples, which the rule is told.
+std::unique_ptr<ClientSampler> make_own_sampler(const RuleSource& source,
+                                                std::span<const double> samples, int64_t per_round);
 
 // Steps on whole rows only.
 std::unique_ptr<ServerOptimizer> make_own_optimizer(const RuleSource& source, int64_t clients);

@@ -5,7 +5,8 @@ from multiprocessing.connection import Client
 ADDRESS = ""
 
 there = Client(ADDRESS)
-REPORT = ("round", "clients", "samples", "lam", "draw_weights", "losses", "norms", "gram", "rates")
+REPORT = ("round", "clients", "samples", "lam", "draw_weights", "losses", "norms", "gram", "rates",
+          "staleness", "durations")
 
 
 def ask(number, method, given, rng=None):
@@ -25,20 +26,29 @@ class Called:
 
     def __init__(self, clients, args):
         del args
-        self.number, self.needs = ask(None, "make", (clients, getattr(self, "per_round", None)))
+        self.number, self.needs = ask(
+            None, "make", (clients, getattr(self, "per_round", None), getattr(self, "sizes", None)))
 
     def mix(self, r):
         return ask(self.number, "mix", ({name: getattr(r, name) for name in REPORT},))
 
-    def draw(self, round, available, rng):
-        return ask(self.number, "draw", (round, available), rng)
+    def draw(self, round, *given):  # clients, perhaps losses, rng
+        return ask(self.number, "draw", (round, *given[:-1]), given[-1])
 
     def step(self, theta, update):
         return ask(self.number, "step", (theta, update))
 
 
+def candidates(self, round, available, rng):
+    return ask(self.number, "candidates", (round, available), rng)
+
+
+def observe(self, clients, feedback, losses, staleness, durations):
+    return ask(self.number, "observe", (clients, feedback, losses, staleness, durations))
+
+
 def method_of(name):
-    return lambda self, *given: ask(self.number, name, given)
+    return globals().get(name, lambda self, *given: ask(self.number, name, given))
 
 
 Aggregator = Sampler = Optimizer = type(

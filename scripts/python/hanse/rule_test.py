@@ -10,6 +10,13 @@
             return available[:self.per_round], [1] * self.per_round
         def observe(self, clients, feedback, losses): ...
 
+    class Sampler:                           # that looks at losses first
+        needs = {"candidates"}
+        def candidates(self, round, available, rng):      # whose losses draw() gets
+            return available[:2 * self.per_round]
+        def draw(self, round, candidates, losses, rng):
+            return candidates[losses.argsort()[-self.per_round:]], [1] * self.per_round
+
     class Optimizer:                         # of the server
         def step(self, theta, update):
             return theta + update
@@ -17,17 +24,19 @@
 Arrays are read-only float64 (clients: int64; theta and update: float32, and may be changed),
 rounds count from 1. Each class may also have __init__(self, clients, args), with the number of
 clients and a dict of texts, state(self), a dict of arrays, and load(self, state), which gets them
-back. A sampler is told the most that it may draw, sampler.per-round, as its attribute per_round.
+back. A sampler is told the most that it may draw, sampler.per-round, as its attribute per_round,
+and the clients' training samples as its attribute sizes.
 """
 from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import json
 import os
 import pathlib
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Client, Connection, Listener
 from types import SimpleNamespace
@@ -35,6 +44,7 @@ from typing import Any
 
 from .program import HanseError, Path, Refused, replay
 
+BY_SAMPLES = ("formula", "oort", "power-of-choice")  # whose traces begin with the clients' samples
 CALLED_RULE = pathlib.Path(__file__).with_name("called_rule.py")
 
 
@@ -51,7 +61,7 @@ def rule_test(rule: type, trace: Path | Mapping[str, Any], args: Mapping[str, An
     `trace`: what `run.trace = true` writes for a rule of that family (jobs/replay.md), as a file or
     as what would stand in it; of an optimizer {"theta": [...], "updates": [[...], ...]}.
     A sampler draws by itself; it observes what the trace has of those that it draws, and nothing of
-    the others. `args` is the rule's, with texts as values; `seed` is that of the run, by default
+    the others, and of its candidates draw() gets those whose loss the trace has. `args` is the rule's, with texts as values; `seed` is that of the run, by default
     the trace's or 1.
 
     `hanse replay --check` plays the trace, and the rule is called in this process: as in a run, and
@@ -99,8 +109,10 @@ def _trace_of(rule: type, trace: Mapping[str, Any], path: str, seed: int | None)
     if callable(getattr(rule, "mix", None)):
         return {**trace, "rule": {"aggregator.kind": "python", "aggregator.path": path}}
     if callable(getattr(rule, "draw", None)):
-        clients = int(trace.get("clients", 1))
-        most = int(trace.get("rule", {}).get("sampler.per-round", clients))
+        clients, recorded = int(trace.get("clients", 1)), trace.get("rule", {})
+        most = int(recorded.get("sampler.per-round", clients))
+        if recorded.get("sampler.kind") in BY_SAMPLES and "initial" in trace:
+            trace = {"samples": trace["initial"], **trace}
         return {**trace, "seed": trace.get("seed", 1) if seed is None else seed, "own_draws": True,
                 "rounds": [{"losses": one.get("feedback"), **one}
                            for one in trace.get("rounds", [])],
@@ -128,20 +140,23 @@ class _Calls:
             number, method, given = program.recv()
             try:
                 work = getattr(self, f"_{method}", None) or getattr(self.made[number], method)
-                if method == "draw":
+                if method in ("draw", "candidates"):
                     given = (*given, _stream(program))
+                if method == "observe":
+                    work = functools.partial(_observe, work)
                 program.send(("returns", work(*_frozen(method, given))))
             except Exception as error:  # pylint: disable=broad-except  # the rule's own
                 self.error = error
                 program.send(("raises", f"{type(error).__name__}: {error}"))
 
     def _has(self) -> list[str]:
-        return [name for name in ("observe", "state", "load") if hasattr(self.rule, name)]
+        return [name for name in ("observe", "observe_late", "candidates", "state", "load")
+                if hasattr(self.rule, name)]
 
-    def _make(self, clients: int, per_round: int | None) -> tuple[int, Any]:
+    def _make(self, clients: int, per_round: int | None, sizes: Any) -> tuple[int, Any]:
         made = self.rule.__new__(self.rule)
         if per_round is not None:
-            made.per_round = per_round
+            made.per_round, made.sizes = per_round, sizes
         if self.rule.__init__ is not object.__init__:
             made.__init__(clients, dict(self.args))
         self.made.append(made)
@@ -153,8 +168,21 @@ def _stream(program: Connection) -> SimpleNamespace:
     def ask(name: str, *given: Any) -> Any:
         program.send((name, given))
         return program.recv()
-    return SimpleNamespace(**{name: functools.partial(ask, name)
-                              for name in ("random", "normal", "integers", "permutation")})
+    def choice(n: int, k: int, p: Any = None) -> Any:
+        return ask("choice", n, k, p)
+
+    return SimpleNamespace(choice=choice, **{
+        name: functools.partial(ask, name)
+        for name in ("random", "normal", "integers", "permutation")})
+
+
+def _observe(observe: Callable[..., Any], clients: Any, feedback: Any, losses: Any, staleness: Any,
+             durations: Any) -> None:
+    """Tells a method the times that it names."""
+    times = {"staleness": staleness, "durations": durations}
+    named = inspect.signature(observe).parameters
+    observe(clients, feedback, losses,
+            **{name: time for name, time in times.items() if name in named})
 
 
 def _frozen(method: str, given: tuple[Any, ...]) -> list[Any]:

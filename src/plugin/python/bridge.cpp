@@ -9,17 +9,19 @@
 
 #include <Python.h>
 
+#include "bridge_random.hpp"
 #include "hanse/plugin.h"
 
 namespace {
+
+using hanse::stream;
 
 const char* const kSupport =
 #include "hanse/python_support.inc"
     ;
 
 std::string last_error_text;
-PyObject* support = nullptr;          // the module of support.py
-const HanseRandom* stream = nullptr;  // during a draw
+PyObject* support = nullptr;  // the module of support.py
 
 // Owns a reference.
 class Ref {
@@ -99,68 +101,6 @@ bool copy_out(PyObject* array, void* out) {
   return true;
 }
 
-// The random stream, for support.Rng: a bytearray of n numbers.
-
-template <class T, class Next>
-PyObject* fill(int64_t n, Next next) {
-  if (stream == nullptr) {
-    PyErr_SetString(PyExc_RuntimeError, "rng belongs to one draw, which is over");
-    return nullptr;
-  }
-  if (n < 0) {
-    PyErr_Format(PyExc_ValueError, "%lld random numbers", static_cast<long long>(n));
-    return nullptr;
-  }
-  PyObject* array = PyByteArray_FromStringAndSize(nullptr, n * static_cast<int64_t>(sizeof(T)));
-  if (array == nullptr) return nullptr;
-  T* values = reinterpret_cast<T*>(PyByteArray_AS_STRING(array));
-  for (int64_t i = 0; i < n; ++i) values[i] = next(values, i);
-  return array;
-}
-
-PyObject* uniform(PyObject*, PyObject* args) {
-  long long n = 0;
-  if (!PyArg_ParseTuple(args, "L", &n)) return nullptr;
-  return fill<double>(n, [](double*, int64_t) { return stream->uniform(stream->stream); });
-}
-
-PyObject* normal(PyObject*, PyObject* args) {
-  long long n = 0;
-  if (!PyArg_ParseTuple(args, "L", &n)) return nullptr;
-  return fill<double>(n, [](double*, int64_t) { return stream->normal(stream->stream); });
-}
-
-PyObject* integers(PyObject*, PyObject* args) {
-  long long low = 0, high = 0, n = 0;
-  if (!PyArg_ParseTuple(args, "LLL", &low, &high, &n)) return nullptr;
-  const auto width = static_cast<int64_t>(static_cast<uint64_t>(high) - static_cast<uint64_t>(low));
-  if (high <= low || width <= 0) {
-    PyErr_Format(PyExc_ValueError, "no integer lies in [%lld, %lld)", low, high);
-    return nullptr;
-  }
-  return fill<int64_t>(
-      n, [=](int64_t*, int64_t) { return low + stream->below(stream->stream, width); });
-}
-
-// Fisher-Yates inside out: value i goes to a place among the first i + 1.
-PyObject* permutation(PyObject*, PyObject* args) {
-  long long n = 0;
-  if (!PyArg_ParseTuple(args, "L", &n)) return nullptr;
-  return fill<int64_t>(n, [](int64_t* values, int64_t i) {
-    const int64_t place = stream->below(stream->stream, i + 1);
-    if (place == i) return i;
-    const int64_t moved = values[place];
-    values[place] = i;
-    return moved;
-  });
-}
-
-PyMethodDef random_functions[] = {{"uniform", uniform, METH_VARARGS, nullptr},
-                                  {"normal", normal, METH_VARARGS, nullptr},
-                                  {"integers", integers, METH_VARARGS, nullptr},
-                                  {"permutation", permutation, METH_VARARGS, nullptr},
-                                  {nullptr, nullptr, 0, nullptr}};
-
 // Starts the Python that HANSE_PYTHON names, so that it finds the packages of a virtual
 // environment. Signals stay Hanse's, nothing is written beside the user's files, and a rule's
 // output appears at once.
@@ -186,7 +126,8 @@ bool start_python() {
 
 bool load_support() {
   PyObject* random = PyImport_AddModule("_hanse");  // borrowed
-  if (random == nullptr || PyModule_AddFunctions(random, random_functions) != 0) return false;
+  if (random == nullptr || PyModule_AddFunctions(random, hanse::random_functions) != 0)
+    return false;
   const Ref code(Py_CompileString(kSupport, "hanse-support.py", Py_file_input));
   if (!code) return false;
   support = PyImport_ExecCodeModule("hanse_support", code.get());
@@ -215,8 +156,9 @@ void* create(const HanseCreate* c) {
     if (value) PyDict_SetItemString(args.get(), c->names[i], value.get());
   }
   PyObject* object = PyObject_CallMethod(
-      support, "Rule", "NLOLL", of_system(c->path), static_cast<long long>(c->kind), args.get(),
-      static_cast<long long>(c->clients), static_cast<long long>(c->per_round));
+      support, "Rule", "NLOLLN", of_system(c->path), static_cast<long long>(c->kind), args.get(),
+      static_cast<long long>(c->clients), static_cast<long long>(c->per_round),
+      numbers(c->samples, c->clients));
   if (object != nullptr) return new Rule{object, c->path};
   fail(c->path);
   return nullptr;
@@ -234,11 +176,12 @@ const char* last_error() { return last_error_text.c_str(); }
 int needs(void* rule, HanseNeeds* needs) {
   const Gil gil;
   const Ref said(PyObject_CallMethod(of(rule).object, "needs", nullptr));
-  int sizes = 0, losses = 0, norms = 0, gram = 0, layers = 0, rates = 0;
-  if (!said ||
-      !PyArg_ParseTuple(said.get(), "pppppp", &sizes, &losses, &norms, &gram, &layers, &rates)) {
+  int sizes = 0, losses = 0, norms = 0, gram = 0, layers = 0, rates = 0, candidates = 0;
+  if (!said || !PyArg_ParseTuple(said.get(), "ppppppp", &sizes, &losses, &norms, &gram, &layers,
+                                 &rates, &candidates)) {
     return fail(of(rule).path);
   }
+  needs->candidates = candidates;
   needs->losses = losses;
   needs->norms = norms;
   needs->gram = gram;
@@ -252,20 +195,23 @@ int mix(void* rule, const HanseReport* r, double* coefficients) {
   const Gil gil;
   const int64_t k = r->k;
   const Ref result(PyObject_CallMethod(
-      of(rule).object, "mix", "LLNNNNNNNN", static_cast<long long>(r->round),
+      of(rule).object, "mix", "LLNNNNNNNNNN", static_cast<long long>(r->round),
       static_cast<long long>(r->layers), numbers(r->clients, k), numbers(r->samples, k),
       numbers(r->lambda, k), numbers(r->draw_weights, k), numbers(r->losses, k),
-      numbers(r->norms, k), numbers(r->gram, r->layers * k * k), numbers(r->rates, k)));
+      numbers(r->norms, k), numbers(r->gram, r->layers * k * k), numbers(r->rates, k),
+      numbers(r->staleness, k), numbers(r->durations, k)));
   if (!result || !copy_out(result.get(), coefficients)) return fail(of(rule).path);
   return 0;
 }
 
-int draw(void* rule, int64_t round, const int64_t* available, int64_t n, const HanseRandom* random,
-         int64_t* clients, double* weights, int64_t* k) {
+// By the losses of `n` clients, or where they are null of n that are available.
+int draw_of(void* rule, int64_t round, const int64_t* named, const double* losses, int64_t n,
+            const HanseRandom* random, int64_t* clients, double* weights, int64_t* k) {
   const Gil gil;
   stream = random;
-  const Ref result(PyObject_CallMethod(of(rule).object, "draw", "LN", static_cast<long long>(round),
-                                       numbers(available, n)));
+  const Ref result(PyObject_CallMethod(of(rule).object, "draw", "LNN",
+                                       static_cast<long long>(round), numbers(named, n),
+                                       numbers(losses, n)));
   stream = nullptr;
   if (!result) return fail(of(rule).path);
   PyObject* drawn = PyTuple_GetItem(result.get(), 0);
@@ -276,10 +222,44 @@ int draw(void* rule, int64_t round, const int64_t* available, int64_t n, const H
   return 0;
 }
 
+int draw(void* rule, int64_t round, const int64_t* available, int64_t n, const HanseRandom* random,
+         int64_t* clients, double* weights, int64_t* k) {
+  return draw_of(rule, round, available, nullptr, n, random, clients, weights, k);
+}
+
+int draw_by_losses(void* rule, int64_t round, const int64_t* candidates, const double* losses,
+                   int64_t n, const HanseRandom* random, int64_t* clients, double* weights,
+                   int64_t* k) {
+  constexpr double kNobody = 0;
+  const double* given = losses == nullptr ? &kNobody : losses;
+  return draw_of(rule, round, candidates, given, n, random, clients, weights, k);
+}
+
+int candidates(void* rule, int64_t round, const int64_t* available, int64_t n,
+               const HanseRandom* random, int64_t* clients, int64_t* k) {
+  const Gil gil;
+  stream = random;
+  const Ref result(PyObject_CallMethod(of(rule).object, "candidates", "LN",
+                                       static_cast<long long>(round), numbers(available, n)));
+  stream = nullptr;
+  if (!result) return fail(of(rule).path);
+  *k = PyObject_Size(result.get());
+  return copy_out(result.get(), clients) ? 0 : fail(of(rule).path);
+}
+
 int observe(void* rule, const HanseFeedback* f) {
   const Gil gil;
-  const Ref result(PyObject_CallMethod(of(rule).object, "observe", "NNN", numbers(f->clients, f->k),
-                                       numbers(f->feedback, f->k), numbers(f->losses, f->k)));
+  const int64_t k = f->k;
+  const Ref result(PyObject_CallMethod(of(rule).object, "observe", "NNNNN", numbers(f->clients, k),
+                                       numbers(f->feedback, k), numbers(f->losses, k),
+                                       numbers(f->staleness, k), numbers(f->durations, k)));
+  return result ? 0 : fail(of(rule).path);
+}
+
+int observe_late(void* rule, const int64_t* clients, const double* durations, int64_t k) {
+  const Gil gil;
+  const Ref result(PyObject_CallMethod(of(rule).object, "observe_late", "NN", numbers(clients, k),
+                                       numbers(durations, k)));
   return result ? 0 : fail(of(rule).path);
 }
 
@@ -380,7 +360,10 @@ const HansePlugin plugin = {.size = sizeof(HansePlugin),
                             .step = step,
                             .measure = measure,
                             .save = save,
-                            .load = load};
+                            .load = load,
+                            .candidates = candidates,
+                            .draw_by_losses = draw_by_losses,
+                            .observe_late = observe_late};
 
 }  // namespace
 

@@ -2,6 +2,7 @@
 
 jobs/own-rules.md has the contract of the classes. Arrays arrive as bytes, in the machine's order.
 """
+import inspect
 import os
 import sys
 import traceback
@@ -17,7 +18,8 @@ except ModuleNotFoundError:
 
 KINDS = {1: "Aggregator", 2: "Sampler", 3: "Optimizer", 4: "Metric"}
 WORK = {"Aggregator": "mix", "Sampler": "draw", "Optimizer": "step", "Metric": "__call__"}
-NEEDS = ("sizes", "losses", "norms", "gram", "layers", "rates")
+NEEDS = ("sizes", "losses", "norms", "gram", "layers", "rates", "candidates")
+KNOWN = {"Aggregator": NEEDS[:-1], "Sampler": NEEDS[-1:]}
 
 float64 = numpy.dtype("f8")
 float32 = numpy.dtype("f4")
@@ -33,7 +35,7 @@ class Refusal(Exception):
 class Report:
     """A round's participants, as mix() sees them."""
     __slots__ = ("round", "clients", "samples", "lam", "draw_weights", "losses", "norms", "gram",
-                 "rates")
+                 "rates", "staleness", "durations")
 
 
 class Evaluation:
@@ -59,6 +61,23 @@ class Rng:
     @staticmethod
     def permutation(n):
         return frombuffer(_hanse.permutation(n), int64)
+
+    @staticmethod
+    def choice(n, k, p=None):
+        """k distinct ones of 0, ..., n - 1 in the order drawn, by their probabilities."""
+        if k < 0 or k > n:
+            raise ValueError(f"{k} distinct ones of {n}")
+        if p is None:
+            return Rng.permutation(n)[:k]
+        p = numpy.asarray(p, float64)
+        if p.shape != (n,) or not (numpy.isfinite(p) & (p >= 0)).all():
+            raise ValueError(f"p is not {n} numbers that are finite and not negative")
+        if numpy.count_nonzero(p) < k:
+            raise ValueError(f"{k} distinct ones, and {numpy.count_nonzero(p)} have p > 0")
+        # The first of exponential times with these rates.
+        with numpy.errstate(divide="ignore"):
+            times = numpy.where(p > 0, -numpy.log1p(-Rng.random(n)) / p, numpy.inf)
+        return numpy.argsort(times, kind="stable")[:k]
 
 
 def describe(error, path):
@@ -96,12 +115,23 @@ def array_or_none(data, dtype=float64):
     return None if data is None else frombuffer(data, dtype)
 
 
+def staleness_of(data, k):
+    """Without such numbers nobody's work is late."""
+    return frombuffer(bytes(8 * k) if data is None else data, int64)
+
+
+def times_of(observe):
+    """The times of a round's work that a method asks for by the names of its parameters."""
+    named = inspect.signature(observe).parameters
+    return [name for name in ("staleness", "durations") if name in named]
+
+
 class Rule:
     """A rule of a file, and what is checked of its answers."""
 
-    def __init__(self, path, kind, args, clients, per_round):
+    def __init__(self, path, kind, args, clients, per_round, samples):
         self.path = path
-        name = KINDS[kind]
+        self.name = name = KINDS[kind]
         kind = getattr(module_of(path), name, None)
         if not isinstance(kind, type):
             raise Refusal(f"{path}: it has no class {name}")
@@ -113,9 +143,12 @@ class Rule:
         self.rule = kind.__new__(kind)
         if name == "Sampler":
             self.rule.per_round = per_round
+            self.rule.sizes = frombuffer(samples, float64).astype(int64)
+            self.rule.sizes.flags.writeable = False
         if kind.__init__ is not object.__init__:
             self.rule.__init__(*((clients, args) if name != "Metric" else ()))
         self.observes = hasattr(kind, "observe")
+        self.times = times_of(kind.observe) if self.observes else ()
 
     def refuse(self, method, text):
         """Says what a method has done, at the line of its definition."""
@@ -135,12 +168,16 @@ class Rule:
         needs = getattr(self.rule, "needs", ())
         if isinstance(needs, str):
             raise Refusal(f"{self.path}: needs is a text, not a set of texts")
+        known = KNOWN[self.name]
         for need in needs:
-            if need not in NEEDS:
-                raise Refusal(f"{self.path}: unknown need {need!r}; known: {', '.join(NEEDS)}")
+            if need not in known:
+                raise Refusal(f"{self.path}: unknown need {need!r}; known: {', '.join(known)}")
+        if "candidates" in needs and not callable(getattr(self.kind, "candidates", None)):
+            raise Refusal(f"{self.path}: its class Sampler has no method candidates")
         return tuple(need in needs for need in NEEDS)
 
-    def mix(self, number, layers, clients, samples, lam, draw_weights, losses, norms, gram, rates):
+    def mix(self, number, layers, clients, samples, lam, draw_weights, losses, norms, gram, rates,
+            staleness, durations):
         report = Report()
         report.round = number
         report.clients = frombuffer(clients, int64)
@@ -151,6 +188,8 @@ class Rule:
         report.norms = array_or_none(norms)
         report.rates = array_or_none(rates)
         k = len(report.clients)
+        report.staleness = staleness_of(staleness, k)
+        report.durations = array_or_none(durations)
         layered = "layers" in getattr(self.rule, "needs", ())
         report.gram = array_or_none(gram)
         if gram is not None:
@@ -160,8 +199,21 @@ class Rule:
             shape, what = (layers, k), f"{k} coefficients for each of {layers} layers"
         return self.numbers("mix", self.rule.mix(report), shape, what)
 
-    def draw(self, number, available):
-        drawn = self.rule.draw(number, frombuffer(available, int64), Rng)
+    def ids(self, method, clients):
+        size = numpy.size(clients)
+        kinds = "iu" if size > 0 else "iuf"  # numpy calls an empty list one of floats
+        return self.numbers(method, clients, (size,), "ids of clients", int64, kinds)
+
+    def candidates(self, number, available):
+        available = frombuffer(available, int64)
+        named = self.ids("candidates", self.rule.candidates(number, available, Rng))
+        if len(named) > len(available):
+            self.refuse("candidates", f"returns {len(named)} of {len(available)} clients")
+        return named
+
+    def draw(self, number, clients, losses):
+        given = () if losses is None else (frombuffer(losses, float64),)
+        drawn = self.rule.draw(number, frombuffer(clients, int64), *given, Rng)
         if not isinstance(drawn, (tuple, list)) or len(drawn) != 2:
             self.refuse("draw", f"returns a {type(drawn).__name__}, not clients and weights")
         clients, weights = drawn
@@ -169,14 +221,20 @@ class Rule:
         if size > self.rule.per_round:
             self.refuse("draw", f"returns {size} clients, more than sampler.per-round = "
                                 f"{self.rule.per_round}")
-        kinds = "iu" if size > 0 else "iuf"  # numpy calls an empty list one of floats
-        return (self.numbers("draw", clients, (size,), "ids of clients", int64, kinds),
+        return (self.ids("draw", clients),
                 self.numbers("draw", weights, (size,), f"a weight for each of {size} clients"))
 
-    def observe(self, clients, feedback, losses):
-        if self.observes:
-            self.rule.observe(frombuffer(clients, int64), frombuffer(feedback, float64),
-                              frombuffer(losses, float64))
+    def observe(self, clients, feedback, losses, staleness, durations):
+        if not self.observes:
+            return
+        times = {"staleness": staleness_of(staleness, len(clients) // 8),
+                 "durations": array_or_none(durations)}
+        self.rule.observe(frombuffer(clients, int64), frombuffer(feedback, float64),
+                          frombuffer(losses, float64), **{name: times[name] for name in self.times})
+
+    def observe_late(self, clients, durations):
+        if hasattr(self.kind, "observe_late"):
+            self.rule.observe_late(frombuffer(clients, int64), frombuffer(durations, float64))
 
     def step(self, rate, theta, update):
         theta, update = frombuffer(theta, float32), frombuffer(update, float32)

@@ -111,8 +111,9 @@ StepView view_step(std::span<const double> gram, std::span<const double> coeffic
 }
 
 std::unique_ptr<Aggregator> make_by_formula(const std::string& text, int64_t clients) {
-  const Formula formula(text, {"n", "lambda", "w", "F", "norm", "K", "M", "round"},
-                        "aggregator.formula");
+  const Formula formula(
+      text, {"n", "lambda", "w", "F", "norm", "K", "M", "round", "staleness", "duration"},
+      "aggregator.formula");
   const bool late = formula.uses("norm");
   const AggregatorNeeds needs{.sizes = formula.uses("n") || formula.uses("lambda"),
                               .losses = formula.uses("F"),
@@ -122,10 +123,14 @@ std::unique_ptr<Aggregator> make_by_formula(const std::string& text, int64_t cli
     const auto k = static_cast<double>(report.clients.size());
     const auto m = static_cast<double>(clients);
     const auto round = static_cast<double>(report.round);
-    std::vector<double> values =
-        formula.evaluate({report.samples, report.lambda, report.draw_weights, report.losses,
-                          report.norms, std::span(&k, 1), std::span(&m, 1), std::span(&round, 1)},
-                         report.clients.size());
+    std::vector<double> staleness(report.staleness.begin(), report.staleness.end());
+    std::vector<double> durations(report.durations.begin(), report.durations.end());
+    staleness.resize(report.clients.size());
+    durations.resize(report.clients.size());
+    std::vector<double> values = formula.evaluate(
+        {report.samples, report.lambda, report.draw_weights, report.losses, report.norms,
+         std::span(&k, 1), std::span(&m, 1), std::span(&round, 1), staleness, durations},
+        report.clients.size());
     require_weights(formula, values, report.clients, report.round);
     const double sum = std::accumulate(values.begin(), values.end(), 0.0);
     for (double& value : values) value /= sum;

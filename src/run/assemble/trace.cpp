@@ -40,7 +40,8 @@ Fields sampler_header(const KeyedJob& job, const Federation& federation,
   if (traits.own) header["seed"] = seed_of(job, job.sampler.seed);
   for (int64_t client = 0; client < sampler.clients(); ++client) {
     if (traits.by_shares) header["initial"].push_back(sampler.probability(client));
-    if (traits.by_samples) header["initial"].push_back(federation.train(client).size());
+    if (!traits.by_samples) continue;
+    header[traits.own ? "samples" : "initial"].push_back(federation.train(client).size());
   }
   return header;
 }
@@ -75,6 +76,14 @@ Fields sampler_round(const RoundTrace& round) {
               {"feedback", of_draws(round.a)},
               {"losses", of_draws(round.batch_losses)}};
   add_times(of_draws(round.times.staleness), of_draws(round.times.durations), line);
+  if (!round.squares.empty()) {
+    line["squares"] = of_draws(round.squares);
+    line["sizes"] = of_draws(round.sizes);
+  }
+  if (!round.candidates.empty()) {
+    line["candidates"] = round.candidates;
+    line["candidate_losses"] = round.candidate_losses;
+  }
   if (!round.everyone_there) line["available"] = round.available;
   if (!round.a_of_all.empty()) line["foreseen"] = round.a_of_all;
   return line;

@@ -59,6 +59,22 @@ std::vector<double> client_means(const Draw& draw, const std::vector<std::size_t
   return means;
 }
 
+// Gives the sampler the losses of the round's candidates, if it looks at losses.
+void take_candidates(const Json& round, const std::string& where, ClientSampler& sampler) {
+  if (!sampler.needs_candidates()) return;
+  const auto clients =
+      ids(field(round, "candidates", where), sampler.clients(), false, where + ".candidates");
+  sampler.take_candidates(clients,
+                          numbers(round, "candidate_losses", clients.size(), -INFINITY, where));
+}
+
+// A field that a sampler with needs_squares() needs, [draws] or empty.
+std::vector<double> of_samples(const Json& round, const std::string& name, std::size_t draws,
+                               const std::string& where, const ClientSampler& sampler) {
+  if (!sampler.needs_squares()) return {};
+  return numbers(round, name, draws, 0, where);
+}
+
 // K of the round: "asked", or the sampler's own.
 int64_t asked_in(const Json& round, const std::string& where, const ClientSampler& sampler) {
   return round.contains("asked")
@@ -75,27 +91,62 @@ std::vector<T> of_clients(const Draw& draw, const std::vector<std::size_t>& at,
   return values;
 }
 
+// Gives a sampler of the user's own the losses of the candidates that it names: those of the trace,
+// or with "own_draws" what the round has of them; without "candidates" it has losses of all.
+void take_own_candidates(const Json& trace, const Json& round, const std::string& where,
+                         const std::vector<int64_t>& named, ClientSampler& sampler) {
+  const auto known = clients_in(round, "candidates", sampler.clients(), where);
+  const auto losses = numbers(round, "candidate_losses", known.size(), -INFINITY, where);
+  if (!trace.contains("own_draws")) {
+    if (named != known) {
+      throw InvalidArgument(
+          fmt::format("the rule names candidates {}, and the trace has {}", named, known));
+    }
+    return sampler.take_candidates(known, losses);
+  }
+  std::vector<int64_t> both;
+  std::vector<double> of_both;
+  for (const int64_t client : named) {
+    const auto at = to_index(std::find(known.begin(), known.end(), client) - known.begin());
+    if (at == known.size()) continue;
+    both.push_back(client);
+    of_both.push_back(losses[at]);
+  }
+  sampler.take_candidates(both, of_both);
+}
+
 // What the sampler, one of the user's own, draws from the stream of the run's round.
-Draw draw_again(const Json& trace, int64_t t, int64_t asked, ClientSampler& sampler) {
+Draw draw_again(const Json& trace, const Json& round, const std::string& where, int64_t t,
+                ClientSampler& sampler) {
   const int64_t seed = integer(field(trace, "seed", "trace"), 0, INT64_MAX, "seed");
   RandomStream stream(static_cast<uint64_t>(seed), Purpose::kSampling, static_cast<uint64_t>(t));
+  const int64_t asked = asked_in(round, where, sampler);
+  if (sampler.needs_candidates()) {
+    const auto named = sampler.candidates(t, asked, stream);
+    if (!named.empty()) take_own_candidates(trace, round, where, named, sampler);
+  }
   return sampler.draw(t, asked, stream);
 }
 
 // The sampler observes what a round with these draws has of those that it has drawn by itself.
 void observe_known(const Draw& draw, const std::vector<int64_t>& draws,
                    const std::vector<double>& feedback, const std::vector<double>& losses,
-                   ClientSampler& sampler) {
+                   const WorkTimes& times, ClientSampler& sampler) {
   Draw known;
   std::vector<double> a, f;
+  WorkTimes of_known;
   for (const int64_t client : draw.clients) {
     const auto at = to_index(std::find(draws.begin(), draws.end(), client) - draws.begin());
     if (at == draws.size()) continue;
     known.clients.push_back(client);
     a.push_back(feedback[at]);
     f.push_back(losses[at]);
+    if (!times.staleness.empty()) of_known.staleness.push_back(times.staleness[at]);
+    if (!times.durations.empty()) of_known.durations.push_back(times.durations[at]);
   }
-  sampler.observe(known, {.a = a, .losses = f});
+  sampler.observe(
+      known,
+      {.a = a, .losses = f, .staleness = of_known.staleness, .durations = of_known.durations});
 }
 
 // As replay_round() has it, of a sampler of the user's own. It draws what the trace has, or with
@@ -110,13 +161,13 @@ Json replay_own(const Json& trace, const Json& round, int64_t t, const std::stri
   const auto losses = numbers(round, "losses", draws.size(), -INFINITY, where);
   const WorkTimes times = times_in(round, draws.size(), where);
   try {
-    const Draw draw = draw_again(trace, t, asked_in(round, where, sampler), sampler);
+    const Draw draw = draw_again(trace, round, where, t, sampler);
     if (!own_draws && draw.clients != draws) {
       throw InvalidArgument(
           fmt::format("the rule draws clients {}, and the trace has {}", draw.clients, draws));
     }
     if (own_draws) {
-      observe_known(draw, draws, feedback, losses, sampler);
+      observe_known(draw, draws, feedback, losses, times, sampler);
     } else {
       sampler.observe(draw, {.a = feedback,
                              .losses = losses,
@@ -141,8 +192,12 @@ Json replay_round(const Json& round, const std::string& where, bool has_experts,
     }
     sampler.observe_all(numbers(round, "foreseen", to_index(sampler.clients()), 0, where));
   }
+  take_candidates(round, where, sampler);
   const auto draws = ids(field(round, "draws", where), sampler.clients(), true, where + ".draws");
-  const auto feedback = numbers(round, "feedback", draws.size(), -INFINITY, where);
+  const bool by_losses = sampler.needs_squares() || sampler.needs_candidates();
+  const auto feedback = by_losses && !round.contains("feedback")
+                            ? std::vector<double>(draws.size())
+                            : numbers(round, "feedback", draws.size(), -INFINITY, where);
   const auto losses = round.contains("losses")
                           ? numbers(round, "losses", draws.size(), -INFINITY, where)
                           : feedback;
@@ -166,10 +221,14 @@ Json replay_round(const Json& round, const std::string& where, bool has_experts,
     result["coefficients"] = coefficients;
     result["loss_estimate"] = variance_estimate(draw, a);
     const WorkTimes times = times_in(round, draws.size(), where);
+    const auto squares = of_samples(round, "squares", draws.size(), where, sampler);
+    const auto sizes = of_samples(round, "sizes", draws.size(), where, sampler);
     sampler.observe(draw, {.a = a,
                            .losses = client_means(draw, at, losses),
                            .staleness = of_clients(draw, at, times.staleness),
-                           .durations = of_clients(draw, at, times.durations)});
+                           .durations = of_clients(draw, at, times.durations),
+                           .squares = of_clients(draw, at, squares),
+                           .sizes = of_clients(draw, at, sizes)});
   } catch (const InvalidArgument& error) {
     throw InvalidArgument(where + ": " + error.what());
   }
@@ -189,10 +248,11 @@ SamplerOptions options_of(const Json& trace, const Job& job) {
 }
 
 std::vector<double> initial_of(const Json& trace, const SamplerOptions& options, int64_t clients) {
-  if (!trace.contains("initial")) return {};
-  auto initial = numbers(trace, "initial", to_index(clients), 0, "trace");
-  const double sum = std::accumulate(initial.begin(), initial.end(), 0.0);
   const SamplerTraits traits = sampler_traits(options);
+  const char* name = traits.own ? "samples" : "initial";
+  if (!trace.contains(name)) return {};
+  auto initial = numbers(trace, name, to_index(clients), 0, "trace");
+  const double sum = std::accumulate(initial.begin(), initial.end(), 0.0);
   if (!traits.by_shares && !traits.by_samples && !(std::abs(sum - 1) < 1e-6)) {
     throw InvalidArgument(fmt::format("probabilities sum to {}, not 1", sum), "trace.initial");
   }

@@ -54,6 +54,23 @@ TEST(ByFormula, TermAndSuperquantileAsFormulas) {
   expect_near(tail->mix(report).coefficients, {0, 2.0 / 3, 1.0 / 3}, 1e-15);
 }
 
+TEST(ByFormula, WeighsByTheTimesOfAParticipantsWork) {
+  const std::vector<int64_t> staleness{0, 1, 3};
+  const Numbers seconds{4, 1, 2};
+  const auto rule = make_by_formula("1 / (1 + staleness) + duration", 5);
+  EXPECT_EQ(rule->mix({.round = 1,
+                       .clients = kClients,
+                       .lambda = kLambda,
+                       .draw_weights = kDraws,
+                       .losses = {},
+                       .staleness = staleness,
+                       .durations = seconds})
+                .coefficients,
+            (Numbers{5 / 8.75, 1.5 / 8.75, 2.25 / 8.75}));
+  // Nobody is late in a run without a clock, and nothing takes any time.
+  EXPECT_EQ(weigh("staleness + duration + w"), weigh("w"));
+}
+
 TEST(ByFormula, NeedsWhatItNames) {
   const auto needs = [](const std::string& formula) {
     return make_by_formula(formula, 5)->needs();
