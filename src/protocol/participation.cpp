@@ -69,10 +69,10 @@ const Draw& Participation::draw(int64_t round) {
   begin(round);
   if (source_) {
     turnout_ = source_->next(
-        round, {.draw_round = [&] { return draw_round(round); },
-                .dispatch = [&](int64_t call, int64_t n, std::span<const int64_t> changes) {
-                  return dispatch(call, n, changes);
-                }});
+        round,
+        {.draw_round = [&] { return draw_round(round); },
+         .dispatch = [&](int64_t call, int64_t n,
+                         std::span<const int64_t> changes) { return dispatch(call, n, changes); }});
   } else {
     turnout_ = {.draw = draw_round(round).draw};
   }

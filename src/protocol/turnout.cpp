@@ -105,8 +105,7 @@ class TimedTurnout final : public Turnout {
 void keep_received(RoundTurnout& turnout) {
   for (const TaskOrigin& task : turnout.tasks) turnout.kept.push_back(task.received);
   std::ranges::sort(turnout.kept);
-  const auto repeated = std::ranges::unique(turnout.kept);
-  turnout.kept.erase(repeated.begin(), repeated.end());
+  turnout.kept.erase(std::unique(turnout.kept.begin(), turnout.kept.end()), turnout.kept.end());
 }
 
 std::unique_ptr<Turnout> make_timed_turnout(const ClockOptions& options, int64_t per_round,

@@ -18,6 +18,11 @@ namespace hanse {
 struct TaskStarts {
   std::vector<TaskStart> entries;  // empty: all start alike
   std::vector<TaskStart> ahead;
+
+  // The model that the first entry starts from.
+  std::span<const float> of_first(std::span<const float> newest) const {
+    return entries.empty() ? newest : entries.front().model;
+  }
 };
 
 // Every rank has the same ones. Memory: a row for each that is kept at once, which the ranks of a

@@ -24,6 +24,14 @@ void average_buffers(std::span<float> buffers, std::span<const float> update, do
   for (std::size_t i = 0; i < buffers.size(); ++i) buffers[i] += scale * update[i];
 }
 
+void require_finite(std::span<const double> losses, std::span<const int64_t> clients,
+                    int64_t round) {
+  for (std::size_t i = 0; i < losses.size(); ++i) {
+    if (std::isfinite(losses[i])) continue;
+    throw diverged("the model's loss on a client's samples is not finite", clients[i], round);
+  }
+}
+
 // Updates of older models count less. The coefficients are those of each layer; where nothing is
 // stale they stay as they are, to the last bit.
 void weigh_by_staleness(const AsyncOptions& options, std::span<const int64_t> tau,
@@ -84,7 +92,7 @@ std::vector<int64_t> Server::candidates(int64_t round) {
 }
 
 void Server::take_candidates(std::span<const double> losses) {
-  require_finite(losses, trace_.candidates);
+  require_finite(losses, trace_.candidates, round_);
   participation_.take_candidates(trace_.candidates, losses);
   trace_.candidate_losses.assign(losses.begin(), losses.end());
   measured_ = round_;
@@ -114,17 +122,9 @@ std::vector<double> Server::importances() const {
   return importances;
 }
 
-void Server::require_finite(std::span<const double> losses,
-                            std::span<const int64_t> clients) const {
-  for (std::size_t i = 0; i < losses.size(); ++i) {
-    if (std::isfinite(losses[i])) continue;
-    throw diverged("the model's loss on a client's samples is not finite", clients[i], round_);
-  }
-}
-
 void Server::take_losses(std::vector<double> losses) {
   losses_ = std::move(losses);
-  require_finite(losses_, participation_.drawn().clients);
+  require_finite(losses_, participation_.drawn().clients, round_);
 }
 
 void Server::forget_mix() {
@@ -144,8 +144,8 @@ RoundReport Server::report() const {
           .draw_weights = draw.weights,
           .losses = losses_,
           .samples = samples_,
-          .staleness = times().staleness,
-          .durations = times().durations};
+          .staleness = participation_.turnout().times.staleness,
+          .durations = participation_.turnout().times.durations};
 }
 
 std::vector<int64_t> Server::absent() const {
@@ -170,7 +170,7 @@ std::vector<double> Server::mix(const Weighable& trained) {
     mixed_loss_ = std::inner_product(losses_.begin(), losses_.end(), c.begin(), 0.0) / sum;
   }
   if (parts_.update.counts_steps()) normalize(c);
-  weigh_by_staleness(settings_.async, times().staleness, c);
+  weigh_by_staleness(settings_.async, participation_.turnout().times.staleness, c);
   const bool layered = c.size() > samples_.size() + absent().size();
   weights_.assign(c.begin(), layered ? c.begin() : c.begin() + std::ssize(samples_));
   if (settings_.trace) {
@@ -223,15 +223,15 @@ double Server::observe(const RoundPlan& plan, const Findings& findings) {
     trace_.batch_losses = losses;
     trace_.squared_norms = squared_norms_;
     trace_.losses = losses_;
-    trace_.times = times();
+    trace_.times = participation_.turnout().times;
     trace_.squares = squares;
     trace_.sizes = sizes;
     describe_draw();
   }
   participation_.observe({.a = a,
                           .losses = losses,
-                          .staleness = times().staleness,
-                          .durations = times().durations,
+                          .staleness = participation_.turnout().times.staleness,
+                          .durations = participation_.turnout().times.durations,
                           .squares = squares,
                           .sizes = sizes});
   sampling_lines_ += participation_.line(round_);
@@ -270,7 +270,9 @@ void Server::describe_participation(const RoundPlan& plan, const Findings& findi
       continue;
     }
     if (!weights_.empty()) line.weight = weights_[position];
-    line.staleness = times().staleness.empty() ? 0 : times().staleness[position];
+    line.staleness = participation_.turnout().times.staleness.empty()
+                         ? 0
+                         : participation_.turnout().times.staleness[position];
     line.received = round_ - 1 - line.staleness;
     if (!parts_.update.sends_direction()) {
       line.steps = parts_.update.steps().optimizer_steps({.client = entry.client,
@@ -279,8 +281,9 @@ void Server::describe_participation(const RoundPlan& plan, const Findings& findi
                                                           .steps = steps_made(position)},
                                                          samples);
     }
-    line.seconds = times().durations.empty() ? findings.of(i, Findings::kSeconds)
-                                             : times().durations[position];
+    line.seconds = participation_.turnout().times.durations.empty()
+                       ? findings.of(i, Findings::kSeconds)
+                       : participation_.turnout().times.durations[position];
   }
   const LateClients& late = participation_.turnout().late;
   for (std::size_t i = 0; i < late.clients.size(); ++i) {
@@ -295,7 +298,9 @@ void Server::describe_participation(const RoundPlan& plan, const Findings& findi
   for (const ParticipationLine& line : lines) participations_.add(line);
 }
 
-void Server::prepare_step(std::span<float> control, std::span<const float> second_row) {
+void Server::prepare_step(std::span<float> control, std::span<const float> second_row,
+                          std::span<const float> received) {
+  received_ = received;
   const auto controls = static_cast<std::size_t>(parts_.update.control_width());
   parts_.stages.observe(second_row.subspan(controls));
   second_row = second_row.first(controls);

@@ -49,11 +49,10 @@ class Server : public Stateful {
   // Tells the rules what the participants reported. Returns the mean loss over those that trained.
   double observe(const RoundPlan& plan, const Findings& findings);
   // Prepares the steps along the sum of a round that observe() has seen; moves `control`, unless it
-  // is empty, by the sum of the clients' second rows. REQUIRES: participants.
-  void prepare_step(std::span<float> control, std::span<const float> second_row);
-  // The model [P] that the one participant of an asynchronous round (fedasync) received, for the
-  // next step.
-  void set_received(std::span<const float> model) { received_ = model; }
+  // is empty, by the sum of the clients' second rows. `received` [P]: the model that the first
+  // participant received, for rules that mix it in. REQUIRES: participants.
+  void prepare_step(std::span<float> control, std::span<const float> second_row,
+                    std::span<const float> received);
   // Steps the model's entries from `begin` on, whose mixed update is there.
   void step(int64_t begin, std::span<float> theta, std::span<float> update);
   // step() as a rule for each entry alone, where it is one; else nothing.
@@ -75,13 +74,11 @@ class Server : public Stateful {
   void visit(StateFields& fields) override;
   void forget_mix();
   RoundReport report() const;
-  const WorkTimes& times() const { return participation_.turnout().times; }
   // `made`: mini-batches, where it made fewer than all; 0: all.
   double feedback(int64_t client, double importance, double squared_norm, int64_t made) const;
   int64_t steps_made(std::size_t position) const;
   void describe_draw();
   void describe_participation(const RoundPlan& plan, const Findings& findings);
-  void require_finite(std::span<const double> losses, std::span<const int64_t> clients) const;
 
   const FederatedTrainer::Parts& parts_;
   const FederatedSettings& settings_;

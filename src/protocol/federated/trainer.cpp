@@ -251,10 +251,11 @@ SumStep FederatedTrainer::prepare_step(const Findings& findings, std::span<const
   plan_->observe(findings);
   attempt(failure_, [&] {
     record.loss = server_->observe(*plan_, findings);
-    if (!plan_->empty()) server_->prepare_step(control_, second_row);
+    if (!plan_->empty()) {
+      server_->prepare_step(control_, second_row, starts_->of_first(theta_));
+    }
   });
   if (failure_ || plan_->empty()) return {};
-  if (!starts_->entries.empty()) server_->set_received(starts_->entries.front().model);
   SumStep step = server_->by_entry();
   step.part = [this](int64_t begin, std::span<float> update) {
     const Scope part(Phase::kStep);

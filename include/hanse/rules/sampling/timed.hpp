@@ -13,8 +13,9 @@
 namespace hanse {
 
 // Oort (Lai, Zhu, Madhyastha and Chowdhury 2021). B_i are the samples that client i trained when it
-// last took part, in round L_i, each as often as it was; R counts the rounds in which
-// somebody took part, from 1; t_i is the last duration that is known of the client. Of clients that took part and are there,
+// last took part, in round L_i, each as often as it was; R counts the rounds in which somebody took
+// part, from 1; t_i is the last duration that is known of the client. For clients that took part
+// and are there,
 //   U_i = |B_i| sqrt(1/|B_i| sum_{k in B_i} loss_k^2)
 //   v_i = (min(U_i, U_q) - u)/max(max U - u, 1e-4) + sqrt(0.1 ln R/L_i),  u = 0.999 min U
 //   v_i <- v_i (T/t_i)^penalty  where t_i > T
