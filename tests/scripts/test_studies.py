@@ -172,8 +172,15 @@ class StudyTest(MadeRepository):
                 self.write(f"out/client.lr={lr},client.batch={batch}/seed-{seed}/summary.json",
                            json.dumps({"metrics": {"auroc": float(lr) + float(batch) / 100}}))
         self.call("jobs/job.cfg", "--set", "client.lr=0.1,0.2", "--set", "client.batch=5,6",
-                  "--seeds", "2", "--out", "out", "--table", "--pivot", "client.batch")
-        self.assertEqual((self.folder / "out/table.md").read_text().splitlines()[2:],
+                  "--seeds", "2", "--out", "out", "--table", "--pivot", "client.batch",
+                  "--against", "client.batch=5")
+        with open(self.folder / "out/table.csv", newline="") as file:
+            compared = [line for line in csv.DictReader(file) if line["against"]]
+        self.assertEqual([(line["client.lr"], line["client.batch"], line["against"])
+                          for line in compared],  # each with the one that is else the same
+                         [("0.1", "6", "client.lr=0.1,client.batch=5"),
+                          ("0.2", "6", "client.lr=0.2,client.batch=5")])
+        self.assertEqual((self.folder / "out/table.md").read_text().splitlines()[2:6],
                          ["| lr | batch = 5 | batch = 6 |", "| --- | ---: | ---: |",
                           "| 0.1 | 0.15 ± 0 | 0.16 ± 0 |", "| 0.2 | 0.25 ± 0 | 0.26 ± 0 |"])
 
@@ -262,14 +269,16 @@ class StudyTest(MadeRepository):
         self.make_three()
         self.write("without/scipy.py", "raise ImportError\n")
         def call(*arguments):
-            return self.script(self.folder / "scripts/sweep", "study.toml", "--table", *arguments,
+            return self.script(self.folder / "scripts/sweep", "study.toml", *arguments,
                                cwd=self.folder, env={**os.environ,
                                                      "PYTHONPATH": str(self.folder / "without")})
-        result = call()
+        result = call("--table")
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         self.assertIn("0.8071 (0.014)", result.stdout)
         self.assertIn("apt install python3-scipy", result.stdout)
-        self.assert_one_line_error(call("--against", "client.lr=0.1"), "python3-scipy")
+        self.assert_one_line_error(call("--seeds", "9", "--against", "client.lr=0.1"),
+                                   "python3-scipy")
+        self.assertEqual(self.calls(), [])  # before hours of runs
 
     def test_a_table_fits_the_width(self):
         table = study_tables.Table("", ["case", *(f"metric {i}" for i in range(9))],
