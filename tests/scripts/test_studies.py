@@ -210,14 +210,17 @@ class StudyTest(MadeRepository):
                                   cwd=self.folder, capture_output=True, text=True, check=False)
             self.assertEqual(done.returncode, 0, done.stdout[-2000:])
 
-    def write_curve(self, lr, seed, values, more="", per_round=""):
-        """Evaluations of rounds 2, 4, ...; a round takes seed seconds and sends 100 bytes."""
+    def write_curve(self, lr, seed, values, clock=False):
+        """Evaluations of rounds 2, 4, ...; a round takes seed seconds, sends 100 bytes and with a
+        clock lasts 7 virtual seconds."""
         run = f"runs/sweep-study/client.lr={lr}/seed-{seed}"
         self.write(f"{run}/summary.json", json.dumps({"metrics": {"auroc": 0.5}}))
-        self.write(f"{run}/evaluations.csv", f"round,split,auroc{more}\n" + "".join(
-            f"{2 * i},test,{value}{more and f',{7 * i}'}\n" for i, value in enumerate(values, 1)))
-        self.write(f"{run}/rounds.csv", "round,seconds,bytes_sent,bytes_updates\n" + "".join(
-            f"{i},{seed},0,100\n" for i in range(1, 2 * len(values) + 1)))
+        self.write(f"{run}/evaluations.csv", "round,split,auroc\n" + "".join(
+            f"{2 * i},test,{value}\n" for i, value in enumerate(values, 1)))
+        head = "round,seconds,bytes_sent,bytes_updates" + (",virtual_seconds" if clock else "")
+        self.write(f"{run}/rounds.csv", f"{head}\n" + "".join(
+            f"{i},{seed},0,100{f',{7 * i}' if clock else ''}\n"
+            for i in range(1, 2 * len(values) + 1)))
 
     def test_what_a_target_costs(self):
         for seed in (1, 2, 3):
@@ -241,9 +244,9 @@ class StudyTest(MadeRepository):
                          ["2.0", "1.0", "2.0"])
 
     def test_virtual_seconds_where_there_are_such(self):
-        self.write_curve("0.1", 1, [0.2, 0.6], more=",virtual_seconds")
+        self.write_curve("0.1", 1, [0.2, 0.6], clock=True)
         said = self.show("--to", "auroc>=0.5")
-        self.assertEqual(self.numbers("targets.csv")[0]["virtual_seconds"], "14.0")
+        self.assertEqual(self.numbers("targets.csv")[0]["virtual_seconds"], "28.0")
         self.assertRegex(said, r"seconds +virtual seconds +factor\n")
 
     def test_wrong_input_is_one_line(self):

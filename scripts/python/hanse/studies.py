@@ -304,18 +304,20 @@ def evaluations_of(run: Path) -> list[dict[str, Any]]:
 
 
 def _costs_of(folder: pathlib.Path) -> dict[int, dict[str, float]]:
-    """{round: what the run had cost behind it}, of round 0 too."""
+    """{round: what the run had cost behind it}, of round 0 too. virtual_seconds says so itself, the
+    others are of each round."""
     rounds = _read(folder / "rounds.csv")
     columns = rounds[0] if rounds else {}
     sums = {"bytes": "bytes_updates" if "bytes_updates" in columns else "bytes_sent",
             "seconds": "seconds"}
-    if "virtual_seconds" in columns:
-        sums["virtual_seconds"] = "virtual_seconds"
-    behind = dict.fromkeys(sums, 0.0)
+    clock = {"virtual_seconds": 0.0} if "virtual_seconds" in columns else {}
+    behind = {**dict.fromkeys(sums, 0.0), **clock}
     costs = {0: dict(behind)}
     for line in rounds:
         for name, column in sums.items():
             behind[name] += float(line.get(column) or 0)
+        for name in clock:
+            behind[name] = float(line.get(name) or behind[name])
         costs[int(line["round"])] = dict(behind)
     return costs
 
