@@ -35,9 +35,10 @@ void StateHomes::learn() {
   for (const int64_t client : all) homes_[client] = client % workers_;
 }
 
-void StateHomes::move(std::span<const Assignment> plan, std::exception_ptr& failure) {
+void StateHomes::move(std::span<const Assignment> plan, bool trains, std::exception_ptr& failure) {
   if (!store_) return;
   for (const Assignment& entry : plan) {
+    if (!trains && of(entry.client) < 0) continue;
     const auto home = homes_.emplace(entry.client, entry.worker).first;
     if (home->second != entry.worker) move_one(entry.client, home->second, entry.worker, failure);
     home->second = entry.worker;

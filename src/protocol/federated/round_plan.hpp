@@ -56,9 +56,10 @@ class StateHomes {
   // Bytes of a state on its way.
   int64_t bytes() const { return store_ ? 4 * store_->width() : 0; }
 
-  // Moves participants' states to the ranks that train them, in the plan's order on all ranks, so
-  // that no two wait for each other. Collective.
-  void move(std::span<const Assignment> plan, std::exception_ptr& failure);
+  // Moves the states of the plan's clients to its ranks, in the plan's order on all ranks, so that
+  // no two wait for each other. `trains`: these will have states there from now on; else those that
+  // have none get none. Collective.
+  void move(std::span<const Assignment> plan, bool trains, std::exception_ptr& failure);
 
  private:
   void move_one(int64_t client, int64_t from, int64_t to, std::exception_ptr& failure);

@@ -80,7 +80,7 @@ RoundRecord FederatedTrainer::round(bool stop_requested) {
   plan_->homes().learn();
   *starts_ = {};
   draw();
-  plan_->homes().move(plan_->entries(), failure_);
+  plan_->homes().move(plan_->entries(), true, failure_);
   share_model();
   if (versions_) *starts_ = versions_->starts(*plan_, completed_, theta_);
   if (needs_.losses) measure_losses();
@@ -136,7 +136,7 @@ void FederatedTrainer::draw() {
     });
   }
   if (message == PlanMessage::kParticipants) return;
-  plan_->homes().move(plan_->entries(), failure_);
+  plan_->homes().move(plan_->entries(), false, failure_);
   share_model();
   std::vector<double> losses;
   {
