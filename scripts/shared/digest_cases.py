@@ -150,6 +150,7 @@ VARIANTS = {
     "samplers/mabs": {"reference": {"sampler.variant": "reference"}},
     "samplers/vrb": {"reference": {"sampler.variant": "reference"},
                      "mixing": {"sampler.mixing": 0.3}},
+    "samplers/oort": {"reference": {"sampler.variant": "reference"}},
     "samplers/avare": {"distinct": {"sampler.replacement": "false"}},
     "aggregators/fedavg": {"uniform": {"aggregator.weights": "uniform"},
                            "unbiased": {"aggregator.estimator": "unbiased"},

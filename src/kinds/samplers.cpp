@@ -12,6 +12,7 @@
 #include "hanse/kinds/own_rules.hpp"
 #include "hanse/rules/sampling/basic.hpp"
 #include "hanse/rules/sampling/learning.hpp"
+#include "hanse/rules/sampling/timed.hpp"
 
 namespace hanse {
 
@@ -78,6 +79,15 @@ std::vector<double> samples_of(const SamplerCase& c) {
 std::unique_ptr<ClientSampler> make_formula(const SamplerCase& c) {
   return make_formula_sampler(c.options.formula, samples_of(c), c.options.per_round,
                               c.options.learning.replacement);
+}
+
+std::unique_ptr<ClientSampler> make_oort(const SamplerCase& c) {
+  return make_oort_sampler(c.options.oort, c.options.learning.variant, samples_of(c),
+                           c.options.per_round);
+}
+
+std::unique_ptr<ClientSampler> make_power_of_choice(const SamplerCase& c) {
+  return make_power_of_choice_sampler(samples_of(c), c.options.per_round, c.options.candidates);
 }
 
 std::unique_ptr<ClientSampler> make_by_shares(const SamplerCase& c) {
@@ -162,6 +172,31 @@ Keys<Job> bandit_keys(const std::string& mixing) {
           key("mixing", &Options::mixing, or_auto(above_to(0, 1)),
               "share of uniform draws; auto: " + mixing)};
 }
+
+const auto oort_key = keys_of<Job>(
+    "sampler", [](Job& job) -> auto& { return job.sampler.oort; });
+
+const Keys<Job> kOort{
+    kPerRound,
+    variant_key("paper: as printed; reference: as its authors ran it, in FedScale"),
+    oort_key("exploration", &OortOptions::exploration, between(0, 1),
+             "share of a draw that is of clients that never took part, before its decay"),
+    oort_key("exploration-decay", &OortOptions::exploration_decay, above_to(0, 1),
+             "factor on that share in every round, the first included"),
+    oort_key("exploration-min", &OortOptions::exploration_min, "auto",
+             "least such share; auto: 0.2, of the reference 0.3"),
+    oort_key("pacer", &OortOptions::pacer, above_to(0, 100),
+             "percentile of the clients' durations beyond which a client is penalised; it moves"),
+    oort_key("pacer-step", &OortOptions::pacer_step, between(0, 100),
+             "by which the percentile moves"),
+    oort_key("pacer-every", &OortOptions::pacer_every, at_least(1), "rounds between two moves"),
+    oort_key("penalty", &OortOptions::penalty, at_least(0),
+             "exponent of the preferred duration over a slower client's; 0: no penalty"),
+    oort_key("clip-quantile", &OortOptions::clip_quantile, "auto",
+             "quantile of the clients' utilities that clips larger ones; auto: 0.95, of the "
+             "reference 0.9"),
+    oort_key("window", &OortOptions::window, at_least(1),
+             "draws of new clients choose among so many times their number")};
 
 const Family<SamplerKind> kSamplers{
     "samplers",
@@ -251,7 +286,22 @@ const Family<SamplerKind> kSamplers{
        kLearning},
       {.blind = true, .by_shares = true},
       make_by_shares,
-      smoothness_shares}}};
+      smoothness_shares},
+     {{"oort", "large losses count, and slow clients less (Lai et al. 2021)", kOort,
+       [](const Job& job) {
+         make_oort_sampler(job.sampler.oort, job.sampler.learning.variant, std::vector{1.0}, 1);
+       }},
+      {.distinct = true, .by_samples = true, .squares = true, .biased = true},
+      make_oort,
+      sample_counts},
+     {{"power-of-choice",
+       "the largest losses of some candidates (Cho et al. 2022)",
+       {kPerRound,
+        key("candidates", &Options::candidates, or_auto(at_least(1)),
+            "d, clients whose losses at the received model are compared; auto: 2 per-round")}},
+      {.distinct = true, .by_samples = true, .biased = true},
+      make_power_of_choice,
+      sample_counts}}};
 
 }  // namespace
 
@@ -266,7 +316,8 @@ KindFamily sampler_family() { return listed(kSamplers); }
 
 SamplerTraits sampler_traits(const SamplerOptions& options) {
   SamplerTraits traits = kSamplers.find(options.kind).traits;
-  if (!traits.everyone && options.learning.replacement) traits.distinct = false;
+  const bool may_repeat = !traits.everyone && !traits.biased;  // these draw nobody twice
+  if (may_repeat && options.learning.replacement) traits.distinct = false;
   return traits;
 }
 

@@ -10,6 +10,7 @@
 #include "hanse/config.hpp"
 #include "hanse/job/job.hpp"
 #include "hanse/kinds/aggregators.hpp"
+#include "hanse/kinds/samplers.hpp"
 #include "hanse/kinds/updates.hpp"
 #include "hanse/model/torch_library.hpp"
 #include "hanse/run/catalog.hpp"
@@ -42,6 +43,7 @@ struct MadeJob {
     settings.comm = job.comm;
     settings.round_seconds = job.run.round_seconds;
     settings.regret = job.evaluate.regret;
+    settings.squares = sampler_traits(job.sampler).squares;
     settings.own_models = evaluates_own_models(job);
     rule = make_aggregator(job, federation.clients(), 1)->needs();
     update = make_update(job, federation, *model, rule);
@@ -117,6 +119,7 @@ TEST(EngineChoice, WhatGpusDoNotTrainIsRefusedByItsKey) {
     refused("client.update", [&](Job& job) { job.client.kind = update; });
   }
   refused("aggregator.kind", [](Job& job) { job.aggregator.kind = "fedheal"; });
+  refused("sampler.kind", [](Job& job) { job.sampler.kind = "oort"; });
   refused("aggregator.kind", [](Job& job) {
     job.aggregator.kind = "fedlf";
     job.aggregator.absent = AbsentClients::kWindow;

@@ -182,7 +182,7 @@ TEST(EveryPair, SilosAreNotDrawnWithReplacement) {
 // What enters the server's decisions is the same, whoever trains whom.
 TEST(EveryPair, SameBitsOnOneAndThreeRanks) {
   for (const auto& aggregator : known_names("aggregator.kind")) {
-    for (const std::string sampler : {"full", "uniform", "weighted"}) {
+    for (const std::string sampler : {"full", "uniform", "weighted", "oort", "power-of-choice"}) {
       const Choice choice{aggregator, sampler, "adam",
                           takes_gradients(aggregator) ? "sgd" : "prox"};
       if (lacks_clients(choice)) continue;

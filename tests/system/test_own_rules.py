@@ -49,6 +49,11 @@ class OwnRules(hanse.Case):
 
 
 class SameBits(OwnRules):
+    def test_the_largest_losses_of_all_candidates(self):
+        everyone = {"sampler.kind": "power-of-choice", "sampler.candidates": 16}
+        self.check_forms(everyone, {"python": own("sampler", os.path.join(OWN, "loudest.py"),
+                                                  "candidates = 16")})
+
     def test_equal_weights(self):
         equal = self.write("equal.py", "import numpy as np\n\nclass Aggregator:\n"
                            "    def mix(self, r):\n"

@@ -60,6 +60,21 @@ MODELS = {
         "client.epochs": 2,
         "client.label-smoothing": 0.1,
     },
+    "oort": {
+        "model.kind": "mlp",
+        "model.hidden": "9",
+        "federation.partition": "power-law",
+        "sampler.kind": "oort",
+        "sampler.exploration": 0.6,
+        "sampler.pacer-every": 2,
+    },
+    "power-of-choice": {
+        "model.kind": "mlp",
+        "model.hidden": "9",
+        "federation.partition": "power-law",
+        "sampler.kind": "power-of-choice",
+        "aggregator.kind": "afl",  # which needs losses, too
+    },
     "cnn-cifar": {  # with dropout
         "run.rounds": 4,
         "evaluate.every": 2,
@@ -111,6 +126,18 @@ class SameBits(hanse.Case):
 
     def test_wide_rows(self):
         self.compare(MODELS["wide"], PLACES)
+
+    def check_sampler(self, name):
+        self.compare(MODELS[name], PLACES)
+        stopped = self.train(self.job(MODELS[name]), "stopped", 3, {"run.rounds": 5})
+        self.hanse("resume", stopped, "--run.rounds=12", ranks=2)
+        self.assert_digest(stopped, self.path("alone"), name)
+
+    def test_oort_and_a_resume(self):
+        self.check_sampler("oort")
+
+    def test_power_of_choice_and_a_resume(self):
+        self.check_sampler("power-of-choice")
 
     def test_adamw_with_moments_that_are_kept(self):
         self.compare(MODELS["adamw"], PLACES)

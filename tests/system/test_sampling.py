@@ -225,6 +225,45 @@ class Replay(Case):
         self.assertEqual(found["rounds"][0]["coefficients"], [1.5, 1.5])
         self.assertAlmostEqual(found["rounds"][0]["loss_estimate"], math.log(6) / 3, places=14)
 
+    def test_oort_by_its_formulas(self):
+        """U = |B| rms(loss), clipped and normalized, + doubt, x penalty; new clients by samples."""
+        samples = [5, 40, 12, 9, 30, 7]
+        rounds = [{"draws": [1, 4], "squares": [8, 30], "sizes": [40, 30], "durations": [3, 1]},
+                  {"draws": [4, 0], "squares": [6, 9], "sizes": [30, 5], "durations": [2, 5]},
+                  {"draws": [2, 1], "squares": [4, 5], "sizes": [12, 40], "durations": [4, 9]}]
+        trace = {"rule": {"sampler.kind": "oort", "sampler.variant": "reference",
+                          "sampler.per-round": 2}, "clients": 6, "initial": samples,
+                 "rounds": rounds}
+        found = self.replay(self.write("oort.json", json.dumps(trace)))
+        utility, last, seconds, share = {}, {}, {}, 0.9
+        for number, given in enumerate(rounds + [None], 1):
+            share = max(0.98 * share, 0.3)
+            explore = min(2 - min(2 - int(2 * share), len(last)), 6 - len(last))
+            times = sorted(seconds.values())
+            wanted = times[min(int(0.3 * len(times)), len(times) - 1)] if times else math.inf
+
+            def penalty(client, wanted=wanted):
+                return min(1, wanted / seconds.get(client, wanted) if times else 1) ** 2
+
+            weights = [{c: samples[c] * penalty(c) for c in range(6) if c not in last}, {}]
+            weights[0] = dict(sorted(weights[0].items(), key=lambda one: -one[1])[:5 * explore])
+            if last:
+                u = sorted(utility[c] for c in last)
+                top, low = u[min(int(0.9 * len(u)), len(u) - 1)], 0.999 * u[0]
+                weights[1] = {
+                    c: ((min(utility[c], top) - low) / max(u[-1] - low, 1e-4) +
+                        math.sqrt(0.1 * math.log(number) / last[c])) * penalty(c) for c in last}
+            expected = [0.0] * 6
+            for kind, count in zip(weights, (explore, 2 - explore)):
+                for client, weight in kind.items():
+                    expected[client] = count / 2 * weight / sum(kind.values())
+            shown = found["rounds"][number - 1]["probabilities"] if given else found["next"]
+            for value, right in zip(shown, expected):
+                self.assertAlmostEqual(value, right, places=12, msg=f"round {number}")
+            for client, squares, size, time in zip(*(given or {"none": []}).values()):
+                utility[client] = size * math.sqrt(squares / size)
+                last[client], seconds[client] = number, time
+
     def test_bad_traces(self):
         def refused(changes, *parts):
             trace = {"rule": {"sampler.kind": "osmd", "sampler.eta": 1}, "clients": 3,
@@ -237,6 +276,11 @@ class Replay(Case):
         refused({"rule": {"sampler.kind": "adaptive-osmd"}}, "sampler.horizon")
         refused({"rule": {"sampler.kind": "adaptive-osmd", "sampler.horizon": 9}}, "foreseen")
         refused({"rule": {"sampler.kind": "osmd", "sampler.alpha": 0}}, "sampler.alpha", "(0, 1]")
+        refused({"rule": {"sampler.kind": "oort"}}, "'squares' is missing", "rounds[0]")
+        refused({"rule": {"sampler.kind": "power-of-choice"}}, "'candidates' is missing")
+        refused({"rule": {"sampler.kind": "power-of-choice"}, "rounds": [
+            {"draws": [2, 0], "candidates": [0, 2], "candidate_losses": [2, 1]}]},
+            "largest losses", "rounds[0]")
 
 
 class BadInput(test_bad_input.BadInput):
@@ -245,6 +289,20 @@ class BadInput(test_bad_input.BadInput):
                     changes={"sampler.kind": "osmd", "sampler.alpha": 0})
         self.refuse("sampler.alpha", "(0, 1]", places=test_bad_input.ALONE,
                     changes={"sampler.kind": "osmd", "sampler.alpha": 1.5})
+
+    def test_oort(self):
+        oort = {"sampler.kind": "oort"}
+        self.refuse("needs the loss of each sample", "client.label-smoothing",
+                    changes={**oort, "client.label-smoothing": 0.1})
+        self.refuse("sampler.clip-quantile", "(0, 1]", changes={**oort, "sampler.clip-quantile": 2},
+                    places=test_bad_input.ALONE)
+        self.refuse("oort has no variant 'corrected'", changes={**oort,
+                                                               "sampler.variant": "corrected"})
+        self.refuse("does not estimate gradients", "evaluate.regret",
+                    changes={**oort, "evaluate.regret": "true"})
+        self.refuse("3 candidates for 4 participants", "sampler.candidates",
+                    changes={"sampler.kind": "power-of-choice", "sampler.per-round": 4,
+                             "sampler.candidates": 3})
 
     def test_rates(self):
         self.refuse("sampler.eta", "'-1'",

@@ -24,6 +24,8 @@ struct SamplerTraits {
   bool everyone = false;     // all available clients take part
   bool by_shares = false;    // draws by fixed shares, which make_sampler() needs
   bool by_samples = false;   // knows each client's samples, which make_sampler() then needs
+  bool squares = false;      // needs_squares()
+  bool biased = false;       // favours clients, and no weight undoes that
   bool own = false;          // the user's own: it draws for itself, and nobody can impose a draw
   bool has_experts = false;  // weighs experts: ClientSampler::expert_weights()
 };
@@ -40,8 +42,8 @@ std::function<std::unique_ptr<ClientSampler>()> sampler_maker(const Job& job,
                                                               const Federation& federation);
 std::unique_ptr<ClientSampler> make_sampler(const Job& job, const Federation& federation);
 // Makes a sampler without data. `initial` [M]: shares of weighted and lipschitz, samples of the
-// clients for formula, first probabilities of the osmd family; empty: uniform, where the kind has
-// such a start.
+// clients for those by samples, first probabilities of the osmd family; empty: uniform, where the
+// kind has such a start.
 std::unique_ptr<ClientSampler> make_sampler(const SamplerOptions& options, int64_t clients,
                                             std::span<const double> initial);
 

@@ -51,6 +51,7 @@ FederatedTrainer::Settings trainer_settings(const Job& job, int64_t max_particip
           .loss_batches = loss_batches(job.aggregator.loss),
           .equal_importance = job.aggregator.weights == ClientWeights::kUniform,
           .regret = job.evaluate.regret,
+          .squares = sampler_traits(job.sampler).squares,
           .trace = job.run.trace,
           .participation = writes_participation(job, max_participants),
           .timed = is_timed(job),
@@ -83,6 +84,20 @@ void check_time_limit(const Job& job, const LocalUpdate& update, const Aggregato
   if (layout.n_trainable() < layout.n_params()) {
     refuse("a model with buffers", "model.kind", "group norm has no buffers");
   }
+}
+
+// The sampler may need what the loss of each sample is.
+void check_squares(const Job& job, const LocalUpdate& update) {
+  if (!sampler_traits(job.sampler).squares) return;
+  const auto refuse = [&](const std::string& who, const std::string& key, const std::string& hint) {
+    throw InvalidArgument(
+        fmt::format("sampler {} needs the loss of each sample, which {} does not tell",
+                    job.sampler.kind, who),
+        key, hint);
+  };
+  const std::string own_loss = own_loss_key(job.client);
+  if (!own_loss.empty()) refuse(own_loss, own_loss, "leave it as it is by default");
+  if (!update.finds_squares()) refuse(job.client.kind, "client.update", "use sgd or prox");
 }
 
 void check_view(const Job& job, const LocalUpdate& update) {
@@ -121,9 +136,12 @@ class RuleFactory {
       : job_(job), federation_(federation), round_(std::make_shared<int64_t>(0)) {}
 
   std::unique_ptr<ClientSampler> sampler() const {
-    if (job_.evaluate.regret && is_own_rule(job_.sampler.kind)) {
-      throw InvalidArgument("the probabilities of a sampler of one's own are not known",
-                            "evaluate.regret", "leave it false");
+    const bool own = is_own_rule(job_.sampler.kind);
+    if (job_.evaluate.regret && (own || sampler_traits(job_.sampler).biased)) {
+      throw InvalidArgument(
+          own ? "the probabilities of a sampler of one's own are not known"
+              : fmt::format("sampler {} does not estimate gradients", job_.sampler.kind),
+          "evaluate.regret", "leave it false");
     }
     auto make = sampler_maker(job_, federation_);
     if (!job_.run.check_rules) return make();
@@ -200,6 +218,23 @@ void greet_all_clients(FederatedAssembly& parts) {
                                 : fmt::format("all {} take part in every round", draws)));
 }
 
+// Says what the job's sampler does that its keys do not tell.
+void greet_sampler(bool has_durations, FederatedAssembly& parts) {
+  greet_all_clients(parts);
+  const Job& job = parts.trained;
+  const SamplerTraits traits = sampler_traits(job.sampler);
+  if (traits.squares && !has_durations) {
+    parts.greeting.push_back(
+        fmt::format("sampler.kind = {}: no client has a duration, so that nobody counts as slow",
+                    job.sampler.kind));
+  }
+  if (traits.biased && job.aggregator.estimator == Estimator::kUnbiased) {
+    parts.greeting.push_back(fmt::format(
+        "sampler.kind = {} favours clients, which aggregator.estimator = unbiased cannot undo",
+        job.sampler.kind));
+  }
+}
+
 RoundNeeds round_needs(const AggregatorNeeds& rule, const FederatedSettings& settings,
                        const FederatedAssembly& parts) {
   const Job& job = parts.trained;
@@ -240,6 +275,7 @@ void make_updates(const AggregatorNeeds& rule, int64_t ranks, FederatedAssembly&
   parts.update = as_simulated(make_update(job, federation, model, rule), job, federation, ranks);
   parts.tuner = make_tuner(job, federation, model);
   check_view(job, *parts.update);
+  check_squares(job, *parts.update);
   parts.update_stages.push_back(make_compression(job.compression, model.layout()));
   std::erase(parts.update_stages, nullptr);
   require_state_room(parts.state_width(), federation.clients(), static_cast<int>(ranks),
@@ -267,7 +303,7 @@ void build(Communicator& comm, FederatedAssembly& parts) {
     if (is_schedule(there)) parts.files["sampler.availability"] = file_digest_hex(there, 0);
     parts.optimizer = rules.optimizer(model.layout().n_trainable());
     max_participants = most_updates(job, parts.sampler->per_round(), federation.clients());
-    greet_all_clients(parts);
+    greet_sampler(job.clock.is_on(), parts);
   });
   comm.bcast(std::span(&max_participants, 1), 0);
   parts.participation =

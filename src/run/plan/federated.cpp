@@ -9,6 +9,7 @@
 #include "hanse/base/error.hpp"
 #include "hanse/base/progress.hpp"
 #include "hanse/comm/agreement.hpp"
+#include "hanse/kinds/samplers.hpp"
 #include "hanse/kinds/updates.hpp"
 #include "hanse/model/part_model.hpp"
 #include "measure.hpp"
@@ -27,6 +28,8 @@ FederatedFacts facts_of(const FederatedAssembly& parts, const Workload& workload
           .planned = job.comm.dispatch == AskedDispatch::kPlanned,
           .has_deadline = job.run.round_seconds > 0,
           .all_clients_first = workload.all_clients_first,
+          .candidates = workload.candidates,
+          .squares = sampler_traits(job.sampler).squares,
           .needs = needs,
           .parts = row_parts(parts.model->layout(), needs.layers),
           .n_params = parts.model->n_params(),

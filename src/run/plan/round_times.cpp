@@ -104,12 +104,22 @@ Workload::Workload(const Job& job, const Federation& federation, bool needs_loss
       participation.observe_all(
           std::vector<double>(static_cast<std::size_t>(federation.clients()), 1));
     }
+    const auto asked = participation.candidates(static_cast<int64_t>(round) + 1);
+    participation.take_candidates(asked, std::vector<double>(asked.size(), 1));
+    for (const int64_t client : asked) {
+      candidate_samples +=
+          number(loss_samples(job.client, batches, federation.train(client).size()));
+    }
+    candidates += number(std::ssize(asked));
     for (const int64_t client : participation.draw(static_cast<int64_t>(round) + 1).clients) {
       rounds[round].push_back(work_of(client));
     }
     participants += static_cast<double>(rounds[round].size());
   }
-  participants /= static_cast<double>(rounds.size());
+  const auto n = static_cast<double>(rounds.size());
+  participants /= n;
+  candidates /= n;
+  candidate_samples /= n;
   all_clients_first = participation.needs_all_clients();
 }
 
@@ -127,8 +137,12 @@ double Workload::drawn_s(const Cluster& cluster, double train_sample_s, double s
 
 double Workload::training_s(const Cluster& cluster, const Rates& rates) const {
   const double all_s = rates.train_sample_s * (all_clients_first ? all.trained : 0);
+  const double candidates_s = rates.sample_s * candidate_samples;
   return drawn_s(cluster, rates.train_sample_s, rates.sample_s) +
-         shared_s(cluster, all_s, clients, cluster.workers());
+         shared_s(cluster, all_s, clients, cluster.workers()) +
+         (candidates > 0
+              ? shared_s(cluster, candidates_s, static_cast<int64_t>(candidates), cluster.workers())
+              : 0);
 }
 
 double Workload::most_on_rank(const Cluster& cluster) const {

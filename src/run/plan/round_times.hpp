@@ -64,6 +64,8 @@ class Workload {
   double participants = 0;                // of a round, mean
   bool has_losses = false;                // does the rule need the participants' losses?
   bool all_clients_first = false;         // do all clients train before each draw?
+  double candidates = 0;                  // whose losses the sampler needs first, mean of a round
+  double candidate_samples = 0;           // of these
   Work all;                               // of all clients together
   double evaluated = 0;                   // samples of an evaluation
   double tuned = 0;                       // that evaluate.tune-steps train on for it

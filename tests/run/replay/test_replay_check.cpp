@@ -67,6 +67,15 @@ Json sampler_trace(const std::string& kind) {
     for (std::size_t i = 0; i < round["draws"].size(); ++i) {
       round["feedback"].push_back(number_of(t, static_cast<int64_t>(i), 6));
     }
+    if (kind == "oort") {
+      round["squares"] = {number_of(t, 0, 7), number_of(t, 1, 7)};
+      round["sizes"] = {3, 5};
+      round["durations"] = {number_of(t, 0, 8), number_of(t, 1, 8)};
+    }
+    if (kind == "power-of-choice") {
+      round["candidates"] = round["draws"];
+      round["candidate_losses"] = {2, 1};
+    }
     if (t % 3 == 1 && !everyone) {
       round["available"] = {t % kClients, (t + 1) % kClients, (t + 2) % kClients};
     }

@@ -65,7 +65,7 @@ struct Feedback {
   // As in WorkTimes.
   std::span<const int64_t> staleness = {};
   std::span<const double> durations = {};
-  // The sum of the squared losses of all samples that the client trained, each as often as it was,
+  // The sum of the squared losses of the samples that the client trained, each as often as it was,
   // and their number; empty unless the sampler needs them.
   std::span<const double> squares = {};
   std::span<const double> sizes = {};

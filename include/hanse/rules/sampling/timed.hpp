@@ -14,23 +14,22 @@ namespace hanse {
 
 // Oort (Lai, Zhu, Madhyastha and Chowdhury 2021). B_i are the samples that client i trained when it
 // last took part, in round L_i, each as often as it was; R counts the rounds in which somebody took
-// part, from 1; t_i is the last duration that is known of the client. For clients that took part
-// and are there,
+// part, from 1; t_i is the last duration that is known of the client. A client that took part has
 //   U_i = |B_i| sqrt(1/|B_i| sum_{k in B_i} loss_k^2)
 //   v_i = (min(U_i, U_q) - u)/max(max U - u, 1e-4) + sqrt(0.1 ln R/L_i),  u = 0.999 min U
 //   v_i <- v_i (T/t_i)^penalty  where t_i > T
-// with U_q the `clip_quantile` of the U_i, and T the `pacer`-th percentile of all known durations.
-// The share of draws that explore falls before every round: eps <- max(decay eps, exploration_min),
-// from `exploration`. floor(eps n) of n draws are of clients that never took part, with
-// probabilities proportional to their samples (times the same penalty), among the `window` times as
-// many for which this is largest; the others are of clients that took part, proportional to v_i,
-// among those with v_i >= c v_(k), the k-th largest where k of them are drawn. Where one kind has
-// too few clients, the other fills the draw. Both are without replacement.
+// with U_q the `clip_quantile` of these U_i, and T the `pacer`-th percentile of
+// all known durations. The share of draws that explore falls before every round: eps <- max(decay
+// eps, exploration_min), from `exploration`. floor(eps n) of n draws are of clients that never took
+// part, with probabilities proportional to their samples (times the same penalty), among the
+// `window` times as many for which this is largest; the others are of clients that took part,
+// proportional to v_i, among those with v_i >= c v_(k), the k-th largest where k of them are drawn.
+// Where one kind has too few clients, the other fills the draw. Both are without replacement.
 //
 // Pacer: every W = `pacer_every` rounds, from R = 2 W on, U1 and U0 are the sums over the last W
-// rounds and the W before of the mean U_i of participants that were not explored. It grows by
-// `pacer_step` where |U1 - U0| <= 0.1 U0, up to 100, beyond which nobody is slow; it shrinks by as
-// much where |U1 - U0| >= 5 U0, down to `pacer_step`.
+// rounds and the W before of the mean U_i of participants that were not explored. The percentile
+// grows by `pacer_step` where |U1 - U0| <= 0.1 U0, up to 100, beyond which nobody is slow; it falls
+// by as much where |U1 - U0| >= 5 U0, down to `pacer_step`.
 //
 // Variant::kPaper has c = 0.95, kReference the authors' c = 0.05 of the (k+1)-th and a pool that
 // ends only behind more than 10 k clients. What both share is the authors' program (FedScale's
@@ -49,8 +48,8 @@ std::unique_ptr<ClientSampler> make_oort_sampler(const OortOptions& options, Var
 
 // Power-of-choice, pi_pow-d (Cho, Wang and Joshi 2022): d candidates are drawn without replacement,
 // proportional to their samples, and the n of them with the largest F_i take part, the smaller
-// number first of equals. d is `candidates`, 0 for 2 per_round, and M where that is fewer; for n of
-// another number as well. With d = n the participants are those of the weighted sampler.
+// number first of equals. d is `candidates`, or 2 n where that is 0; n at least, and as many as are
+// there at most. With d = n the participants are those of the weighted sampler.
 // probability() is that of the first candidate. A draw that was told no candidates throws Error.
 // Cost of a round: O(M + d log M), and the losses of d clients. Throws InvalidArgument where 0 < d
 // < per_round.
