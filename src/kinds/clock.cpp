@@ -191,6 +191,10 @@ void check_async(const Job& job) {
                        job.async.concurrency),
            "async.open-slots", "at most async.concurrency");
   }
+  if (job.sampler.kind == "avare") {
+    refuse("avare draws as many clients in every round, and slots open one by one", "sampler.kind",
+           "use another sampler");
+  }
   const std::string& update = job.client.kind;
   if (update == "fednew" || update == "fednl") {
     refuse(fmt::format("client.update = {} needs all of a round at once", update), "async.kind",
@@ -244,9 +248,16 @@ std::vector<std::pair<std::string, std::string>> clock_files(const ClockOptions&
 }
 
 void check_clock(const Job& job, int64_t clients) {
-  if (!job.clock.is_on() || !job.async.is_on() || job.async.concurrency <= clients) return;
-  refuse(fmt::format("{} tasks in flight of {} clients", job.async.concurrency, clients),
-         "async.concurrency", "a client has one task at a time");
+  if (!job.clock.is_on() || !job.async.is_on()) return;
+  const int64_t tasks = job.async.concurrency;
+  if (tasks > clients) {
+    refuse(fmt::format("{} tasks in flight of {} clients", tasks, clients), "async.concurrency",
+           "a client has one task at a time");
+  }
+  if (tasks < clients && sampler_traits(job.sampler).everyone) {
+    refuse(fmt::format("{} tasks in flight are not all of {} clients", tasks, clients),
+           "sampler.kind", fmt::format("async.concurrency = {}, or another sampler", clients));
+  }
 }
 
 std::string no_inclusion(const Job& job) {

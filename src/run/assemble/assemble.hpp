@@ -33,6 +33,7 @@ struct FederatedAssembly final : Assembly {
   void plan(const PlanCase& plan, PlanSheet& sheet) override;
 
   Job trained;  // the job as its clients train: that of bound_job() for a bound
+  Job drawing;  // `trained` with the number that samplers draw; the rules' makers refer to it
   std::unique_ptr<LocalUpdate> update;
   std::unique_ptr<LocalUpdate> tuner;  // null: models are evaluated as they are
   std::vector<std::unique_ptr<UpdateStage>> update_stages;  // in their order

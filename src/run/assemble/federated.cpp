@@ -293,8 +293,8 @@ void build(Communicator& comm, FederatedAssembly& parts) {
   const Federation& federation = parts.federation;
   Model& model = *parts.model;
   take_objective(job, comm, parts);
-  const Job drawing = drawing_job(job);
-  const RuleFactory rules(drawing, federation);
+  parts.drawing = drawing_job(job);
+  const RuleFactory rules(parts.drawing, federation);
   agree_on(comm, [&] {
     if (comm.rank() != 0) return;
     parts.sampler = rules.sampler();

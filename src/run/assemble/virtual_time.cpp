@@ -138,16 +138,27 @@ VirtualTime make_virtual_time(const Job& job, const TimedWork& work) {
 }
 
 void check_virtual_time(const Job& job, const AggregatorNeeds& needs) {
-  if (!job.clock.is_on()) return;
   const auto refuse = [](const std::string& what, const std::string& key, const std::string& hint) {
     throw InvalidArgument(what, key, hint);
   };
+  if (const std::string unknown = no_inclusion(job);
+      job.aggregator.estimator == Estimator::kArrival && !unknown.empty()) {
+    refuse("arrival weighs by how often each client arrives in time: " + unknown,
+           "aggregator.estimator", "normalized or unbiased");
+  }
+  if (!job.clock.is_on()) return;
   const bool all_count = !job.async.is_on() && job.clock.round == RoundEnd::kAll &&
                          job.clock.lost.never() &&
                          job.clock.availability.kind == OnLineKind::kAlways;
   if (job.run.trace && !all_count) {
     refuse("a trace has rounds in which all who are drawn count", "run.trace",
            "leave it false, or use clock.round = all, where nobody is lost or goes");
+  }
+  const bool second_order = job.client.kind == "fednew" || job.client.kind == "fednl";
+  if (!all_count && !job.async.is_on() && (needs.full || second_order)) {
+    refuse((second_order ? job.client.kind : job.aggregator.kind) +
+               " needs every client in every round",
+           "clock.kind", "clock.round = all, where nobody is lost or goes");
   }
   if (job.async.is_on() || carries(job)) {
     const std::string chooser = job.async.is_on() ? "async.kind" : "clock.late";
