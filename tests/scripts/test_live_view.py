@@ -133,7 +133,7 @@ class Served(GrowingRuns):
         command = [SCRIPTS / "report", *(paths or [self.folder / "study"]), "--follow"]
         self.server = subprocess.Popen(
             command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            stdin=subprocess.DEVNULL,  # Ctrl-C reaches it also where the tests are in the background
+            stdin=subprocess.DEVNULL,  # Ctrl-C reaches it where the tests are in the background
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
         for end in (self.server.stdout.close, self.server.stderr.close, self.server.wait,
                     self.server.kill):
