@@ -62,7 +62,7 @@ def draw_band(axis, x, low, high, label=None, index=0, alpha=0.15, **style):
                       **{"color": line_style(index)["color"], **style})
 
 
-def draw_curve(axis, curve, label, index):
+def draw_mean(axis, curve, label, index):
     """A mean and its band; the drawing says of how many runs, and what the band is."""
     axis.curves = [*getattr(axis, "curves", []), curve]
     steps = {"drawstyle": "steps-post"} if curve.steps else {}
@@ -83,7 +83,7 @@ def draw_column(axis, runs, tables, column, factor=1, spread=(None, None, ""), m
             draw_band(axis, table["round"], factor * table[low], factor * table[high], label)
         called = label_of(run, runs, mean)
         if run.several:
-            draw_curve(axis, table.curves[column].times(factor), called, index)
+            draw_mean(axis, table.curves[column].times(factor), called, index)
         else:
             draw_line(axis, table["round"], factor * table[column], called, index)
     axis.set(xlabel="round")

@@ -14,7 +14,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator, ScalarFormat
 
 from . import charts_of_rules as rules
 from .chart_of_participation import change_by_participation
-from .charting import (NAMED, draw_band, draw_column, draw_cumulative, draw_curve, draw_line,
+from .charting import (NAMED, draw_band, draw_column, draw_cumulative, draw_line, draw_mean,
                        draw_nodes, evaluations_of, label_of, start_at_zero, tables_of,
                        window_note)
 from .figures import COLOURS, GREY, PHASE_COLOURS, STYLE, line_style, shorten
@@ -264,7 +264,7 @@ def draw_bound(axis, runs, most):
 def bandit(axis, runs, column):
     """Means over the repeats, with bands."""
     for index, run, table in tables_of(runs, Run.bandit, "bandit.csv"):
-        draw_curve(axis, over_repeats(table, column, run.band), label_of(run, runs), index)
+        draw_mean(axis, over_repeats(table, column, run.band), label_of(run, runs), index)
     title, label = {"regret": ("Regret since the first phase", "cumulative regret"),
                     "scalars_sent": ("Communication since the first phase", "scalars sent")}[column]
     axis.set(title=title, xlabel="round", ylabel=label)

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
 
 from .bands import mean_curve
-from .charting import draw_curve
+from .charting import draw_mean
 from .run_files import BadFile, common_prefix
 from .splits import upper_first
 from .summaries import ROWS, label_of, percent
@@ -169,7 +169,7 @@ def metric_chart(axis, runs, metric, x="round", log=""):
     for index, run, curve in found:
         of_how_many = f" (n = {curve.n})" if len(counts) > 1 else ""
         called = run.case + of_how_many if len(runs) > 1 else None
-        draw_curve(axis, dataclasses.replace(curve.times(factor), x=curve.x / size), called, index)
+        draw_mean(axis, dataclasses.replace(curve.times(factor), x=curve.x / size), called, index)
     axis.set(title=upper_first(label), xlabel=below, ylabel=label)
     for letter in log:
         make_logarithmic(axis, letter, found, factor)
