@@ -1,0 +1,408 @@
+"""Virtual time: the same model, seconds and participants on any ranks, also of a run that was stopped."""
+
+import itertools
+import os
+import signal
+
+import hanse
+
+# Clients that differ a hundredfold in samples, speed and links: their tasks take 0.1 to 5 s.
+UNEQUAL = {
+    "federation.partition": "power-law",
+    "client.epochs": 2,
+    "clock.kind": "virtual",
+    "clock.speed": "lognormal(0, 1)",
+    "clock.down-mbit": "constant(1)",
+    "clock.up-mbit": "lognormal(0, 1)",
+    "clock.latency-ms": 30,
+}
+DEADLINE = {"clock.round": "deadline", "clock.deadline-seconds": "quantile(0.5)"}
+FEDBUFF = {"async.kind": "fedbuff", "async.concurrency": 9, "async.buffer": 4}
+FEDASYNC = {"async.kind": "fedasync", "async.concurrency": 6}
+MLP = {"model.kind": "mlp", "model.hidden": 7}
+PARTS = (None, None, 2, None, None, 3, None)  # ranks of a run that is stopped after each round
+
+ROUNDS = {
+    "all": {"clock.server-seconds": 0.05, "clock.size-correlation": 0.7},
+    "first": {"clock.round": "first", "sampler.over-select": 1.6},
+    "first_unbiased": {"clock.round": "first", "sampler.over-select": 1.6,
+                       "aggregator.estimator": "unbiased"},
+    "first_arrival": {"clock.round": "first", "sampler.over-select": 1.6,
+                      "aggregator.estimator": "arrival", "aggregator.weights": "uniform"},
+    "first_osmd": {"clock.round": "first", "sampler.over-select": 1.4,
+                   "sampler.kind": "adaptive-osmd", "sampler.replacement": "false"},
+    "drop": {**DEADLINE, "clock.deadline-seconds": 0.2},
+    "partial": {**DEADLINE, "clock.late": "partial"},
+    "partial_fednova": {**DEADLINE, "clock.late": "partial", "client.update": "fednova"},
+    "partial_prox": {**DEADLINE, "clock.late": "partial", "client.update": "prox",
+                     "client.mu": 0.1},
+    "carry": {**DEADLINE, "clock.late": "carry", "async.staleness": "hinge", "async.b": 0},
+    "carry_scaffold": {**DEADLINE, "clock.late": "carry", "client.update": "scaffold",
+                       "server.optimizer": "momentum"},
+    "jitter": {**DEADLINE, "clock.jitter": 0.6, "clock.backward-factor": 3},
+    "lost": {"clock.lost": 0.3},
+}
+AVAILABILITY = {
+    "markov_lose": {"clock.availability": "markov(1, 0.5)"},
+    "diurnal_pause": {"clock.availability": "diurnal(2, 0.6)", "clock.leave": "pause"},
+    "markov_finish": {**DEADLINE, "clock.late": "carry", "clock.availability": "markov(1, 0.5)",
+                      "clock.leave": "finish", "clock.lost": 0.1},
+    "buffered_diurnal": {**FEDBUFF, "clock.availability": "diurnal(2, 0.4)", "clock.lost": 0.1},
+    "buffered_markov": {**FEDBUFF, "clock.availability": "markov(0.3, 0.5)", "clock.jitter": 0.3,
+                        "clock.leave": "pause", "async.next": "same", "clock.empty-seconds": 0.1},
+}
+BUFFERED = {
+    "scaffold": {"client.update": "scaffold"},
+    "momentum": {"server.optimizer": "momentum", "async.normalize": "weights"},
+    "adam": {"server.optimizer": "adam", "server.lr": 0.01, "async.staleness": "hinge",
+             "async.b": 1},
+    "term": {"aggregator.kind": "term"},
+    "afl": {"aggregator.kind": "afl", "async.staleness": "threshold", "async.b": 1},
+    "fedmgda": {"aggregator.kind": "fedmgda+"},
+    "osmd": {"sampler.kind": "adaptive-osmd"},
+    "ditto": {"client.update": "ditto", "async.balance": "frequency", "async.next": "same"},
+    "personal": {**MLP, "client.personal": "fc2.*", "client.optimizer": "adam",
+                 "client.optimizer-state": "kept"},
+    "stale": {"async.concurrency": 20, "async.buffer": 2, "async.max-staleness": 3},
+    "slots": {"async.open-slots": 3, "async.buffer": 12, "async.ahead": 0},
+    "one": {"async.buffer": 1, "async.ahead": 0},
+}
+ONE_BY_ONE = {
+    "sgd": {"async.staleness": "hinge", "async.a": 10},
+    "prox": {"client.update": "prox", "client.mu": 0.5, "async.mixing": 0.9, "async.next": "same"},
+    "ditto": {"client.update": "ditto", "async.max-staleness": 4},
+}
+# Equal clients, of whom B = C = K. 20 samples at 5 ms, of which a fifth is for tests; a phase, of which
+# a task has three, takes a microsecond at least.
+WAVE_S = 0.080002
+EQUAL = {"clock.kind": "virtual", "async.kind": "fedbuff", "async.concurrency": 5,
+         "async.buffer": 5}
+
+
+class VirtualCase(hanse.Case):
+    def virtual(self, run):
+        """The lines of rounds.csv from virtual_seconds on, with their header."""
+        lines = [line.split(",") for line in hanse.text(run, "rounds.csv").splitlines()]
+        begin = lines[0].index("virtual_seconds")
+        return [line[begin:] for line in lines]
+
+    def numbers(self, run, field):
+        return [float(x) for x in hanse.column(run, "rounds.csv", field)]
+
+    def assert_same(self, run, other, what):
+        self.assert_digest(run, other, what)
+        self.assertEqual(self.virtual(run), self.virtual(other), what)
+        for name in ("participation.csv", "sampling.csv", "evaluations.csv", "clients.csv"):
+            self.assertEqual(hanse.text(run, name), hanse.text(other, name), f"{name} {what}")
+        self.assertEqual(hanse.summary(run)["metrics"], hanse.summary(other)["metrics"], what)
+
+    def compare(self, changes):
+        """On one rank, at hanse.PLACES, and stopped behind some rounds: all end alike."""
+        job = self.job({**UNEQUAL, **changes})
+        alone = self.train(job, "alone")
+        for i, (ranks, more) in enumerate(hanse.PLACES):
+            run = self.train(job, f"place-{i}", ranks, more)
+            self.assert_same(run, alone, f"at (ranks, options) {(ranks, more)}")
+        stop = {"run.max-seconds": 1e-9}  # after one round
+        run = self.train(job, "stopped", PARTS[0], stop, expect=hanse.STOPPED)
+        for ranks in PARTS[1:]:
+            self.hanse("resume", run, *hanse.options(stop), ranks=ranks, expect=hanse.STOPPED)
+        self.assertEqual(len(self.rounds(run)), len(PARTS))
+        self.hanse("resume", run, "--run.max-seconds=0")
+        self.assert_same(run, alone, "after resumes")
+        seconds = self.numbers(alone, "virtual_seconds")
+        self.assertEqual(seconds, sorted(seconds))
+        self.assertGreater(seconds[-1], 0)
+        return alone
+
+    def assert_same_but_evaluations(self, run, other, what):
+        """A run that was stopped has evaluated at the ends of its parts, too."""
+        self.assert_digest(run, other, what)
+        self.assertEqual(self.virtual(run), self.virtual(other), what)
+        for name in ("participation.csv", "sampling.csv", "clients.csv"):
+            self.assertEqual(hanse.text(run, name), hanse.text(other, name), f"{name} {what}")
+
+
+class SameTime(VirtualCase):
+    """A test a job of the tables above; see below."""
+
+    def test_files_of_profiles_of_lost_work_and_of_who_is_on_line(self):
+        rows = [(0.02, "1e6", "1e5", 0.02), (0.05, "inf", "1e6", 0), (0.001, "1e7", "2e7", 0.1)]
+        header = "client,seconds_per_sample,down_bps,up_bps,latency_s\n"
+        profiles = header + "".join(
+            ",".join(map(str, (i, *row))) + "\n" for i, row in enumerate(rows))
+        on_line = "period,3\nclient,on,off\n" + "".join(
+            f"{i},{i / 10},{1 + i / 10}\n" for i in range(20))
+        lost = "client,probability\n" + "".join(f"{i},0.{i % 5}\n" for i in range(15))
+        self.compare({"clock.speed": None, "clock.down-mbit": None, "clock.up-mbit": None,
+                      "clock.latency-ms": None, "clock.path": self.write("p.csv", profiles),
+                      "clock.availability": "file", "clock.leave": "pause",
+                      "clock.availability-path": self.write("on.csv", on_line),
+                      "clock.lost": "file", "clock.lost-path": self.write("lost.csv", lost)})
+
+    def test_a_killed_run_goes_on_as_if_nothing_had_been(self):
+        changes = {**UNEQUAL, **FEDBUFF, "async.concurrency": 15, "async.buffer": 2,
+                   "client.update": "scaffold", "clock.availability": "markov(2, 1)",
+                   "run.rounds": 6000, "checkpoint.every": 50, "evaluate.every": 0,
+                   "data.test-fraction": 0.1}
+        job = self.job(changes)
+        for number, ranks in ((signal.SIGKILL, None), (signal.SIGTERM, 2)):
+            run = self.path(f"killed-{ranks}")
+            process = self.start("run", job, f"--run.out={run}", ranks=ranks)
+            self.wait_for_rounds(process, run, 120)
+            process.signal(number)
+            self.wait_until_gone(process, number.name)
+            last = int(self.checkpoints(run)[-1][len("round-"):-len(".h5")])
+            self.assertGreater(last, 0)
+            rounds = last + 60
+            self.hanse("resume", run, f"--run.rounds={rounds}")
+            straight = self.train(job, f"straight-{ranks}", changes={"run.rounds": rounds})
+            self.assert_same_but_evaluations(run, straight, number.name)
+
+
+def add_tests(group, jobs, base):
+    for name, changes in jobs.items():
+        def test(self, changes=changes):
+            self.compare({**base, **changes})
+        setattr(SameTime, f"test_{group}_{name}", test)
+
+
+add_tests("round", ROUNDS, {})
+add_tests("availability", AVAILABILITY, {})
+add_tests("fedbuff", BUFFERED, FEDBUFF)
+add_tests("fedasync", ONE_BY_ONE, FEDASYNC)
+
+
+class SameAsWithoutAClock(VirtualCase):
+    """Where time makes no difference, a run with a clock has the bits of one without."""
+
+    def test_rounds_that_end_with_the_last_client(self):
+        for i, more in enumerate(({}, {"server.optimizer": "momentum", "sampler.kind": "osmd"})):
+            plain = self.train(self.job(more), f"plain-{i}")
+            timed = self.train(self.job({**more, "clock.kind": "virtual"}), f"timed-{i}", 2)
+            self.assert_digest(timed, plain, str(more))
+            self.assertEqual(hanse.text(timed, "evaluations.csv"),
+                             hanse.text(plain, "evaluations.csv"))
+            slow = self.train(self.job({**UNEQUAL, **more, "client.epochs": 1,
+                                        "federation.partition": None}), f"slow-{i}")
+            self.assert_digest(slow, plain, "who is slow does not matter where all are awaited")
+        self.assertNotIn("virtual_seconds", hanse.text(plain, "rounds.csv"))
+        self.assertEqual(self.numbers(timed, "round_virtual_seconds"), [WAVE_S] * 12)
+        self.assertEqual(self.numbers(timed, "virtual_seconds"),
+                         [round(WAVE_S * t, 6) for t in range(1, 13)])
+
+    def test_first_of_no_more_than_the_round_has_and_a_late_deadline(self):
+        job = self.job(UNEQUAL)
+        waits = self.train(job, "all")
+        first = self.train(job, "first", changes={"clock.round": "first"})
+        late = self.train(job, "deadline", changes={"clock.round": "deadline",
+                                                    "clock.deadline-seconds": 1000})
+        for run in (first, late):
+            self.assert_digest(run, waits, run)
+            self.assertEqual(self.virtual(run), self.virtual(waits))
+
+    def test_a_deadline_that_nobody_meets(self):
+        run = self.train(self.job({**UNEQUAL, "evaluate.start": "true"}), "run", changes={
+            "clock.round": "deadline", "clock.deadline-seconds": 0.001})
+        self.assertEqual(self.numbers(run, "counted"), [0] * 12)
+        self.assertEqual(self.numbers(run, "virtual_seconds"),
+                         [round(0.001 * t, 6) for t in range(1, 13)])
+        self.assertEqual(len(set(hanse.column(run, "evaluations.csv", "loss_mean"))), 1)
+
+    def test_a_buffer_of_all_that_are_in_flight(self):
+        jobs = [{"sampler.kind": "uniform"},
+                {"sampler.kind": "weighted", "sampler.replacement": "false"},
+                {"sampler.kind": "full", "federation.clients": 5},
+                {"client.update": "scaffold"}, {"server.optimizer": "momentum"},
+                {"server.optimizer": "adam", "server.lr": 0.01},
+                {"aggregator.estimator": "unbiased"}, {"aggregator.kind": "term"},
+                {"sampler.kind": "adaptive-osmd", "sampler.replacement": "false"}]
+        for i, more in enumerate(jobs):
+            plain = self.train(self.job(more), f"plain-{i}")
+            for normalize in ("buffer", "weights"):
+                run = self.train(self.job({**EQUAL, **more, "async.normalize": normalize}),
+                                 f"{normalize}-{i}")
+                self.assert_digest(run, plain, f"{more} {normalize}")
+            self.assertEqual(self.numbers(run, "staleness_max"), [0] * 12)
+
+    def test_slots_that_open_when_all_have_ended(self):
+        job = self.job({**UNEQUAL, "client.update": "scaffold"})
+        run = self.train(job, "buffered", changes={**EQUAL, "async.open-slots": 5})
+        waits = self.train(job, "all")
+        self.assert_digest(run, waits)
+        self.assertEqual(hanse.column(run, "rounds.csv", "virtual_seconds"),
+                         hanse.column(waits, "rounds.csv", "virtual_seconds"))
+
+
+class Staleness(VirtualCase):
+    def test_of_waves_of_equal_clients(self):
+        job = self.job({**EQUAL, "async.concurrency": 15})
+        run = self.train(job, "run")
+        self.assertEqual(self.numbers(run, "staleness_mean"), [0, 1, 2] * 4)
+        self.assertEqual(self.numbers(run, "in_flight_mean"), [15] * 12)
+        self.assertEqual(self.numbers(run, "virtual_seconds"),
+                         [round(WAVE_S * (1 + t // 3), 6) for t in range(12)])
+        counts = hanse.summary(run)["metrics"]
+        self.assertEqual([counts[f"staleness_{n}"] for n in (0, 1, 2, 4)], [20, 20, 20, 0])
+        counted = [int(row["counted"]) for row in hanse.table(run, "clients.csv")]
+        self.assertEqual(sum(counted), 12 * 5)
+
+    def test_updates_that_are_too_old_are_thrown_away(self):
+        run = self.train(self.job({**EQUAL, "async.concurrency": 15, "async.max-staleness": 1}),
+                         "run")
+        self.assertEqual(self.numbers(run, "staleness_max"), [0, 1] * 6)
+        self.assertEqual(self.numbers(run, "discarded"), [0, 0, *[5, 0] * 5])
+
+    def test_lines_of_participants(self):
+        run = self.train(self.job({**UNEQUAL, **FEDBUFF, "aggregator.weights": "uniform"}), "run")
+        lines = hanse.table(run, "participation.csv")
+        self.assertEqual(len(lines), 12 * 4)
+        for line in lines:
+            tau = int(line["staleness"])
+            self.assertEqual(int(line["received"]) + tau + 1, int(line["round"]))
+            self.assertAlmostEqual(float(line["weight"]), (1 + tau) ** -0.5 / 4, places=8)
+
+
+class Watch(VirtualCase):
+    def test_a_run_of_some_virtual_seconds(self):
+        changes = {**UNEQUAL, **FEDBUFF, "run.rounds": 1000, "checkpoint.every": 5}
+        run = self.train(self.job(changes), "run", changes={"run.virtual-seconds": 3})
+        seconds = self.numbers(run, "virtual_seconds")
+        self.assertGreaterEqual(seconds[-1], 3)
+        self.assertLess(seconds[-2], 3)
+        self.hanse("resume", run, "--run.virtual-seconds=5", ranks=2)
+        straight = self.train(self.job(changes), "straight", changes={"run.virtual-seconds": 5})
+        self.assert_same_but_evaluations(run, straight, "after more seconds")
+        self.assertGreater(len(self.rounds(run)), len(seconds))
+
+    def test_evaluations_by_virtual_time(self):
+        run = self.train(self.job({**UNEQUAL, "run.rounds": 40, "evaluate.every-seconds": 5}),
+                         "run")
+        seconds = self.numbers(run, "virtual_seconds")
+        due = [t for t, (before, now) in enumerate(zip([0, *seconds], seconds), 1)
+               if now // 5 > before // 5]
+        self.assertGreater(len(due), 5)
+        evaluated = [int(t) for t in hanse.column(run, "evaluations.csv", "round")]
+        self.assertEqual(evaluated, sorted({*due, 40}))
+
+    def test_the_virtual_seconds_to_a_target(self):
+        run = self.train(self.job({**UNEQUAL, "evaluate.every": 2}), "run",
+                         changes={"run.target": "loss_mean<=100"})
+        self.assertEqual(self.rounds(run), [1, 2])
+        found = hanse.summary(run)["metrics"]["target_virtual_seconds"]
+        self.assertAlmostEqual(found, self.numbers(run, "virtual_seconds")[1], places=5)
+
+    def test_who_is_too_slow_ever_to_count(self):
+        changes = {"federation.clients": 6, "sampler.per-round": 3, "sampler.over-select": 1.3,
+                   "clock.kind": "virtual", "clock.round": "first", "run.rounds": 400,
+                   "clock.speed": "uniform(1, 3)", "aggregator.weights": "uniform"}
+        process = self.start("run", self.job(changes), f"--run.out={self.path('run')}").wait()
+        self.assertEqual(process.status, 0, process.describe())
+        self.assertIn("1 of 6 clients", process.stderr())
+        run = self.path("run")
+        metrics = hanse.summary(run)["metrics"]
+        self.assertAlmostEqual(metrics["unreachable_share"], 1 / 6)
+        self.assertEqual(metrics["participation_min"], 0)
+        # Of 400 rounds: shares 2/3, 2/3, 2/3, 3/5, 2/5 and 0, from the fastest to the slowest.
+        counted = sorted((int(row["counted"]) for row in hanse.table(run, "clients.csv")),
+                         reverse=True)
+        self.assertEqual(sum(counted), 1200)
+        self.assertEqual(counted[-1], 0)
+        for count, share in zip(counted, (2 / 3, 2 / 3, 2 / 3, 3 / 5, 2 / 5)):
+            self.assertAlmostEqual(count / 400, share, delta=0.1)
+        arrival = self.train(self.job(changes), "arrival",
+                             changes={"aggregator.estimator": "arrival"})
+        weights = {float(line["weight"]) for line in hanse.table(arrival, "participation.csv")
+                   if line["counted"] == "1"}
+        for weight, pi in zip(sorted(weights), (2 / 3, 3 / 5, 2 / 5)):
+            self.assertAlmostEqual(weight, 1 / 6 / pi, places=8)
+
+
+class BadClock(hanse.Case):
+    """Whatever is wrong with the keys and files of a clock: one line and status 2, and no results."""
+
+    def refuse(self, *parts, **changes):
+        keys = {key.replace("__", ".", 1).replace("_", "-"): value
+                for key, value in changes.items()}
+        job = self.job({"clock.kind": "virtual", **keys})
+        run = self.path("run")
+        process = self.hanse("run", job, f"--run.out={run}", expect=None)
+        self.assert_one_error(process, 2, *parts)
+        self.assertEqual(os.listdir(run) if os.path.isdir(run) else [], [], process.describe())
+
+    def test_keys(self):
+        for speed in ("constant(0)", "uniform(2, 1)", "lognormal(1)", "gauss(1)", "exponential(-1)"):
+            self.refuse("clock.speed", speed, clock__speed=speed)
+        self.refuse("clock.deadline-seconds", clock__round="deadline",
+                    clock__deadline_seconds="quantile(1.5)")
+        self.refuse("clock.deadline-seconds", clock__round="deadline",
+                    clock__deadline_seconds="quantile(0)")
+        self.refuse("sampler.over-select", sampler__over_select=0.5)
+        self.refuse("sampler.over-select", sampler__over_select=1.3, sampler__replacement="true",
+                    clock__round="first")
+        self.refuse("sampler.availability", sampler__availability=0.5,
+                    clock__availability="markov(1, 1)")
+        self.refuse("clock.late", "deadline", clock__late="carry")
+        self.refuse("client.stragglers", client__stragglers=0.5)
+        self.refuse("run.round-seconds", run__round_seconds=1)
+        self.refuse("clock.lost", clock__lost=1)
+        self.refuse("run.trace", run__trace="true", clock__lost=0.1)
+        for changes in ({"clock__kind": "none"}, {"clock__jitter": 0.1}, {"clock__lost": 0.1},
+                        {"clock__availability": "markov(1, 1)"}, {"sampler__kind": "weighted"},
+                        {"clock__round": "all"}):
+            self.refuse("aggregator.estimator", **{"clock__round": "first",
+                                                   "aggregator__estimator": "arrival", **changes})
+        for changes in ({"aggregator__kind": "aaggff-s"}, {"client__update": "fednew",
+                                                           "client__weight_decay": 0.01}):
+            for more in ({"clock__round": "deadline"}, {"clock__lost": 0.1}):
+                self.refuse("clock.kind", sampler__kind="full", **changes, **more)
+
+    def test_asynchronous_keys(self):
+        for changes, key in (({"clock__round": "first"}, "clock.round"),
+                             ({"clock__kind": "none"}, "clock.kind"),
+                             ({"async__open_slots": 11}, "async.open-slots"),
+                             ({"async__concurrency": 24}, "async.concurrency"),
+                             ({"evaluate__regret": "true"}, "evaluate.regret"),
+                             ({"run__round_seconds": 1}, "run.round-seconds"),
+                             ({"client__update": "fednew", "sampler__kind": "full",
+                               "client__weight_decay": 0.01}, "async.kind"),
+                             ({"sampler__kind": "avare"}, "sampler.kind"),
+                             ({"sampler__kind": "full"}, "sampler.kind")):
+            self.refuse(key, **{"async__kind": "fedbuff", **changes})
+        for changes, key in (({"aggregator__kind": "afl"}, "aggregator.kind"),
+                             ({"server__optimizer": "adam"}, "server.optimizer"),
+                             ({"server__lr": 0.5}, "server.lr"),
+                             ({"client__update": "scaffold"}, "client.update"),
+                             ({"async__mixing": 0}, "async.mixing")):
+            self.refuse(key, **{"async__kind": "fedasync", **changes})
+
+    def test_files(self):
+        path = self.path("file.csv")
+        header = "client,seconds_per_sample,down_bps,up_bps,latency_s\n"
+        for lines in ("", "0,1,1,1,0\n", header, header + "0,0,1,1,0\n", header + "1,1,1,1,0\n",
+                      header + "0,1,-1,1,0\n", header + "0,1,1\n"):
+            self.write("file.csv", lines)
+            self.refuse("file.csv", clock__path=path)
+        for lines in ("", "0,1,2\n", "period,0\n", "period,10\n0,1,5\n0,4,6\n",
+                      "period,10\n0,5,6\n0,1,2\n", "period,10\n0,5,4\n", "period,10\n0,8,12\n",
+                      "period,10\n23,1,2\n", "period,10\n0,one,2\n"):
+            self.write("file.csv", lines)
+            self.refuse("file.csv", clock__availability="file", clock__availability_path=path)
+        for lines in ("0,1.5\n", "23,0.5\n", "0\n"):
+            self.write("file.csv", "client,probability\n" + lines)
+            self.refuse("file.csv", clock__lost="file", clock__lost_path=path)
+        self.write("file.csv", header + "0,1,1,1,0\n")
+        for key, path_key in itertools.product(("clock__speed", "clock__down_mbit"), [path]):
+            self.refuse("clock.path", **{key: "uniform(1, 2)", "clock__path": path_key})
+        self.refuse("clock.availability-path", clock__availability="file")
+        self.refuse("clock.lost-path", clock__lost_path=path)
+
+    def test_protocols_without_rounds_say_that_they_have_no_clock(self):
+        process = self.hanse("run", self.job({"clock.kind": "virtual", "run.protocol": "local"}),
+                             f"--run.out={self.path('run')}")
+        self.assertEqual(process.stderr().count("not used by this job: clock.kind"), 1,
+                         process.describe())
+
+
+if __name__ == "__main__":
+    hanse.main()
