@@ -298,6 +298,7 @@ void build(Communicator& comm, FederatedAssembly& parts) {
   agree_on(comm, [&] {
     if (comm.rank() != 0) return;
     parts.sampler = rules.sampler();
+    check_sampler_in_time(job, *parts.sampler);
     const std::string& there = job.sampler.availability;
     availability = make_availability(there, federation.clients());
     if (is_schedule(there)) parts.files["sampler.availability"] = file_digest_hex(there, 0);

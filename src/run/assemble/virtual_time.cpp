@@ -137,6 +137,14 @@ VirtualTime make_virtual_time(const Job& job, const TimedWork& work) {
   return time;
 }
 
+void check_sampler_in_time(const Job& job, const ClientSampler& sampler) {
+  if (!job.async.is_on() || !sampler.needs_candidates()) return;
+  throw InvalidArgument(job.sampler.kind +
+                            " measures losses before every draw, and asynchronous "
+                            "rounds draw whenever a client is done",
+                        "sampler.kind", "use clock.round = first with async.kind = none");
+}
+
 void check_virtual_time(const Job& job, const AggregatorNeeds& needs) {
   const auto refuse = [](const std::string& what, const std::string& key, const std::string& hint) {
     throw InvalidArgument(what, key, hint);

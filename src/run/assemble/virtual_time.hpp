@@ -50,7 +50,8 @@ AsyncOptions staleness_options(const Job& job);
 // InvalidArgument.
 VirtualTime make_virtual_time(const Job& job, const TimedWork& work);
 
-// Refuses what does not go with asynchronous rounds or late updates. Throws InvalidArgument.
+// Refuse what does not go with asynchronous rounds or late updates. Throw InvalidArgument.
+void check_sampler_in_time(const Job& job, const ClientSampler& sampler);
 void check_virtual_time(const Job& job, const AggregatorNeeds& needs);
 
 }  // namespace hanse
