@@ -40,7 +40,7 @@ struct Cohorts {
           const std::vector<TaskStart>& starts = {}) {
     RoundPlan plan(*comm, *comm, federation, *runner, settings);
     const std::vector<double> ones(clients.size(), 1);
-    plan.assign(Draw{.clients = clients}, ones, 1);
+    plan.assign({.draw = {.clients = clients}}, ones, 1);
     plan.weigh(ones);
     Findings findings(clients.size());
     failure = nullptr;

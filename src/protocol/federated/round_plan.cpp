@@ -121,9 +121,7 @@ void RoundPlan::assign(const RoundTurnout& turnout, std::span<const double> impo
   std::vector<int64_t> trained(clients.size(), -1);  // by this worker, ahead of its round
   for (std::size_t i = 0; i < clients.size(); ++i) {
     const TaskOrigin origin = turnout.tasks.empty() ? TaskOrigin() : turnout.tasks[i];
-    const auto found = trained_ahead_.find({clients[i], origin});
-    if (found != trained_ahead_.end()) trained[i] = found->second;
-    if (found != trained_ahead_.end()) trained_ahead_.erase(found);
+    trained[i] = trained_ahead_.take(clients[i], origin);
     const double cost = costs_.predict(clients[i], samples_of(clients[i], origin.steps));
     costs.push_back(trained[i] < 0 ? cost : 0);
     if (!homes_.empty()) homes.push_back(homes_.of(clients[i]));
@@ -203,28 +201,15 @@ PlanMessage RoundPlan::share(PlanMessage message) {
   return are_candidates ? PlanMessage::kCandidates : PlanMessage::kParticipants;
 }
 
-// Fills the time in which workers would wait for the last one with tasks of later rounds.
+// Fills the time in which workers would wait for the last one.
 void RoundPlan::plan_ahead(std::span<const double> costs, std::span<const UpcomingTask> upcoming) {
-  constexpr int64_t kMostRows = 2;  // of a worker
   std::vector<double> loads(to_index(workers_));
-  std::vector<int64_t> rows(to_index(workers_));
   for (const Assignment& entry : entries_) {
     loads[to_index(entry.worker)] += costs[to_index(entry.position)];
   }
-  for (const auto& [task, worker] : trained_ahead_) ++rows[to_index(worker)];
-  const double end = std::ranges::max(loads);
-  for (UpcomingTask task : upcoming) {
-    const Task key{task.client, task.origin};
-    if (trained_ahead_.contains(key)) continue;
-    const auto idle = std::ranges::min_element(loads);
-    task.worker = idle - loads.begin();
-    const double cost = costs_.predict(task.client, samples_of(task.client, task.origin.steps));
-    if (*idle + cost > end || rows[to_index(task.worker)] == kMostRows) return;
-    *idle += cost;
-    ++rows[to_index(task.worker)];
-    trained_ahead_.emplace(key, task.worker);
-    ahead_.push_back(task);
-  }
+  ahead_ = trained_ahead_.plan(std::move(loads), upcoming, [&](const UpcomingTask& task) {
+    return costs_.predict(task.client, samples_of(task.client, task.origin.steps));
+  });
 }
 
 void RoundPlan::share_origins() {

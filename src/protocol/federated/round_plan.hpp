@@ -3,12 +3,10 @@
 
 #include <cstdint>
 #include <exception>
-#include <map>
 #include <memory>
 #include <span>
 #include <string>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "federated/client_runner.hpp"
@@ -20,6 +18,7 @@
 #include "hanse/comm/communicator.hpp"
 #include "hanse/comm/work_queue.hpp"
 #include "hanse/data/federation.hpp"
+#include "hanse/protocol/ahead_tasks.hpp"
 #include "hanse/protocol/cost_model.hpp"
 #include "hanse/protocol/federated_settings.hpp"
 #include "hanse/protocol/schedule.hpp"
@@ -152,8 +151,7 @@ class RoundPlan {
   CostModel costs_;
   int64_t piece_ = 1;  // participants that a rank takes at once
   double byte_s_;      // of a byte between two ranks
-  using Task = std::pair<int64_t, TaskOrigin>;
-  std::map<Task, int64_t> trained_ahead_;  // by this worker; their rounds are yet to come
+  AheadTasks trained_ahead_;
 };
 
 template <class Work>

@@ -44,6 +44,7 @@ struct FederatedAssembly final : Assembly {
   std::unique_ptr<Aggregator> aggregator;
   std::unique_ptr<ServerOptimizer> optimizer;  // rank 0
   VirtualTime time;                            // rank 0
+  VirtualTime make_time() const;               // a clock that has not begun
   std::unique_ptr<FederatedTrainer> trainer;
 };
 

@@ -256,12 +256,7 @@ RoundNeeds round_needs(const AggregatorNeeds& rule, const FederatedSettings& set
 void make_clock(Communicator& comm, FederatedAssembly& parts) {
   agree_on(comm, [&] {
     if (comm.rank() != 0) return;
-    const TimedWork work{.federation = parts.federation,
-                         .update = *parts.update,
-                         .stages = parts.stages(),
-                         .n_params = parts.model->n_params(),
-                         .per_round = parts.sampler->per_round()};
-    parts.time = make_virtual_time(parts.trained, work);
+    parts.time = parts.make_time();
     parts.files.merge(parts.time.files);
     for (const std::string& line : parts.time.greeting) parts.greeting.push_back(line);
   });
@@ -343,6 +338,14 @@ void build(Communicator& comm, FederatedAssembly& parts) {
 
 int64_t FederatedAssembly::state_width() const {
   return update->state_width() + width_of(stages().state_blocks());
+}
+
+VirtualTime FederatedAssembly::make_time() const {
+  return make_virtual_time(trained, {.federation = federation,
+                                     .update = *update,
+                                     .stages = stages(),
+                                     .n_params = model->n_params(),
+                                     .per_round = drawing_job(trained).sampler.per_round});
 }
 
 Stages FederatedAssembly::stages() const {

@@ -12,6 +12,7 @@
 #include "hanse/kinds/samplers.hpp"
 #include "hanse/kinds/updates.hpp"
 #include "hanse/model/part_model.hpp"
+#include "hanse/protocol/ahead_tasks.hpp"
 #include "measure.hpp"
 
 namespace hanse {
@@ -70,7 +71,11 @@ void describe_memory(const FederatedAssembly& parts, const Rates& rates, const W
   const double states = std::min(all_states, state_room(parts.trained));
   const double rows = footprint.memory_bytes() - kept - all_states;
   const double work = rates.work_bytes + rates.state_bytes;
-  const double rank = plan.start_bytes + rows + work + kept + states;
+  const double row = sizeof(float) * number(parts.model->n_params());
+  const double versions = row * workload.versions_kept;
+  const bool runs_ahead = parts.trained.async.is_on() && parts.trained.async.ahead > 0;
+  const double ahead = runs_ahead ? row * number(AheadTasks::kMostRows) : 0;
+  const double rank = plan.start_bytes + rows + work + kept + states + ahead;
   const double touched = touched_share(parts.trained, workload, plan.planned) * data;
   sheet.add("data_bytes", "data a host, shared", data);
   sheet.add("program_bytes", "program and libraries a rank", plan.start_bytes);
@@ -81,9 +86,11 @@ void describe_memory(const FederatedAssembly& parts, const Rates& rates, const W
   if (all_states > states) {
     sheet.add("state_file_bytes", "and in a mapped file", all_states - states);
   }
+  if (versions > 0) sheet.add("versions_bytes", "older models a host, at most", versions);
+  if (ahead > 0) sheet.add("ahead_bytes", "tasks trained ahead a rank, at most", ahead);
   sheet.add("rank_bytes", "memory a rank", rank);
   sheet.add("host_bytes", "memory a host, with data",
-            number(plan.planned.ranks_a_host()) * rank + data);
+            number(plan.planned.ranks_a_host()) * rank + data + versions);
   sheet.add("peak_bytes", "greatest of a rank, with data",
             std::max(plan.load_bytes, rank + touched));
 }
@@ -102,13 +109,18 @@ void describe_run(const Job& job, double round_s, double evaluation_s, PlanSheet
 }
 
 void describe_round(const Job& job, const Workload& workload, const RoundFootprint& footprint,
-                    const RoundTimes& times, const Rates& rates, PlanSheet& sheet) {
+                    const RoundTimes& times, const Rates& rates, double busy, PlanSheet& sheet) {
   sheet.add("sent_bytes", "sent a round", footprint.bytes_sent());
   if (times.link_bytes > 0) {
     sheet.add("link_bytes", "sum and model over a host's link at most", times.link_bytes);
   }
   sheet.add("messages", "messages a round", int64_t{std::llround(footprint.messages())});
   sheet.add("participants", "participants a round", workload.participants);
+  if (job.clock.is_on())
+    sheet.add("virtual_seconds", "virtual time of a round", workload.virtual_s);
+  if (job.async.is_on()) {
+    sheet.add("busy_share", "share of their time in which ranks train", busy);
+  }
   sheet.add("steps", "local steps a client, mean", workload.all.steps / number(workload.clients));
   sheet.add("step_seconds", "a local step",
             rates.train_sample_s * workload.all.trained / workload.all.steps);
@@ -132,7 +144,9 @@ void describe_round(const Job& job, const Workload& workload, const RoundFootpri
 void FederatedAssembly::plan(const PlanCase& plan, PlanSheet& sheet) {
   std::unique_ptr<Workload> workload;
   agree_on(plan.comm, [&] {
-    workload = std::make_unique<Workload>(trained, federation, aggregator->needs().losses);
+    const VirtualTime own = make_time();
+    workload = std::make_unique<Workload>(trained, federation, aggregator->needs().losses,
+                                          own.turnout.get());
   });
   const bool personal = evaluates_own_models(trained);
   const RoundKind kind{.facts = facts_of(*this, *workload),
@@ -160,7 +174,8 @@ void FederatedAssembly::plan(const PlanCase& plan, PlanSheet& sheet) {
   sheet.add("train_samples", "training samples", federation.train_samples());
   describe(planned, source, sheet);
   describe_memory(*this, rates, *workload, footprint, plan, sheet);
-  describe_round(trained, *workload, footprint, times, rates, sheet);
+  const double busy = workload->busy_share(planned, rates.train_sample_s, rates.sample_s);
+  describe_round(trained, *workload, footprint, times, rates, busy, sheet);
 }
 
 }  // namespace hanse

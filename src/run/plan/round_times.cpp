@@ -2,13 +2,17 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
+#include "assemble/virtual_time.hpp"
+#include "hanse/base/index.hpp"
 #include "hanse/client/round_steps.hpp"
 #include "hanse/comm/balance.hpp"
 #include "hanse/evaluation/evaluation.hpp"
 #include "hanse/job/asked.hpp"
 #include "hanse/job/job.hpp"
 #include "hanse/kinds/samplers.hpp"
+#include "hanse/protocol/ahead_tasks.hpp"
 #include "hanse/protocol/federated.hpp"
 #include "hanse/protocol/participation.hpp"
 
@@ -71,7 +75,8 @@ double samples_evaluated(const Federation& federation, int64_t client, EvaluateO
                 (both ? federation.validation(client).size() : 0));
 }
 
-Workload::Workload(const Job& job, const Federation& federation, bool needs_losses)
+Workload::Workload(const Job& job, const Federation& federation, bool needs_losses,
+                   Turnout* turnout)
     : clients(job.client.pooled ? 1 : federation.clients()), has_losses(needs_losses) {
   const int64_t batches = loss_batches(job.aggregator.loss);
   const EvaluateOn on = asked_of(job).on;
@@ -86,6 +91,7 @@ Workload::Workload(const Job& job, const Federation& federation, bool needs_loss
     const Work work = work_of(client);
     all.steps += work.steps;
     all.trained += work.trained;
+    samples_of_client.push_back(work.trained);
   }
   ClientOptions tuning = job.client;
   tuning.steps = job.evaluate.tune_steps;
@@ -94,10 +100,10 @@ Workload::Workload(const Job& job, const Federation& federation, bool needs_loss
     if (tuning.steps > 0 && samples > 0) tuned += number(samples_processed(tuning, samples));
     evaluated += samples_evaluated(federation, client, on);
   }
-  const auto sampler = make_sampler(job, federation);
+  const auto sampler = make_sampler(drawing_job(job), federation);
   Participation participation(
       *sampler, make_availability(job.sampler.availability, federation.clients()), federation,
-      {.seed = seed_of(job, job.sampler.seed), .regret = job.evaluate.regret});
+      {.seed = seed_of(job, job.sampler.seed), .regret = job.evaluate.regret}, turnout);
   rounds.resize(static_cast<std::size_t>(std::clamp<int64_t>(job.run.rounds, 1, kDraws)));
   for (std::size_t round = 0; round < rounds.size(); ++round) {
     if (participation.needs_all_clients()) {
@@ -115,6 +121,10 @@ Workload::Workload(const Job& job, const Federation& federation, bool needs_loss
       rounds[round].push_back(work_of(client));
     }
     participants += static_cast<double>(rounds[round].size());
+    if (!turnout) continue;
+    turnouts.push_back(participation.turnout());
+    versions_kept = std::max(versions_kept, number(std::ssize(turnouts.back().kept)));
+    virtual_s = turnout->seconds() / number(static_cast<int64_t>(round) + 1);
   }
   const auto n = static_cast<double>(rounds.size());
   participants /= n;
@@ -123,16 +133,48 @@ Workload::Workload(const Job& job, const Federation& federation, bool needs_loss
   all_clients_first = participation.needs_all_clients();
 }
 
-double Workload::drawn_s(const Cluster& cluster, double train_sample_s, double sample_s) const {
-  double total_s = 0;
-  for (const auto& round : rounds) {
+Workload::Busy Workload::rounds_s(const Cluster& cluster, double train_sample_s,
+                                  double sample_s) const {
+  const int64_t workers = cluster.workers();
+  AheadTasks ahead;
+  Busy all;
+  for (std::size_t r = 0; r < rounds.size(); ++r) {
     std::vector<double> costs;
-    for (const Work& one : round) {
+    for (const Work& one : rounds[r]) {
       costs.push_back(train_sample_s * one.trained + sample_s * one.losses);
     }
-    total_s += busiest(cluster, loads_of(cluster, costs, balance(costs, cluster.workers())));
+    std::vector<int64_t> trained(costs.size(), -1);  // by this worker, ahead of its round
+    const bool is_timed = !turnouts.empty() && !turnouts[r].tasks.empty();
+    for (std::size_t i = 0; is_timed && i < costs.size(); ++i) {
+      trained[i] = ahead.take(turnouts[r].draw.clients[i], turnouts[r].tasks[i]);
+      if (trained[i] >= 0) costs[i] = 0;
+    }
+    auto worker_of = balance(costs, workers);
+    for (std::size_t i = 0; i < costs.size(); ++i) {
+      if (trained[i] >= 0) worker_of[i] = trained[i];
+    }
+    auto loads = loads_of(cluster, costs, worker_of);
+    all.round_s += busiest(cluster, loads);
+    all.training_s += std::accumulate(loads.begin(), loads.end(), 0.0);
+    if (!is_timed) continue;
+    const auto seconds = [&](const UpcomingTask& task) {
+      return train_sample_s * samples_of_client[to_index(task.client)];
+    };
+    loads.erase(loads.begin(), loads.end() - workers);
+    for (const UpcomingTask& task : ahead.plan(loads, turnouts[r].upcoming, seconds)) {
+      all.training_s += seconds(task);
+    }
   }
-  return total_s / static_cast<double>(rounds.size());
+  return all;
+}
+
+double Workload::drawn_s(const Cluster& cluster, double train_sample_s, double sample_s) const {
+  return rounds_s(cluster, train_sample_s, sample_s).round_s / static_cast<double>(rounds.size());
+}
+
+double Workload::busy_share(const Cluster& cluster, double train_sample_s, double sample_s) const {
+  const Busy all = rounds_s(cluster, train_sample_s, sample_s);
+  return all.training_s / (all.round_s * number(cluster.workers()));
 }
 
 double Workload::training_s(const Cluster& cluster, const Rates& rates) const {

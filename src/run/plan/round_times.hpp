@@ -8,6 +8,7 @@
 #include "hanse/data/federation.hpp"
 #include "hanse/evaluation/asked_metrics.hpp"
 #include "hanse/protocol/footprint.hpp"
+#include "hanse/protocol/turnout.hpp"
 #include "machines.hpp"
 
 namespace hanse {
@@ -50,13 +51,17 @@ class Workload {
   };
 
   // Draws the participants of the job's first rounds from a sampler of its own, as if it learned
-  // nothing from them. `job`: as clients train, for a bound that of bound_job().
-  Workload(const Job& job, const Federation& federation, bool needs_losses);
+  // nothing from them. `job`: as clients train, for a bound that of bound_job(). `turnout`: who of
+  // the drawn counts, on a clock that has not begun; null: all do.
+  Workload(const Job& job, const Federation& federation, bool needs_losses,
+           Turnout* turnout = nullptr);
 
   // Seconds of the participants' training and losses on the busiest rank; mean of the rounds drawn.
   double drawn_s(const Cluster& cluster, double train_sample_s, double sample_s) const;
   // drawn_s(), and all clients' training before it where the sampler asks for it.
   double training_s(const Cluster& cluster, const Rates& rates) const;
+  // Share of their time in which ranks train, of that until the last one has done its part.
+  double busy_share(const Cluster& cluster, double train_sample_s, double sample_s) const;
   // Participants of the busiest rank, the most of the rounds drawn.
   double most_on_rank(const Cluster& cluster) const;
 
@@ -70,6 +75,17 @@ class Workload {
   double evaluated = 0;                   // samples of an evaluation
   double tuned = 0;                       // that evaluate.tune-steps train on for it
   std::vector<std::vector<Work>> rounds;  // of each participant of the rounds drawn
+  std::vector<RoundTurnout> turnouts;     // of these rounds, on a clock
+  double virtual_s = 0;                   // of a round, mean
+  double versions_kept = 0;               // models that ranks keep beside the newest, at most
+
+ private:
+  std::vector<double> samples_of_client;  // [clients] trained on in a round
+  struct Busy {
+    double training_s = 0;  // of all ranks
+    double round_s = 0;     // until the last one has done its part
+  };
+  Busy rounds_s(const Cluster& cluster, double train_sample_s, double sample_s) const;
 };
 
 // What the protocol does in a round of the job.
