@@ -92,25 +92,24 @@ TEST(Squares, OfQuasiNewtonStepsAreThoseOfItsRow) {
               1e-4);
 }
 
-// Two samples are mixed, and the labels of both count.
+// The labels of both samples count in the loss of a mixture.
 TEST(Squares, OfMixturesShareTheirLosses) {
-  DataOptions data;
-  data.kind = "random";
-  data.shape = {1, 4, 4};
-  data.classes = 3;
-  FederationOptions clients;
-  clients.clients = 3;
-  clients.samples = 8;
-  const auto comm = make_single_communicator();
-  const Federation federation = Federation::load(data, clients, 5, *comm);
-  const auto model = make_model({.kind = "linear"}, federation.sample_shape(), 3);
-  ClientOptions options{{.steps = 1, .batch = 1}};
-  options.augmentation.mixup = 0.4;
-  const auto update = make_sgd(options, federation, *model);
-  const auto width = static_cast<std::size_t>(model->n_params());
-  const Trained one = train(*update, width, true);  // a sample, mixed with itself
-  EXPECT_NEAR(one.outcome.squares, one.outcome.loss * one.outcome.loss, 1e-9);
-  EXPECT_EQ(one.row, train(*update, width, false).row);
+  const auto model = make_model({.kind = "linear"}, {2}, 3);
+  const std::vector<float> row{1, 2, 0, -1, 3, 0.5F, 0.1F, 0, -0.2F};
+  const std::vector<float> features{1, -1, 0.5F, 2, -2, 1};
+  const std::vector<int32_t> labels{0, 1, 2}, others{1, 2, 0};
+  const MixedLabels mixed{.labels = others.data(), .share = 0.3};
+  std::vector<double> losses(3);
+  const Batch batch{.features = features.data(),
+                    .labels = labels.data(),
+                    .rows = 3,
+                    .mixed = &mixed,
+                    .sample_losses = losses.data()};
+  RandomStream noise(1, Purpose::kDropout);
+  std::vector<float> gradient(row.size());
+  const double mean = model->loss_and_gradient(row, batch, noise, gradient);
+  EXPECT_NEAR((losses[0] + losses[1] + losses[2]) / 3, mean, 1e-6);
+  EXPECT_GT(std::abs(losses[0] - losses[1]), 0.1);
 }
 
 }  // namespace
