@@ -205,6 +205,7 @@ TEST(RoundClock, GoesOnFromItsState) {
     whole->clock.save(state);
     const auto resumed = make();
     resumed->clock.load(state);
+    EXPECT_EQ(resumed->on_line->on_line(), whole->on_line->on_line());
     std::vector<bool> resumed_there(6, true);
     const RoundTimes expected = play(whole->clock, there, round);
     const RoundTimes times = play(resumed->clock, resumed_there, round);
