@@ -34,6 +34,7 @@ SMALL_SET = {"run.rounds": 2, "evaluate.every": 2, "federation.clients": 4,
 
 # What shortens a job, beside SHORT.
 JOBS = {
+    "async-fashion": {"run.rounds": 6},
     "bench-cifar": {"run.rounds": 1, "federation.clients": 50, "sampler.per-round": 4},
     "bench-femnist": {"run.rounds": 1, "federation.clients": 50, "sampler.per-round": 4},
     "bench-lr": {"run.rounds": 30, "federation.clients": 200},

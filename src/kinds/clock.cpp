@@ -202,6 +202,7 @@ void check_async(const Job& job) {
   }
   if (!job.async.is_fedasync()) return;
   needs(job.aggregator.kind == "fedavg", "aggregator.kind", "fedavg");
+  needs(job.aggregator.estimator == Estimator::kNormalized, "aggregator.estimator", "normalized");
   needs(job.server.optimizer == "sgd", "server.optimizer", "sgd");
   needs(job.server.lr == 1, "server.lr", "1");
   needs(update == "sgd" || update == "prox" || update == "ditto", "client.update",

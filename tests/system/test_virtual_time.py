@@ -1,6 +1,5 @@
 """Virtual time: the same model, seconds and participants on any ranks, also of a run that was stopped."""
 
-import itertools
 import os
 import signal
 
@@ -31,6 +30,9 @@ ROUNDS = {
                       "aggregator.estimator": "arrival", "aggregator.weights": "uniform"},
     "first_osmd": {"clock.round": "first", "sampler.over-select": 1.4,
                    "sampler.kind": "adaptive-osmd", "sampler.replacement": "false"},
+    "first_oort": {"clock.round": "first", "sampler.over-select": 1.4, "sampler.kind": "oort"},
+    "deadline_power_of_choice": {**DEADLINE, "clock.late": "partial",
+                                 "sampler.kind": "power-of-choice"},
     "drop": {**DEADLINE, "clock.deadline-seconds": 0.2},
     "partial": {**DEADLINE, "clock.late": "partial"},
     "partial_fednova": {**DEADLINE, "clock.late": "partial", "client.update": "fednova"},
@@ -60,6 +62,7 @@ BUFFERED = {
     "afl": {"aggregator.kind": "afl", "async.staleness": "threshold", "async.b": 1},
     "fedmgda": {"aggregator.kind": "fedmgda+"},
     "osmd": {"sampler.kind": "adaptive-osmd"},
+    "oort": {"sampler.kind": "oort", "run.check-rules": "true"},
     "ditto": {"client.update": "ditto", "async.balance": "frequency", "async.next": "same"},
     "personal": {**MLP, "client.personal": "fc2.*", "client.optimizer": "adam",
                  "client.optimizer-state": "kept"},
@@ -253,6 +256,19 @@ class Staleness(VirtualCase):
         self.assertEqual(self.numbers(run, "staleness_max"), [0, 1] * 6)
         self.assertEqual(self.numbers(run, "discarded"), [0, 0, *[5, 0] * 5])
 
+    def test_shares_that_are_balanced_by_frequency(self):
+        changes = {"clock.kind": "virtual", "clock.speed": "lognormal(0, 0.6)", **FEDBUFF,
+                   "async.concurrency": 23, "async.next": "same", "async.staleness": "constant",
+                   "aggregator.weights": "uniform", "aggregator.estimator": "unbiased",
+                   "run.rounds": 2000, "evaluate.every": 0}
+        for balance, spread in (("none", 4), ("frequency", 1.02)):
+            run = self.train(self.job(changes), balance, changes={"async.balance": balance})
+            sums = {}
+            for line in hanse.table(run, "participation.csv"):
+                sums[line["client"]] = sums.get(line["client"], 0) + float(line["weight"])
+            self.assertEqual(len(sums), 23)
+            self.assertEqual(max(sums.values()) / min(sums.values()) > spread, balance == "none")
+
     def test_lines_of_participants(self):
         run = self.train(self.job({**UNEQUAL, **FEDBUFF, "aggregator.weights": "uniform"}), "run")
         lines = hanse.table(run, "participation.csv")
@@ -367,9 +383,11 @@ class BadClock(hanse.Case):
                              ({"client__update": "fednew", "sampler__kind": "full",
                                "client__weight_decay": 0.01}, "async.kind"),
                              ({"sampler__kind": "avare"}, "sampler.kind"),
-                             ({"sampler__kind": "full"}, "sampler.kind")):
+                             ({"sampler__kind": "full"}, "sampler.kind"),
+                             ({"sampler__kind": "power-of-choice"}, "sampler.kind")):
             self.refuse(key, **{"async__kind": "fedbuff", **changes})
         for changes, key in (({"aggregator__kind": "afl"}, "aggregator.kind"),
+                             ({"aggregator__estimator": "unbiased"}, "aggregator.estimator"),
                              ({"server__optimizer": "adam"}, "server.optimizer"),
                              ({"server__lr": 0.5}, "server.lr"),
                              ({"client__update": "scaffold"}, "client.update"),
@@ -392,8 +410,8 @@ class BadClock(hanse.Case):
             self.write("file.csv", "client,probability\n" + lines)
             self.refuse("file.csv", clock__lost="file", clock__lost_path=path)
         self.write("file.csv", header + "0,1,1,1,0\n")
-        for key, path_key in itertools.product(("clock__speed", "clock__down_mbit"), [path]):
-            self.refuse("clock.path", **{key: "uniform(1, 2)", "clock__path": path_key})
+        for key in ("clock__speed", "clock__down_mbit"):
+            self.refuse("clock.path", **{key: "uniform(1, 2)", "clock__path": path})
         self.refuse("clock.availability-path", clock__availability="file")
         self.refuse("clock.lost-path", clock__lost_path=path)
 
