@@ -44,10 +44,10 @@ AXES = {
 
 
 def find_metric(run, metric):
-    """The table of the run that has the column: evaluations.csv, else rounds.csv or bandit.csv.
-    Raises BadFile, with the nearest names."""
+    """The table of the run that has the column: bandit.csv, which has every repeat, else
+    evaluations.csv or rounds.csv. Raises BadFile, with the nearest names."""
     known = {}
-    for read in (run.evaluations, run.rounds, run.bandit):
+    for read in (run.bandit, run.evaluations, run.rounds):
         try:
             table = read()
         except BadFile:

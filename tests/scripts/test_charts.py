@@ -47,6 +47,14 @@ class ChartTest(ScriptTest):
         axis = self.axis(charts.worst_accuracy, run, self.make_run("two"))
         self.assert_line(axis, rounds, rounds / 2, 1)
 
+    def test_torn_lines_are_left_out(self):
+        run = self.make_run("torn")
+        for name in ("rounds.csv", "evaluations.csv"):
+            with open(run / name, "a") as file:
+                file.write("44,3")
+        axis = self.axis(charts.accuracy, run)
+        self.assert_line(axis, np.arange(0, 41, 4), np.arange(0, 41, 4))
+
     def test_metrics_and_classes(self):
         run, rounds = self.make_run("asked"), np.arange(0, 41, 4)
         self.add_metrics(run)
