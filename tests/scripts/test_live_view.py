@@ -154,6 +154,7 @@ class ServerTest(Served):
         _, headers, page = self.get(address)
         self.assertIn("default-src 'none'", headers["Content-Security-Policy"])
         self.assertNotRegex(page, r"https?:|@import")
+        self.assertIn('<link rel="icon" href="data:,">', page)  # else browsers ask for one
         _, headers, text = self.get(address + "now?")
         for words in ("10 of 40 rounds", "2 rounds/s", "15 s left", "running",
                       "Test accuracy, mean of clients"):
@@ -238,7 +239,9 @@ class BrowserTest(Served):
 
     def test_the_report(self):
         self.open_browser()
-        for name, paths in [("one", [self.make_run("one")]), ("several", [
+        long = self.make_run("client.lr=0.1,comm.compress=none,aggregator.kind=" + "afl" * 20)
+        self.write(long / "job.cfg", "[run]\nname = s\n")
+        for name, paths in [("one", [long]), ("several", [
                 self.make_repeats(f"a-long-name-{i}-of-a-folder-of-repeats", [0.2, 0.4],
                                   job=f"[client]\nlr = {i}\n") for i in range(5)])]:
             out = self.folder / f"{name}.html"
