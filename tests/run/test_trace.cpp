@@ -11,6 +11,7 @@
 #include "hanse/job/keyed_job.hpp"
 #include "hanse/run/catalog.hpp"
 #include "hanse/run/execute.hpp"
+#include "protocol/timed_turnout.hpp"
 #include "run/assemble/assemble.hpp"
 #include "support/errors.hpp"
 #include "support/scratch_folder.hpp"
@@ -22,8 +23,8 @@ using Json = nlohmann::json;
 
 Json read(const std::string& path) { return Json::parse(std::ifstream(path)); }
 
-// A round of four draws of three clients, so that one of them is drawn twice; `times` as the
-// trainer's part. Returns the two traces.
+// A round of four draws of three clients, so that one of them is drawn twice; `times`: the
+// participants'. Returns the two traces.
 std::pair<Json, Json> traced(std::function<WorkTimes(int64_t, const Draw&)> times) {
   const ScratchFolder folder;
   KeyedJob job(catalog());
@@ -40,6 +41,8 @@ std::pair<Json, Json> traced(std::function<WorkTimes(int64_t, const Draw&)> time
   const auto comm = make_single_communicator();
   const auto assembly = assemble(job, *comm);
   auto& parts = dynamic_cast<FederatedAssembly&>(*assembly);
+  std::unique_ptr<Turnout> turnout;
+  if (times) turnout = std::make_unique<TimedTurnout>(std::move(times));
   parts.trainer =
       std::make_unique<FederatedTrainer>(FederatedTrainer::Parts{.comm = *comm,
                                                                  .host = *parts.host,
@@ -49,7 +52,7 @@ std::pair<Json, Json> traced(std::function<WorkTimes(int64_t, const Draw&)> time
                                                                  .sampler = parts.sampler.get(),
                                                                  .aggregator = *parts.aggregator,
                                                                  .optimizer = parts.optimizer.get(),
-                                                                 .times = std::move(times)},
+                                                                 .turnout = turnout.get()},
                                          FederatedSettings{.max_participants = 4, .trace = true});
   const auto write_round = parts.round_writer(job, job.run.out, 0);
   parts.trainer->initialize_model();
