@@ -49,6 +49,7 @@ AVAILABILITY = {
     "diurnal_pause": {"clock.availability": "diurnal(2, 0.6)", "clock.leave": "pause"},
     "markov_finish": {**DEADLINE, "clock.late": "carry", "clock.availability": "markov(1, 0.5)",
                       "clock.leave": "finish", "clock.lost": 0.1},
+    "nobody_for_long": {"clock.availability": "diurnal(50, 0.02)", "clock.empty-seconds": 0.3},
     "buffered_diurnal": {**FEDBUFF, "clock.availability": "diurnal(2, 0.4)", "clock.lost": 0.1},
     "buffered_markov": {**FEDBUFF, "clock.availability": "markov(0.3, 0.5)", "clock.jitter": 0.3,
                         "clock.leave": "pause", "async.next": "same", "clock.empty-seconds": 0.1},
