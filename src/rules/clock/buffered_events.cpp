@@ -204,10 +204,10 @@ void BufferedEvents::Play::start(const Starter& drawn, int64_t place) {
   idle_.set_busy(client, true);
 }
 
+// Behind a version the buffer is empty, and nobody was dispatched at it yet.
 void BufferedEvents::Play::visit(StateFields& fields) {
   std::vector<BufferedTask> tasks = in_flight_.sorted();
   visit_tasks(fields, "in_flight", tasks);
-  visit_tasks(fields, "buffer", buffer_);
   visit_member(fields, "again/client", again_, &Starter::client);
   visit_member(fields, "again/weight", again_, &Starter::weight);
   visit_member(fields, "again/probability", again_, &Starter::probability);
@@ -215,20 +215,9 @@ void BufferedEvents::Play::visit(StateFields& fields) {
   fields.numbers("counts", {&now_, &calls_, &version_.number, &version_.tick, &discarded_, &lost_,
                             &barren_, &since_});
   fields.numbers("in_flight_mean", {&area_, &version_.in_flight_mean});
-  std::vector<int64_t> clients, times;  // dispatched at the present version
-  for (std::size_t i = 0; i < of_clients_.size(); ++i) {
-    if (of_clients_[i].version != version_.number || of_clients_[i].times == 0) continue;
-    clients.push_back(static_cast<int64_t>(i));
-    times.push_back(of_clients_[i].times);
-  }
-  fields.all("present/client", clients);
-  fields.all("present/times", times);
   fields.part("on_line", on_line_);
   if (!fields.loads()) return;
   of_clients_.assign(of_clients_.size(), {});
-  for (std::size_t i = 0; i < clients.size(); ++i) {
-    of_clients_[to_index(clients[i])] = {.version = version_.number, .times = times.at(i)};
-  }
   idle_ = IdleClients(on_line_);
   in_flight_ = {};
   needed_ = {};
@@ -237,7 +226,6 @@ void BufferedEvents::Play::visit(StateFields& fields) {
     needed_.add(task.received, 1);
     idle_.set_busy(task.client, true);
   }
-  for (const BufferedTask& task : buffer_) needed_.add(task.received, 1);
 }
 
 BufferedEvents::BufferedEvents(const AsyncOptions& options, double empty_seconds,

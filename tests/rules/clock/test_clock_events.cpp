@@ -273,7 +273,7 @@ INSTANTIATE_TEST_SUITE_P(
                  .buffer = 2,
                  .max_staleness = 2,
                  .open_slots = 3}},
-        Setting{"ticks", buffered(12, 2)}, Setting{"single", {.kind = "fedasync"}}),
+        Setting{"ticks", buffered(12, 2), 0, true}, Setting{"single", {.kind = "fedasync"}}),
     setting_name);
 
 std::unique_ptr<Events> make(const Setting& setting) {
@@ -320,6 +320,9 @@ TEST_P(Resumes, GoOnFromEveryVersion) {
       ASSERT_EQ(whole_of(resumed->events.next()), versions[v]) << at << " " << v;
     }
   }
+  run->events.load(states[20]);
+  run->turns.there = ClientSet(25);
+  EXPECT_EQ(whole_of(run->events.next()), versions[20]);
 }
 
 TEST(BufferedReport, CountsUpdatesAndTheirStaleness) {

@@ -52,8 +52,7 @@ class Dispatcher {
   virtual Dispatched draw(int64_t call, int64_t n) = 0;
 };
 
-// Its state: the time, the version, tasks in flight and in the buffer, and how often clients were
-// dispatched at the present version.
+// Its state, between calls of next(): the time, the version and tasks in flight.
 class BufferedEvents : public Stateful {
  public:
   // REQUIRES: the references outlive it; 1 <= concurrency <= clients, 1 <= open_slots <=
@@ -74,7 +73,8 @@ class BufferedEvents : public Stateful {
   Ticks now() const;
   // Dispatches so far.
   int64_t calls() const;
-  // Arrivals that wait for the next version, in their order.
+  // Arrivals that wait for the next version, in their order: for a dispatcher's draw. None behind a
+  // version.
   std::span<const BufferedTask> buffered() const;
   // In the order in which their ends will be known: (known, call, place). Cost: O(C log C).
   std::vector<BufferedTask> in_flight() const;
