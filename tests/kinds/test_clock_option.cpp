@@ -154,7 +154,7 @@ TEST(ClockKeys, AreOnlyReadWhereTheirKindIsChosen) {
 
 TEST(ClockKeys, RefuseValuesOutOfRange) {
   for (const auto& [key, value] : {std::pair{"clock.kind", "real"},
-                                   {"clock.seed", "0"},
+                                   {"clock.seed", "-1"},
                                    {"clock.sample-seconds", "0"},
                                    {"clock.speed", "uniform(0,1)"},
                                    {"clock.size-correlation", "1.1"},
