@@ -23,10 +23,10 @@ constexpr const char* kDistributions =
     "exponential(mean) or pareto(alpha, min)";
 
 // A key that a resumed run may change.
-template <class Field, class... Rest>
-Keys<Job> may_change(const std::string& key, Field field, Rest... rest) {
+template <class Section, class Field, class... Rest>
+Keys<Job> may_change(Section Job::*section, const std::string& key, Field field, Rest... rest) {
   return Keys<Job>([=](OptionTable& table, Job& job) {
-    table.add(key, job.clock.*field, rest...).may_change = true;
+    table.add(key, (job.*section).*field, rest...).may_change = true;
   });
 }
 
@@ -53,7 +53,7 @@ const Keys<Job> kProfileKeys{
               "deviation of the logarithm of a task's training time, drawn for each task; its mean "
               "stays"),
     may_change(
-        "clock.path", &Clock::path,
+        &Job::clock, "clock.path", &Clock::path,
         "csv of a line a client, client,seconds_per_sample,down_bps,up_bps,latency_s, in the "
         "place of the drawn speeds and links; fewer lines than clients: over and over")};
 
@@ -61,14 +61,14 @@ const Keys<Job> kPresenceKeys{
     clock_key("availability", &Clock::availability,
               "when clients are on line: always; markov(on, off), for exponential times of these "
               "mean seconds; diurnal(period, share), seconds and the share of them; file"),
-    may_change("clock.availability-path", &Clock::availability_path,
+    may_change(&Job::clock, "clock.availability-path", &Clock::availability_path,
                "csv of availability = file: a first line period,SECONDS, then client,on,off in "
                "seconds; who is not named is always on line"),
     clock_key("leave", &Clock::leave,
               "of work whose client goes off line before it arrives: it is lost, pauses, or is "
               "finished all the same"),
     clock_key("lost", &Clock::lost, "probability that a client that starts never reports, or file"),
-    may_change("clock.lost-path", &Clock::lost_path,
+    may_change(&Job::clock, "clock.lost-path", &Clock::lost_path,
                "csv of lost = file: lines client,probability")};
 
 const Keys<Job> kRoundKeys{
@@ -88,10 +88,10 @@ const Keys<Job> kRoundKeys{
               "seconds that pass when nobody is on line"),
     clock_key("server-seconds", &Clock::server_seconds, at_least(0),
               "seconds of the server at the end of a round"),
-    may_change("run.virtual-seconds", &Clock::virtual_seconds, at_least(0),
+    may_change(&Job::clock, "run.virtual-seconds", &Clock::virtual_seconds, at_least(0),
                "virtual time at which the run ends; 0: no limit"),
     may_change(
-        "evaluate.every-seconds", &Clock::evaluate_seconds, at_least(0),
+        &Job::clock, "evaluate.every-seconds", &Clock::evaluate_seconds, at_least(0),
         "virtual seconds between evaluations, in the place of evaluate.every; 0: by rounds")};
 
 const Keys<Job> kStalenessKeys{
@@ -110,8 +110,8 @@ const Keys<Job> kAsyncKeys{
               "who starts when a task ends: a new draw, or the client itself"),
     async_key("open-slots", &Async::open_slots, at_least(1),
               "tasks that must be missing before others start"),
-    async_key("ahead", &Async::ahead, between(0, 1),
-              "versions ahead of the next one whose tasks ranks may train")};
+    may_change(&Job::async, "async.ahead", &Async::ahead, between(0, 1),
+               "versions ahead of the next one whose tasks ranks may train")};
 
 const Keys<Job> kFedbuffKeys{
     kAsyncKeys, async_key("buffer", &Async::buffer, at_least(1), "updates that make a version"),
@@ -119,7 +119,8 @@ const Keys<Job> kFedbuffKeys{
               "divide by the number of updates in the buffer, or by the sum of their weights"),
     async_key("balance", &Async::balance,
               "frequency: a client's share is multiplied by its time over the mean time, so that "
-              "fast clients count no more than slow ones")};
+              "fast clients count no more than slow ones; exact with aggregator.estimator = "
+              "unbiased")};
 
 [[noreturn]] void refuse(const std::string& what, const char* key, const std::string& hint = "") {
   throw InvalidArgument(what, key, hint);

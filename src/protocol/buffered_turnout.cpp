@@ -58,7 +58,7 @@ class BufferedTurnout final : public Turnout {
   RoundTurnout next(int64_t round, const DrawClients& draw) override {
     dispatcher_.ask(draw);
     const BufferedVersion& version = events_.next();
-    report_.add(version);
+    report_.add(version, std::ssize(events_.versions_needed()));
     std::vector<BufferedTask> members = version.members;
     std::ranges::sort(members, {},
                       [](const BufferedTask& task) { return std::tuple(task.call, task.place); });

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kClasses = 12;  // of staleness: 0, 1, 2, 4, ..., 1024
 
-Metrics round_of(const BufferedVersion& version) {
+Metrics round_of(const BufferedVersion& version, int64_t kept) {
   double sum = 0, largest = version.members.empty() ? std::nan("") : 0;
   for (const BufferedTask& task : version.members) {
     const auto tau = static_cast<double>(task.staleness);
@@ -29,7 +29,8 @@ Metrics round_of(const BufferedVersion& version) {
           {"staleness_max", largest},
           {"discarded", static_cast<double>(version.discarded)},
           {"lost", static_cast<double>(version.lost)},
-          {"in_flight_mean", version.in_flight_mean}};
+          {"in_flight_mean", version.in_flight_mean},
+          {"versions_kept", static_cast<double>(kept)}};
 }
 
 }  // namespace
@@ -54,15 +55,15 @@ Metrics participation_metrics(std::span<const int64_t> counted) {
 }
 
 BufferedReport::BufferedReport(int64_t clients)
-    : counted_(to_index(clients)), staleness_(kClasses), round_(round_of({})) {}
+    : counted_(to_index(clients)), staleness_(kClasses), round_(round_of({}, 0)) {}
 
-void BufferedReport::add(const BufferedVersion& version) {
+void BufferedReport::add(const BufferedVersion& version, int64_t kept) {
   for (const BufferedTask& task : version.members) {
     ++counted_[to_index(task.client)];
     const auto bits = static_cast<std::size_t>(std::bit_width(to_index(task.staleness)));
     ++staleness_[std::min(bits, kClasses - 1)];
   }
-  round_ = round_of(version);
+  round_ = round_of(version, kept);
 }
 
 void BufferedReport::add_columns(Columns& columns) const {

@@ -106,6 +106,9 @@ std::vector<std::string> unused_keys(const KeyedJob& job) {
   std::vector<std::string> keys;
   for (const Option& option : job.table.options()) {
     if (option.given && !reads(option.key) && !option.is_default()) keys.push_back(option.key);
+    if (option.given && option.key == "sampler.per-round" && job.async.is_on()) {
+      keys.push_back(fmt::format("{} (async.kind={})", option.key, job.async.kind));
+    }
   }
   for (const std::string& key : job.table.ignored(reads)) {
     // "client.mu (client.update=sgd)"

@@ -333,7 +333,7 @@ TEST(BufferedReport, CountsUpdatesAndTheirStaleness) {
   for (const auto& [client, tau] : {std::pair{0, 0}, {2, 1}, {0, 3}, {3, 2000}}) {
     version.members.push_back({.client = client, .staleness = tau});
   }
-  report.add(version);
+  report.add(version, 3);
   State state;
   report.save(state);
   BufferedReport resumed(4);
@@ -349,6 +349,7 @@ TEST(BufferedReport, CountsUpdatesAndTheirStaleness) {
   EXPECT_EQ(all["staleness_mean"], 501);
   EXPECT_EQ(all["staleness_max"], 2000);
   EXPECT_EQ(all["discarded"], 3);
+  EXPECT_EQ(all["versions_kept"], 3);
   EXPECT_EQ(all["staleness_0"], 1);
   EXPECT_EQ(all["staleness_1"], 1);
   EXPECT_EQ(all["staleness_2"], 1);

@@ -22,14 +22,14 @@ class BufferedReport : public Stateful {
  public:
   explicit BufferedReport(int64_t clients);
 
-  // Call it once for each version, when its round ends.
-  void add(const BufferedVersion& version);
+  // Call it once for each version, when its round ends; `kept`: versions that tasks still need.
+  void add(const BufferedVersion& version, int64_t kept);
 
   // Adds to rounds.csv: virtual_seconds, round_virtual_seconds, on_line, staleness_mean,
-  // staleness_max, discarded, lost, in_flight_mean; to clients.csv: counted, updates of the client
-  // in versions; to summary.json: the participation_metrics() of them, and staleness_0, staleness_1
-  // (updates of that staleness), staleness_2 (of 2 and 3), staleness_4 (4 to 7), ...,
-  // staleness_1024 (all beyond).
+  // staleness_max, discarded, lost, in_flight_mean, versions_kept; to clients.csv: counted, updates
+  // of the client in versions; to summary.json: the participation_metrics() of them, and
+  // staleness_0, staleness_1 (updates of that staleness), staleness_2 (of 2 and 3), staleness_4 (4
+  // to 7), ..., staleness_1024 (all beyond).
   void add_columns(Columns& columns) const;
 
  private:
