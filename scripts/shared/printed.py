@@ -78,7 +78,7 @@ class Print:
         figure.get_layout_engine().set(rect=(0, share, 1, 1 - share))
 
 
-def width_of(text):
+def inches(text):
     """Inches of "column", "page" or a number. Raises ValueError."""
     width = WIDTHS.get(text) or float(text)
     if not 1 <= width <= 40:
