@@ -322,7 +322,9 @@ TEST_P(Resumes, GoOnFromEveryVersion) {
   }
   run->events.load(states[20]);
   run->turns.there = ClientSet(25);
-  EXPECT_EQ(whole_of(run->events.next()), versions[20]);
+  for (std::size_t v = 20; v < kVersions; ++v) {
+    ASSERT_EQ(whole_of(run->events.next()), versions[v]) << v;
+  }
 }
 
 TEST(BufferedReport, CountsUpdatesAndTheirStaleness) {

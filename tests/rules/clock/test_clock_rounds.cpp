@@ -199,6 +199,7 @@ TEST(RoundClock, GoesOnFromItsState) {
     return clock.play(round, drawn);
   };
   const auto whole = make();
+  const auto used = make();  // has played other rounds, and is loaded again and again
   std::vector<bool> there(6, true);
   for (int64_t round = 1; round <= 60; ++round) {
     State state;
@@ -209,6 +210,10 @@ TEST(RoundClock, GoesOnFromItsState) {
     std::vector<bool> resumed_there(6, true);
     const RoundTimes expected = play(whole->clock, there, round);
     const RoundTimes times = play(resumed->clock, resumed_there, round);
+    used->clock.load(state);
+    std::vector<bool> used_there(6, true);
+    EXPECT_EQ(play(used->clock, used_there, round).end, times.end);
+    EXPECT_EQ(used_there, there);
     EXPECT_EQ(resumed_there, there);
     EXPECT_EQ(times.counted, expected.counted);
     EXPECT_EQ(times.lost, expected.lost);
