@@ -121,7 +121,7 @@ def draw_nodes(axis, run, runs, index, rounds, values):
 
 def figure_of(charts, runs, width=5.4, height=4.2, most=4, print_of=None):
     """The charts that have something to show beside each other, at most `most` in a row; None where
-    none has. With `print_of`, a Print, a chart as a figure of a paper."""
+    none has. A chart that needs more height says so, axis.inches. With `print_of`, a Print, a chart as a figure of a paper."""
     figure, axes, titles = plt.figure(layout="constrained"), [], []
     for chart in charts:
         axis = figure.add_subplot()
@@ -144,6 +144,7 @@ def figure_of(charts, runs, width=5.4, height=4.2, most=4, print_of=None):
     if print_of:
         print_of.lay_out(figure)
     else:
+        height = max([height, *(getattr(axis, "inches", 0) for axis in axes)])
         figure.set_size_inches(width * columns, height * rows)
         figure.get_layout_engine().set(w_pad=0.14, h_pad=0.08)
     plain_in = figure.get_figheight()

@@ -13,6 +13,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator, ScalarFormatter
 
 from . import charts_of_rules as rules
+from . import charts_of_time
 from .chart_of_participation import change_by_participation
 from .charting import (NAMED, draw_band, draw_column, draw_cumulative, draw_line, draw_mean,
                        draw_nodes, evaluations_of, label_of, start_at_zero, tables_of,
@@ -369,6 +370,8 @@ PICTURES = [
     Picture("directions", "Decisions", [rules.angles, rules.step, rules.improved,
                                         rules.uniformity], "directions.csv"),
     Picture("rule", "Decisions", rules.columns_of_rules),
+    Picture("clock", "Virtual time", charts_of_time.CHARTS),
+    Picture("lanes", "Virtual time", [charts_of_time.lanes], "participation.csv"),
     Picture("time", "Where the time went", [time, bytes_sent]),
 ]
 

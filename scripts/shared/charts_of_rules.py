@@ -14,7 +14,8 @@ from .run_files import Run, alone, has, smooth, window_of
 ROUND = {"round", "clients", "seconds", "seconds_train", "seconds_comm", "seconds_wait",
          "bytes_sent", "loss", "mixed_loss", "seconds_evaluate", "seconds_broadcast",
          "seconds_reduce", "seconds_step", "seconds_draw", "seconds_losses", "seconds_products", "bytes_broadcast",
-         "bytes_reduce", "bytes_updates"}
+         "bytes_reduce", "bytes_updates", "virtual_seconds", "round_virtual_seconds", "counted",
+         "staleness_mean", "staleness_max"}
 FEW_NODES = 8  # of as many every weight has a strip of its own
 MANY_POINTS = 20000  # are drawn as an image in SVG and PDF
 

@@ -1,0 +1,222 @@
+"""Charts of runs with a virtual clock: what is reached when, who is slow, how stale updates are,
+and who trained when."""
+import heapq
+
+import numpy as np
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
+
+from .chart_of_participation import FILE, times_counted
+from .charting import draw_band, draw_column, draw_line, label_of, tables_of
+from .curves import main_metric, metric_chart
+from .figures import COLOURS, GREY, LIGHT_GREY
+from .run_files import BadFile, Run, alone, has
+from .summaries import BadRun, read_summary
+
+ARRIVALS = 40  # in lanes
+CLASS = "staleness_"  # of summary.json: the least staleness of a class of updates stands behind it
+SLACK_S = 1e-4  # times in files are rounded
+
+
+def clocks_of(runs):
+    """[(index, run, rounds.csv)] of the runs with a virtual clock."""
+    return [found for found in tables_of(runs, Run.rounds, "rounds.csv")
+            if has(found[2], "virtual_seconds")]
+
+
+# -- what is reached, who takes part
+
+def reached_over_virtual_time(axis, runs):
+    """Where all runs have a clock: others have no place on such an axis."""
+    if len(clocks_of(runs)) == len(runs):
+        metric_chart(axis, runs, main_metric(runs), "virtual-seconds")
+        axis.set(title=f"{axis.get_title('left') or axis.get_title()} over virtual time")
+
+
+def durations_of(run):
+    """{client: seconds of its work}, the mean of its rounds, whether it counted in them or not."""
+    table = run._table(FILE, "client", "seconds")
+    known = np.isfinite(table["seconds"])
+    clients, places = np.unique(table["client"][known], return_inverse=True)
+    seconds = np.bincount(places, table["seconds"][known]) / np.bincount(places)
+    return dict(zip(clients, seconds))
+
+
+def participations(axis, runs):
+    """How often each client counted over how long it takes; of runs that are each one."""
+    clocks = [run for _, run, _ in clocks_of(runs) if not run.several]
+    for _, run, (durations, counts) in tables_of(
+            clocks, lambda run: (durations_of(run), times_counted(run)), FILE):
+        many = len(durations) > 500
+        axis.scatter(list(durations.values()), [counts.get(client, 0) for client in durations],
+                     s=8 if many else 22, linewidths=0, alpha=0.25 if many else 0.6,
+                     color=COLOURS[runs.index(run) % len(COLOURS)], label=label_of(run, runs),
+                     rasterized=len(durations) > 2000)
+    axis.set(title="Participation of each client by its duration",
+             xlabel="virtual time of the client's work (s)",
+             ylabel="rounds in which its update counted")
+    axis.yaxis.set_major_locator(MaxNLocator(integer=True))
+    if axis.has_data():
+        axis.set_ylim(bottom=-0.03 * axis.get_ylim()[1])
+
+
+# -- staleness
+
+def classes_of_staleness(run):
+    """[(least staleness of the class, updates)] of a run that has ended, without the empty classes
+    behind the last one; none of a synchronous run."""
+    try:
+        metrics = read_summary(run.folder).get("metrics", {})
+    except BadRun as error:
+        raise BadFile(str(error)) from None
+    found = sorted((int(key[len(CLASS):]), count) for key, count in metrics.items()
+                   if key.startswith(CLASS) and key[len(CLASS):].isdigit())
+    while found and not found[-1][1]:
+        found.pop()
+    return found
+
+
+def staleness_histogram(axis, runs):
+    """The share of the updates in each class of staleness, 0, 1, 2 to 3, 4 to 7, ..."""
+    ended = [run for run in runs if not run.several and run.has("summary.json")]
+    found = [(run, classes) for _, run, classes in tables_of(ended, classes_of_staleness)
+             if classes]
+    if not found:
+        return
+    names = {least: str(least) if least < 2 else f"{least} to {2 * least - 1}"
+             for _, classes in found for least, _ in classes}
+    places = {least: place for place, least in enumerate(sorted(names))}
+    width = 0.8 / len(found)
+    for number, (run, classes) in enumerate(found):
+        least, counts = zip(*classes)
+        axis.bar([places[one] + (number - (len(found) - 1) / 2) * width for one in least],
+                 100 * np.array(counts) / sum(counts), width,
+                 color=COLOURS[runs.index(run) % len(COLOURS)], label=label_of(run, runs))
+    axis.set_xticks(list(places.values()), [names[least] for least in places])
+    axis.grid(False, axis="x")
+    axis.set(title="Staleness of the updates", ylabel="updates (%)",
+             xlabel="versions since the client received its model")
+
+
+def staleness_over_rounds(axis, runs):
+    tables = [found for found in clocks_of(runs) if has(found[2], "staleness_mean")]
+    for _, _, table in tables if alone(runs) else []:
+        draw_band(axis, table["round"], 0 * table["round"], table["staleness_max"],
+                  "up to the largest")
+    draw_column(axis, runs, tables, "staleness_mean", mean="mean of the version")
+    axis.set(title="Staleness of each version's updates", xlabel="version", ylabel="staleness")
+
+
+# -- lanes
+
+class Task:
+    """The work of a client: where it received its model, [of versions], and where it was folded."""
+
+    def __init__(self, client, received, folded, seconds, times):
+        self.client, self.received, self.folded, self.seconds = client, received, folded, seconds
+        # It starts while its version is the newest one, and arrives before its round ends.
+        self.earliest = max(times[received], times[folded - 1] - seconds)
+        self.latest = min(times[min(received + 1, len(times) - 1)], times[folded] - seconds)
+        self.start = None
+
+    def arrival(self):
+        return self.start + self.seconds
+
+
+def tasks_of(table, times):
+    """Tasks that the first arrivals are among, in the order of the file, and those beside them."""
+    kept = (table["counted"] == 1) & np.isfinite(table["seconds"]) & (table["round"] < len(times))
+    columns = [table[name][kept] for name in ("client", "received", "round", "seconds")]
+    if not kept.any():
+        return []
+    last = columns[2][:ARRIVALS][-1]  # what is not folded until then arrives later
+    return [Task(int(client), int(received), int(folded), seconds, times)
+            for client, received, folded, seconds in zip(*columns) if received < last]
+
+
+def place(tasks, slots, open_slots):
+    """Starts of tasks of an asynchronous run. Its files bound them and do not say them: one starts
+    when others have left so many slots, and those of a version started in the order of the file. Of
+    the first ones that fit, the one starts that could wait least."""
+    queues = {}
+    for task in tasks:
+        queues.setdefault(task.folded, []).append(task)
+    running, free, now = [], slots, 0.0
+    while True:
+        for queue in queues.values():  # lost work has left slots that nothing tells of
+            while queue and queue[0].latest + SLACK_S < now:
+                queue.pop(0)
+        batch = free if free >= open_slots else 0
+        for _ in range(batch):
+            busy = {client for _, client in running}
+            fitting = [queue[0] for queue in queues.values()
+                       if queue and queue[0].client not in busy
+                       and queue[0].earliest - SLACK_S <= now <= queue[0].latest + SLACK_S]
+            if not fitting:
+                break
+            task = min(fitting, key=lambda task: task.latest)
+            task.start = now
+            queues[task.folded].pop(0)
+            heapq.heappush(running, (task.arrival(), task.client))
+            free -= 1
+        if not running:
+            break
+        now, _ = heapq.heappop(running)
+        free += 1
+    ends = {}  # of the clients' tasks
+    for task in sorted(tasks, key=lambda task: task.received):
+        if task.start is None:
+            task.start = min(task.latest, max(task.earliest, ends.get(task.client, 0)))
+        ends[task.client] = task.arrival()
+
+
+def first_arrivals(run):
+    """The first tasks by arrival, each with its start, and the time of each version, [versions]."""
+    rounds = run.rounds()
+    table = run._table(FILE, "round", "client", "seconds", "received", "counted")
+    times = np.r_[0, rounds["virtual_seconds"]]
+    tasks, job = tasks_of(table, times), run.job()
+    if job.get("async.kind", "none") == "none":
+        for task in tasks:  # a round's clients start together
+            task.start = times[task.received]
+    else:
+        place(tasks, int(job.get("async.concurrency", 10)), int(job.get("async.open-slots", 1)))
+    return sorted(tasks, key=Task.arrival)[:ARRIVALS], times
+
+
+def lanes(axis, runs):
+    """A lane for each client of the first arrivals: when it trained, from which version, and where
+    its update was folded. Starts of asynchronous runs are such as no file contradicts."""
+    clocks = [run for _, run, _ in clocks_of(runs)] if alone(runs) else []
+    for _, run, (tasks, times) in tables_of(clocks, first_arrivals, FILE):
+        if not tasks:
+            continue
+        clients = list(dict.fromkeys(task.client for task in
+                                     sorted(tasks, key=lambda task: (task.start, task.arrival()))))
+        versions = sorted({task.received for task in tasks})
+        for version in range(max(task.folded for task in tasks) + 1):
+            axis.axvline(times[version], color=LIGHT_GREY, linewidth=0.8, zorder=0)
+        named = set()
+        for task in tasks:
+            lane, end = clients.index(task.client), times[task.folded]
+            color = COLOURS[versions.index(task.received) % len(COLOURS)]
+            label = f"trained from version {task.received}"
+            axis.barh(lane, task.seconds, left=task.start, height=0.62, color=color,
+                      label=None if task.received in named or len(versions) > len(COLOURS)
+                      else label)
+            named.add(task.received)
+            axis.plot([task.arrival(), end], [lane, lane], color=color, linewidth=1)
+            axis.plot(end, lane, color=color, marker="D", markersize=4, linestyle="none")
+        axis.add_line(Line2D([], [], color=GREY, marker="D", markersize=4, linestyle="none",
+                             label="folded into the next version"))
+        axis.set_yticks(range(len(clients)), [run.label(client, "").strip() for client in clients],
+                        fontsize=7)
+        axis.invert_yaxis()
+        axis.margins(y=0.01)
+        axis.grid(False)
+        axis.inches = 1.5 + 0.14 * len(clients)
+        axis.set(title=f"The first {len(tasks)} arrivals: who trained when", ylabel="client",
+                 xlabel="virtual time (s), with a line where a version was made")
+
+
+CHARTS = [reached_over_virtual_time, participations, staleness_histogram, staleness_over_rounds]

@@ -1,0 +1,192 @@
+"""The charts of runs with a virtual clock: durations, staleness, and lanes of the first arrivals."""
+import heapq
+import json
+import pathlib
+import random
+import sys
+import unittest
+
+from support import SCRIPTS, ScriptTest
+
+sys.path.insert(0, str(SCRIPTS))
+from matplotlib import pyplot  # noqa: E402
+from matplotlib.colors import to_hex  # noqa: E402
+
+from shared import charts_of_time  # noqa: E402
+from shared.figures import COLOURS  # noqa: E402
+from shared.run_files import Run, runs_of  # noqa: E402
+from hanse.several import places  # noqa: E402
+
+HEAD = "round,client,weight,samples,steps,seconds,received,staleness,counted\n"
+# FedBuff by hand: durations 2, 3, 5 and 7 s, three clients at once, versions of two arrivals; a line a
+# version: its second, and (client, received, start) of its members.
+DURATIONS = [2, 3, 5, 7]
+VERSIONS = [(3, [(0, 0, 0), (1, 0, 0)]), (5, [(2, 0, 0), (0, 1, 3)]), (9, [(3, 0, 2), (1, 2, 5)]),
+            (10, [(2, 2, 5), (0, 2, 8)])]
+
+
+def simulated(clients, slots, buffer, versions, seed):
+    """Versions like those of VERSIONS, of durations of its own, and the durations; no two are equal."""
+    random.seed(seed)
+    durations = [random.lognormvariate(1, 0.6) for _ in range(clients)]
+    running, idle, made, members, now = [], list(range(clients)), [], [], 0.0
+    while len(made) < versions:
+        while len(running) < slots:
+            client = idle.pop(random.randrange(len(idle)))
+            heapq.heappush(running, (now + durations[client], client, len(made), now))
+        now, client, received, start = heapq.heappop(running)
+        idle.append(client)
+        members.append((client, received, start))
+        if len(members) == buffer:
+            made.append((now, sorted(members, key=lambda one: one[2])))
+            members = []
+    return made, durations
+
+
+class TimeTest(ScriptTest):
+    def make(self, name, versions=VERSIONS, durations=DURATIONS, job="", stale="0,0", more=""):
+        """A run directory with these versions, and a line of participation.csv more."""
+        run = self.make_run(name, rounds=len(versions))
+        table = (run / "rounds.csv").read_text().splitlines()
+        self.write(f"{name}/rounds.csv", "\n".join(
+            [f"{table[0]},virtual_seconds,staleness_mean,staleness_max",
+             *(f"{line},{second},{stale}" for line, (second, _) in zip(table[1:], versions))]) + "\n")
+        self.write(f"{name}/participation.csv", HEAD + "".join(
+            f"{place},{client},0.5,9,3,{durations[client]},{received},{place - 1 - received},1\n"
+            for place, (_, members) in enumerate(versions, 1) for client, received, _ in members) + more)
+        self.write(f"{name}/job.cfg", job)
+        return run
+
+    def make_buffered(self, name, versions=VERSIONS, durations=DURATIONS, slots=3):
+        return self.make(name, versions, durations,
+                         f"[async]\nkind = fedbuff\nconcurrency = {slots}\nbuffer = 2\n", "0.5,1")
+
+    def add_classes(self, run, *counts):
+        summary = json.loads((run / "summary.json").read_text())
+        summary["metrics"].update({f"staleness_{least}": count
+                                   for least, count in zip((0, 1, 2, 4), counts)})
+        self.write(run / "summary.json", json.dumps(summary))
+
+    def draw(self, chart, *runs):
+        figure, axis = pyplot.subplots()
+        self.addCleanup(pyplot.close, figure)
+        chart(axis, list(runs))
+        return axis
+
+    def starts(self, run):
+        tasks, _ = charts_of_time.first_arrivals(Run(run))
+        return [(task.client, task.received, task.start) for task in tasks]
+
+    def test_starts_of_a_run_by_hand(self):
+        """The files say when versions were made alone; starts follow from who left a slot when."""
+        expected = [member for _, members in VERSIONS for member in members]
+        self.assertEqual(sorted(self.starts(self.make_buffered("hand"))), sorted(expected))
+
+    def test_starts_contradict_no_file(self):
+        """No version is received before it is made or after the next, none is made before its updates
+        are there, no moment has more tasks than there are slots; whoever starts later than at 0 does
+        so when another has arrived."""
+        versions, durations = simulated(100, 20, 10, 12, 3)
+        run = Run(self.make_buffered("simulated", versions, durations, 20))
+        tasks, times = charts_of_time.first_arrivals(run)
+        self.assertEqual({(task.client, task.received) for task in tasks},
+                         {(client, received) for _, members in versions[:4]
+                          for client, received, _ in members})
+        arrivals = {round(task.arrival(), 6) for task in tasks} | {0}
+        for task in tasks:
+            self.assertIn(round(task.start, 6), arrivals)
+            self.assertTrue(times[task.received] <= task.start + 1e-4
+                            and task.start <= times[task.received + 1] + 1e-4)
+            self.assertLess(times[task.folded - 1], task.arrival() + 1e-4)
+            self.assertLess(task.arrival(), times[task.folded] + 1e-4)
+            going = [other.client for other in tasks
+                     if other.start <= task.start < other.arrival() - 1e-6]
+            self.assertLessEqual(len(going), 20)
+
+    def test_no_client_has_two_tasks_at_once(self):
+        versions, durations = simulated(30, 20, 10, 12, 1)
+        tasks, _ = charts_of_time.first_arrivals(
+            Run(self.make_buffered("few", versions, durations, 20)))
+        for task in tasks:
+            self.assertEqual([other.client for other in tasks if other.start <= task.start
+                              < other.arrival() - 1e-6].count(task.client), 1)
+
+    def test_clients_of_a_synchronous_round_start_together(self):
+        run = self.make("rounds", [(5, [(0, 0, 0), (2, 0, 0)]), (12, [(3, 1, 5)])])
+        self.assertEqual(self.starts(run), [(0, 0, 0), (2, 0, 0), (3, 1, 5)])
+
+    def test_lanes(self):
+        axis = self.draw(charts_of_time.lanes, Run(self.make_buffered("hand")))
+        bars = {(bar.get_x(), bar.get_width()): to_hex(bar.get_facecolor()).upper()
+                for bar in axis.patches}
+        self.assertEqual([bars[key] for key in ((0, 2), (0, 5), (3, 2), (5, 5), (8, 2))],
+                         [COLOURS[0], COLOURS[0], COLOURS[1], COLOURS[2], COLOURS[2]])
+        folded = {tuple(line.get_xydata()[0]) for line in axis.lines
+                  if line.get_marker() == "D" and len(line.get_xdata())}
+        self.assertEqual(folded, {(3, 0), (5, 0), (10, 0), (3, 1), (9, 1), (5, 2), (10, 2), (9, 3)})
+        self.assertEqual([label.get_text() for label in axis.get_yticklabels()],
+                         [f"site, {client}" for client in range(4)])
+        self.assertEqual(axis.get_title("left") or axis.get_title(),
+                         "The first 8 arrivals: who trained when")
+
+    def test_participation_by_duration(self):
+        """Who is drawn and too late has a duration, and did not count."""
+        run = Run(self.make("late", more="2,4,0,9,,11,1,,0\n"))
+        axis = self.draw(charts_of_time.participations, run)
+        points = [tuple(map(float, point)) for point in axis.collections[0].get_offsets()]
+        self.assertEqual(points, [(2, 3), (3, 2), (5, 2), (7, 1), (11, 0)])
+
+    def test_staleness(self):
+        first, second = self.make_buffered("first"), self.make_buffered("second")
+        self.add_classes(first, 3, 1, 0, 0)
+        self.add_classes(second, 1, 0, 1, 0)
+        axis = self.draw(charts_of_time.staleness_histogram, Run(first))
+        self.assertEqual([bar.get_height() for bar in axis.patches], [75, 25])
+        axis = self.draw(charts_of_time.staleness_histogram, Run(first), Run(second))
+        self.assertEqual([bar.get_height() for bar in axis.patches], [75, 25, 50, 0, 50])
+        self.assertEqual([label.get_text() for label in axis.get_xticklabels()], ["0", "1", "2 to 3"])
+        axis = self.draw(charts_of_time.staleness_over_rounds, Run(first))
+        self.assertEqual([list(line.get_ydata()) for line in axis.lines], [[0.5] * 4])
+
+    def test_accuracy_over_virtual_time(self):
+        run = self.make_run("long")
+        table = (run / "rounds.csv").read_text().splitlines()
+        self.write("long/rounds.csv", "\n".join(
+            [f"{table[0]},virtual_seconds", *(f"{line},{2.5 * place}"
+                                              for place, line in enumerate(table[1:], 1))]) + "\n")
+        axis = self.draw(charts_of_time.reached_over_virtual_time, Run(run))
+        self.assertEqual(list(axis.lines[0].get_xdata()), [10 * place for place in range(11)])
+        without = Run(self.make_run("without"))
+        self.assertFalse(self.draw(charts_of_time.reached_over_virtual_time, Run(run),
+                                   without).has_data())
+        self.assertFalse(without.complaints)
+
+    def test_pictures(self):
+        """A run with a clock has two pictures more, a report their section; other runs have neither."""
+        run = self.make_buffered("hand")
+        self.add_classes(run, 3, 1)
+        result = self.script("plot", run)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertEqual([line.rpartition("/")[2] for line in result.stdout.splitlines()],
+                         [f"{name}.png" for name in
+                          "learning clients participation clock lanes time".split()])
+        page = pathlib.Path(self.script("report", run).stdout.strip()).read_text()
+        self.assertIn("Virtual time", page)
+        self.assertIn("who trained when", page)
+        plain = self.make_run("plain")
+        self.assertNotIn("clock", self.script("plot", plain).stdout)
+
+    def test_means_of_runs_and_damaged_files(self):
+        several = runs_of(places(self.make_repeats("several", [0.25, 0.5])))
+        for chart in (*charts_of_time.CHARTS, charts_of_time.lanes):
+            self.assertFalse(self.draw(chart, *several).has_data())
+        run = self.make_buffered("damaged")
+        self.write("damaged/summary.json", "{")
+        self.write("damaged/participation.csv", "round,client\n1,2\n")
+        result = self.script("plot", run)
+        self.assertEqual(result.returncode, 2)
+        self.assertNotIn("Traceback", result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
