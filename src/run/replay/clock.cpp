@@ -9,6 +9,7 @@
 #include "hanse/rules/clock/buffered_events.hpp"
 #include "hanse/rules/clock/round_clock.hpp"
 #include "hanse/rules/clock/staleness.hpp"
+#include "hanse/rules/sampling/sampler.hpp"
 
 namespace hanse {
 

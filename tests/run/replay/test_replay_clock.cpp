@@ -125,7 +125,7 @@ TEST(ReplayClock, IsCheckedFromItsStates) {
                       {"sampler.per-round", 3},
                       {"clock.deadline-seconds", 2},
                       {"clock.late", "carry"}};
-  EXPECT_NE(check_replay(rounds(carry, {{3, 0, 2}, {1}, {1}, {1}}).dump()).find("is pure"),
+  EXPECT_NE(check_replay(rounds(carry, {{3, 0, 2}, {1}, {2}, {1}}).dump()).find("is pure"),
             std::string::npos);
 }
 
