@@ -7,10 +7,11 @@ their numbers. The files have the form of studies (hanse/study_files.py), and mo
   rows        name, set (options), paper (a text for each column, "" where it has no number), grid,
               base (the row that its factors are of),
               may-diverge = true (a run that diverges is a result, and no failure of the table's)
-  columns     label, metric (of evaluations.csv or of `file`), at (a round), from (a round, of which on
-              the number is the mean) or sum ("x" or "-log1p", of the numbers of all rounds), where
-              ({COLUMN = TEXT}, of the file's lines), times, scale = "percent" or "log"; or in the
-              place of these to = "METRIC>=VALUE", the round of the first evaluation that
+  columns     label, metric (of evaluations.csv or of `file`; of summary.json its metrics), at (a
+              round), from (a round, of which on the number is the mean) or sum ("x" or "-log1p", of
+              the numbers of all rounds), where ({COLUMN = TEXT}, of the file's lines), slowest (the
+              share of the clients with the longest work on the virtual clock, over which a metric of
+              clients.csv has its mean), times, scale = "percent" or "log"; or in the place of these to = "METRIC>=VALUE", the round of the first evaluation that
               reaches it, and with factor = true how many times these rounds the row `base` takes
   [data]      what no package brings: name, get (from where), path (under the folder of --all), file
               (which must be there), prepare (a function of prepared_data.py); without a name what is
@@ -28,6 +29,7 @@ seed and the options of [tuning]; the best is the row's.
 """
 import csv
 import itertools
+import json
 import math
 import pathlib
 import re
@@ -207,6 +209,28 @@ def counts(line, column):
     return "at" not in column or int(line["round"]) == column["at"]
 
 
+def texts_of(folder, column):
+    """What a column's number is made of, as texts: of a file's lines, or of summary.json."""
+    name = column.get("file", "evaluations.csv")
+    if name == "summary.json":
+        return [json.loads((folder / name).read_text())["metrics"][column["metric"]]]
+    with open(folder / name, newline="") as file:
+        lines = list(csv.DictReader(file))
+    if "slowest" in column:
+        slow = slowest_of(folder, column["slowest"])
+        lines = [line for line in lines if line["client"] in slow]
+    return [line[column["metric"]] for line in lines if counts(line, column)]
+
+
+def slowest_of(folder, share):
+    """The share of the drawn clients whose work takes longest on the virtual clock."""
+    with open(folder / "participation.csv", newline="") as file:
+        seconds = {line["client"]: float(line["seconds"]) for line in csv.DictReader(file)
+                   if line["seconds"]}
+    ordered = sorted(seconds, key=lambda client: (-seconds[client], int(client)))
+    return set(ordered[:math.ceil(share * len(ordered) - 1e-9)])
+
+
 def value_of(task, column):
     """A run's number: from a file's last line or round `at`, the mean `from` a round on, a sum, or
     the round `to` a level; None when it has none, or no finite one."""
@@ -215,12 +239,10 @@ def value_of(task, column):
         found = target.first(evaluations_of(task.folder), target.levels[0])
         return found and float(found["round"])
     try:
-        with open(task.folder / column.get("file", "evaluations.csv"), newline="") as file:
-            texts = [line[column["metric"]] for line in csv.DictReader(file)
-                     if counts(line, column)]
+        texts = texts_of(task.folder, column)
         if "sum" in column:
             value = math.fsum(SUMMED[column["sum"]](float(text)) for text in texts)
-        elif "from" in column:
+        elif "from" in column or "slowest" in column:
             value = statistics.fmean(map(float, filter(None, texts)))
         else:
             value = float(texts[-1])

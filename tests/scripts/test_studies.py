@@ -9,6 +9,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+import types
 import unittest
 import warnings
 
@@ -19,7 +20,7 @@ from test_inference import FIRST, OTHER, signed_ranks
 from test_sweep import MadeRepository
 
 sys.path.insert(0, str(SCRIPTS))
-from shared import study_tables, sweeping  # noqa: E402
+from shared import paper_tables, study_tables, sweeping  # noqa: E402
 import hanse  # noqa: E402
 from hanse import study_files  # noqa: E402
 
@@ -340,6 +341,23 @@ rows = [{{name = "slow", set = {{"client.lr" = "0.1"}}, paper = ["20", ""]}},
         self.assertEqual((study.title, study.keys, study.seeds), ("A table", ["row"], [1, 2]))
         self.call("made", "--out", "all", "--setting", "whole", "--seeds", "1", name="reproduce")
         self.assertEqual(len(self.table("all/table.csv")), 4)
+
+    def test_numbers_of_summaries_and_of_the_slowest_clients(self):
+        """Slow is who works longest, whether it counted or not; who was never drawn is not known."""
+        folder = self.folder / "run"
+        self.write("run/participation.csv", "round,client,seconds,counted\n"
+                   "1,0,2,1\n1,1,9.5,0\n2,2,10,1\n2,3,1,1\n3,4,,0\n")
+        self.write("run/clients.csv", "client,accuracy\n0,0.5\n1,0.25\n2,0.75\n3,1\n4,0\n")
+        self.write("run/summary.json", '{"metrics": {"target_virtual_seconds": 12.5}}')
+        task = types.SimpleNamespace(folder=folder)
+
+        def number(**column):
+            return paper_tables.value_of(task, column)
+        self.assertEqual(number(file="summary.json", metric="target_virtual_seconds"), 12.5)
+        self.assertIsNone(number(file="summary.json", metric="target_round"))
+        self.assertEqual(number(file="clients.csv", metric="accuracy", slowest=0.25), 0.75)
+        self.assertEqual(number(file="clients.csv", metric="accuracy", slowest=0.5), 0.5)
+        self.assertEqual(number(file="clients.csv", metric="accuracy", slowest=0.6), 0.5)
 
 
 class PythonTest(MadeRepository):
