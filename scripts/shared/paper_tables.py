@@ -11,8 +11,9 @@ their numbers. The files have the form of studies (hanse/study_files.py), and mo
               round), from (a round, of which on the number is the mean) or sum ("x" or "-log1p", of
               the numbers of all rounds), where ({COLUMN = TEXT}, of the file's lines), slowest (the
               share of the clients with the longest work on the virtual clock, over which a metric of
-              clients.csv has its mean), times, scale = "percent" or "log"; or in the place of these to = "METRIC>=VALUE", the round of the first evaluation that
-              reaches it, and with factor = true how many times these rounds the row `base` takes
+              clients.csv has its mean), times, scale = "percent" or "log"; or in the place of these
+              to = "METRIC>=VALUE", the round of the first evaluation that reaches it, and with
+              factor = true how many times these rounds the row `base` takes
   [data]      what no package brings: name, get (from where), path (under the folder of --all), file
               (which must be there), prepare (a function of prepared_data.py); without a name what is
               only prepared
@@ -232,8 +233,8 @@ def slowest_of(folder, share):
 
 
 def value_of(task, column):
-    """A run's number: from a file's last line or round `at`, the mean `from` a round on, a sum, or
-    the round `to` a level; None when it has none, or no finite one."""
+    """A run's number: from a file's last line or round `at`, the mean `from` a round on or over the
+    `slowest` clients, a sum, or the round `to` a level; None when it has none, or no finite one."""
     if "to" in column:
         target = Target.of(column["to"])
         found = target.first(evaluations_of(task.folder), target.levels[0])
