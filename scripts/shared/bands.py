@@ -5,18 +5,15 @@ import importlib
 
 import numpy as np
 
+from hanse import inference
 from hanse.several import listed
-
-CONFIDENCE = 0.95
 
 
 def half_interval(values):
     """Half of the 95 % interval of the mean of each column: t_{0.975, n-1} s / sqrt(n), of n
     independent runs; values [runs, points], two runs or more."""
     runs = len(values)
-    stdtrit = importlib.import_module("scipy.special").stdtrit
-    return (stdtrit(runs - 1, (1 + CONFIDENCE) / 2) * np.std(values, axis=0, ddof=1)
-            / np.sqrt(runs))
+    return inference.t_quantile(runs) * np.std(values, axis=0, ddof=1) / np.sqrt(runs)
 
 
 def around(half):

@@ -3,6 +3,7 @@ scipy computes them; it is imported here alone, and when it is needed."""
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import math
 import statistics
 import warnings
@@ -47,14 +48,18 @@ class Difference:
     p_wilcoxon_holm: float | None = None
 
 
-def require_scipy() -> Any:
-    """scipy.stats. Raises Refused, which says what to install."""
+def require_scipy(module: str = "stats") -> Any:
+    """scipy's module. Raises Refused, which says what to install."""
     try:
-        from scipy import stats
+        return importlib.import_module(f"scipy.{module}")
     except ImportError:
         raise Refused("intervals and tests need scipy; hint: apt install python3-scipy, or pip "
                       "install scipy") from None
-    return stats
+
+
+def t_quantile(n: int) -> float:
+    """t_{0.975, n-1}, by which the deviation of the mean of n >= 2 runs becomes half an interval."""
+    return float(require_scipy("special").stdtrit(n - 1, (1 + LEVEL) / 2))
 
 
 def numbers_of(values: Iterable[float | None]) -> list[float]:
@@ -75,8 +80,8 @@ def interval(values: Iterable[float | None], bounds: bool = True) -> Interval:
     deviation = statistics.stdev(known)
     if not bounds:
         return Interval(len(known), mean, deviation)
-    quantile = float(require_scipy().t.ppf((1 + LEVEL) / 2, len(known) - 1))
-    return Interval(len(known), mean, deviation, quantile * deviation / math.sqrt(len(known)))
+    half = t_quantile(len(known)) * deviation / math.sqrt(len(known))
+    return Interval(len(known), mean, deviation, half)
 
 
 def difference(first: Mapping[int, float | None], base: Mapping[int, float | None]) -> Difference:
