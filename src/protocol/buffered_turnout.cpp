@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <map>
 #include <tuple>
 #include <utility>
 
@@ -58,13 +59,14 @@ class BufferedTurnout final : public Turnout {
   RoundTurnout next(int64_t round, const DrawClients& draw) override {
     dispatcher_.ask(draw);
     const BufferedVersion& version = events_.next();
-    report_.add(version, std::ssize(events_.versions_needed()));
+    const std::map<int64_t, int64_t> needed = events_.versions_needed();
+    report_.add(version, std::ssize(needed));
     std::vector<BufferedTask> members = version.members;
     std::ranges::sort(members, {},
                       [](const BufferedTask& task) { return std::tuple(task.call, task.place); });
     RoundTurnout turnout;
     for (const BufferedTask& task : members) add(task, turnout);
-    for (const auto& [number, tasks] : events_.versions_needed()) {
+    for (const auto& [number, tasks] : needed) {
       if (number < round) turnout.kept.push_back(number);
     }
     keep_received(turnout);

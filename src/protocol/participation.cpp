@@ -52,9 +52,9 @@ std::vector<int64_t> Participation::candidates(int64_t round) {
   return sampler_.candidates(round, sampler_.per_round(), *stream_);
 }
 
-DrawnClients Participation::draw_round(int64_t round) {
+Draw Participation::draw_round(int64_t round) {
   record_.available = sampler_.available().size();
-  return {sampler_.draw(round, sampler_.per_round(), *stream_), record_.available};
+  return sampler_.draw(round, sampler_.per_round(), *stream_);
 }
 
 DrawnClients Participation::dispatch(int64_t call, int64_t n, std::span<const int64_t> changes) {
@@ -74,7 +74,7 @@ const Draw& Participation::draw(int64_t round) {
          .dispatch = [&](int64_t call, int64_t n,
                          std::span<const int64_t> changes) { return dispatch(call, n, changes); }});
   } else {
-    turnout_ = {.draw = draw_round(round).draw};
+    turnout_ = {.draw = draw_round(round)};
   }
   stream_.reset();
   shares_.clear();

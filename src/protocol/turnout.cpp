@@ -30,14 +30,14 @@ class TimedTurnout final : public Turnout {
  public:
   TimedTurnout(const ClockOptions& options, int64_t per_round, const Tasks& tasks, OnLine& on_line,
                CountedWeights weights)
-      : carries_(options.round == RoundEnd::kDeadline && options.late == LateRule::kCarry),
-        partial_(options.round == RoundEnd::kDeadline && options.late == LateRule::kPartial),
+      : carries_(options.carries()),
+        partial_(options.makes_partial()),
         clock_(options, per_round, tasks, on_line),
         weights_(std::move(weights)) {}
 
   std::vector<int64_t> begin() override { return clock_.changes(); }
   RoundTurnout next(int64_t round, const DrawClients& draw) override {
-    const Draw drawn = draw.draw_round().draw;
+    const Draw drawn = draw.draw_round();
     const RoundTimes& times = clock_.play(round, drawn.clients, drawn.weights);
     RoundTurnout turnout{.draw = part_of(drawn, times.counted)};
     turnout.times.durations = times.durations_s;

@@ -16,7 +16,7 @@ class TimedTurnout final : public Turnout {
   explicit TimedTurnout(Times times) : times_(std::move(times)) {}
 
   RoundTurnout next(int64_t round, const DrawClients& draw) override {
-    Draw drawn = draw.draw_round().draw;
+    Draw drawn = draw.draw_round();
     WorkTimes times = times_(round, drawn);
     return {.draw = std::move(drawn), .times = std::move(times)};
   }

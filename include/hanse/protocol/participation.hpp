@@ -73,7 +73,7 @@ class Participation : public Stateful {
   void visit(StateFields& fields) override;
   double share(int64_t client) const;
   uint64_t seed() const;
-  DrawnClients draw_round(int64_t round);
+  Draw draw_round(int64_t round);
   DrawnClients dispatch(int64_t call, int64_t n, std::span<const int64_t> changes);
   void begin(int64_t round);
   void measure();

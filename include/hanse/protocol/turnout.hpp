@@ -60,7 +60,7 @@ struct DrawnClients {
 // How a sampler draws.
 struct DrawClients {
   // As many as it draws in a round.
-  std::function<DrawnClients()> draw_round;
+  std::function<Draw()> draw_round;
   // n, by the random stream of dispatch number `call` (from 1), after these came or went.
   std::function<DrawnClients(int64_t call, int64_t n, std::span<const int64_t> changes)> dispatch;
 };

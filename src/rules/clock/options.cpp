@@ -148,4 +148,8 @@ std::string DeadlineOptions::text() const {
   return quantile > 0 ? fmt::format("quantile({})", quantile) : fmt::format("{}", seconds);
 }
 
+int64_t ClockOptions::draws(int64_t per_round) const {
+  return ceil_of_product(over_select * static_cast<double>(per_round));
+}
+
 }  // namespace hanse

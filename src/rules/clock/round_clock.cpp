@@ -26,9 +26,9 @@ struct RoundClock::Attempt {
 
 namespace {
 
-// The ceil(p n)-th smallest; NaN of none.
-double quantile(std::vector<double> values, double p) {
-  if (values.empty()) return std::nan("");
+// The ceil(p n)-th smallest of n >= 1 values.
+template <class Value>
+Value quantile(std::vector<Value> values, double p) {
   const int64_t rank = ceil_of_product(p * static_cast<double>(values.size()));
   const auto at = values.begin() + std::max<int64_t>(rank, 1) - 1;
   std::nth_element(values.begin(), at, values.end());
@@ -37,11 +37,7 @@ double quantile(std::vector<double> values, double p) {
 
 Ticks deadline_of(const DeadlineOptions& options, const Tasks& tasks, int64_t clients) {
   if (options.quantile == 0) return ticks_of(options.seconds);
-  std::vector<Ticks> durations = tasks.times().of_all(clients);
-  const auto at =
-      durations.begin() + ceil_of_product(options.quantile * static_cast<double>(clients)) - 1;
-  std::nth_element(durations.begin(), at, durations.end());
-  return *at;
+  return quantile(tasks.times().of_all(clients), options.quantile);
 }
 
 // Seconds for which the client of an attempt computes in vain.
@@ -61,7 +57,7 @@ RoundClock::RoundClock(const ClockOptions& options, int64_t per_round, const Tas
       on_line_(on_line),
       idle_(std::make_unique<IdleClients>(on_line)),
       counted_(to_index(on_line.clients())) {
-  if (options_.round == RoundEnd::kDeadline) {
+  if (options_.has_deadline()) {
     deadline_ = deadline_of(options_.deadline, tasks_, on_line.clients());
   }
   count({});
@@ -72,8 +68,7 @@ RoundClock::~RoundClock() = default;
 std::vector<int64_t> RoundClock::changes() { return idle_->changes(now_); }
 
 int64_t RoundClock::to_draw(int64_t available) const {
-  return std::min(available,
-                  ceil_of_product(options_.over_select * static_cast<double>(per_round_)));
+  return std::min(available, options_.draws(per_round_));
 }
 
 std::vector<RoundClock::Attempt> RoundClock::attempts_of(int64_t round,
@@ -84,7 +79,7 @@ std::vector<RoundClock::Attempt> RoundClock::attempts_of(int64_t round,
     attempt.client = client;
     attempt.place = std::ssize(attempts);
     const int64_t all = tasks_.times().steps(client);
-    if (options_.round == RoundEnd::kDeadline && options_.late == LateRule::kPartial) {
+    if (options_.makes_partial()) {
       const int64_t most = tasks_.steps_within(client, round, deadline_);
       attempt.idle = most == 0;
       attempt.steps = most < all ? most : 0;
@@ -103,7 +98,7 @@ Ticks RoundClock::end_of(std::span<const Attempt> attempts) const {
     last = std::max(last, attempt.fate.known);
     if (attempt.fate.arrives) arrivals.emplace_back(attempt.fate.known, attempt.client);
   }
-  if (options_.round == RoundEnd::kDeadline) return std::min(later(now_, deadline_), last);
+  if (options_.has_deadline()) return std::min(later(now_, deadline_), last);
   if (options_.round == RoundEnd::kAll || std::ssize(arrivals) < per_round_) return last;
   const auto at = arrivals.begin() + per_round_ - 1;
   std::nth_element(arrivals.begin(), at, arrivals.end());
@@ -159,7 +154,7 @@ void RoundClock::take_arrived(int64_t round) {
 void RoundClock::carry(int64_t round, std::span<const Attempt> attempts,
                        std::span<const double> weights) {
   for (const Attempt& attempt : attempts) {
-    if (!carries() || attempt.fate.known <= last_.end) continue;
+    if (!options_.carries() || attempt.fate.known <= last_.end) continue;
     idle_->set_busy(attempt.client, true);
     in_flight_.push_back({.client = attempt.client,
                           .round = round,
@@ -191,11 +186,12 @@ void RoundClock::count(std::span<const Attempt> attempts) {
     auto& places = attempt.late() ? last_.late : last_.lost;
     places.push_back(attempt.place);
     if (attempt.late()) last_.late_s.push_back(seconds);
-    if (attempt.late() && carries()) continue;
+    if (attempt.late() && options_.carries()) continue;
     wasted += wasted_seconds(last_.start, attempt.fate, attempt.idle);
     wasted_bytes += bytes.down + (attempt.late() && !attempt.idle ? bytes.up : 0);
   }
   for (const CarriedTask& task : last_.carried) ++counted_[to_index(task.client)];
+  const bool nobody = durations.empty();
   const auto number = [](int64_t n) { return static_cast<double>(n); };
   columns_ = {{"virtual_seconds", seconds_of(now_)},
               {"round_virtual_seconds", seconds_of(now_ - last_.start)},
@@ -207,8 +203,8 @@ void RoundClock::count(std::span<const Attempt> attempts) {
               {"lost", number(std::ssize(last_.lost))},
               {"wasted_client_seconds", wasted},
               {"wasted_bytes", number(wasted_bytes)},
-              {"duration_p50", quantile(durations, 0.5)},
-              {"duration_max", quantile(durations, 1)}};
+              {"duration_p50", nobody ? std::nan("") : quantile(durations, 0.5)},
+              {"duration_max", nobody ? std::nan("") : quantile(durations, 1)}};
 }
 
 void RoundClock::add_columns(Columns& columns, double unreachable_share) const {

@@ -15,10 +15,7 @@ namespace hanse {
 
 namespace {
 
-bool carries(const Job& job) {
-  return job.clock.is_on() && job.clock.round == RoundEnd::kDeadline &&
-         job.clock.late == LateRule::kCarry;
-}
+bool carries(const Job& job) { return job.clock.is_on() && job.clock.carries(); }
 
 std::vector<int64_t> samples_of(const Federation& federation) {
   std::vector<int64_t> samples;
@@ -85,9 +82,7 @@ Job drawing_job(const Job& job) {
   Job drawing = job;
   if (!job.clock.is_on()) return drawing;
   drawing.sampler.per_round =
-      job.async.is_on()
-          ? job.async.concurrency
-          : ceil_of_product(job.clock.over_select * static_cast<double>(job.sampler.per_round));
+      job.async.is_on() ? job.async.concurrency : job.clock.draws(job.sampler.per_round);
   return drawing;
 }
 
@@ -97,8 +92,7 @@ int64_t most_updates(const Job& job, int64_t per_round, int64_t clients) {
 }
 
 bool is_timed(const Job& job) {
-  const bool has_deadline = job.clock.is_on() && job.clock.round == RoundEnd::kDeadline;
-  return job.async.is_on() || (has_deadline && job.clock.late != LateRule::kDrop);
+  return job.async.is_on() || carries(job) || (job.clock.is_on() && job.clock.makes_partial());
 }
 
 // Late updates of synchronous rounds count by their share of all that count.

@@ -137,7 +137,7 @@ Workload::Busy Workload::rounds_s(const Cluster& cluster, double train_sample_s,
                                   double sample_s) const {
   const int64_t workers = cluster.workers();
   AheadTasks ahead;
-  Busy all;
+  Busy busy;
   for (std::size_t r = 0; r < rounds.size(); ++r) {
     std::vector<double> costs;
     for (const Work& one : rounds[r]) {
@@ -154,18 +154,18 @@ Workload::Busy Workload::rounds_s(const Cluster& cluster, double train_sample_s,
       if (trained[i] >= 0) worker_of[i] = trained[i];
     }
     auto loads = loads_of(cluster, costs, worker_of);
-    all.round_s += busiest(cluster, loads);
-    all.training_s += std::accumulate(loads.begin(), loads.end(), 0.0);
+    busy.round_s += busiest(cluster, loads);
+    busy.training_s += std::accumulate(loads.begin(), loads.end(), 0.0);
     if (!is_timed) continue;
     const auto seconds = [&](const UpcomingTask& task) {
       return train_sample_s * samples_of_client[to_index(task.client)];
     };
     loads.erase(loads.begin(), loads.end() - workers);
     for (const UpcomingTask& task : ahead.plan(loads, turnouts[r].upcoming, seconds)) {
-      all.training_s += seconds(task);
+      busy.training_s += seconds(task);
     }
   }
-  return all;
+  return busy;
 }
 
 double Workload::drawn_s(const Cluster& cluster, double train_sample_s, double sample_s) const {
@@ -173,8 +173,8 @@ double Workload::drawn_s(const Cluster& cluster, double train_sample_s, double s
 }
 
 double Workload::busy_share(const Cluster& cluster, double train_sample_s, double sample_s) const {
-  const Busy all = rounds_s(cluster, train_sample_s, sample_s);
-  return all.training_s / (all.round_s * number(cluster.workers()));
+  const Busy busy = rounds_s(cluster, train_sample_s, sample_s);
+  return busy.training_s / (busy.round_s * number(cluster.workers()));
 }
 
 double Workload::training_s(const Cluster& cluster, const Rates& rates) const {

@@ -23,10 +23,4 @@ struct BufferedTask {
   int64_t staleness = 0;  // once it arrived: versions made since the one it received
 };
 
-// The round key of a task's random streams: received + 1 + 2^32 repeats, so that the first dispatch
-// at version v has the streams of round v + 1.
-inline uint64_t round_key(const BufferedTask& task) {
-  return static_cast<uint64_t>(task.received + 1) + (static_cast<uint64_t>(task.repeats) << 32);
-}
-
 }  // namespace hanse

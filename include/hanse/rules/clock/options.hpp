@@ -109,6 +109,11 @@ struct ClockOptions {
   double evaluate_seconds = 0;  // evaluate.every-seconds; 0: by rounds
 
   bool is_on() const { return kind == "virtual"; }
+  bool has_deadline() const { return round == RoundEnd::kDeadline; }
+  bool makes_partial() const { return has_deadline() && late == LateRule::kPartial; }
+  bool carries() const { return has_deadline() && late == LateRule::kCarry; }
+  // How many are drawn, if so many are there, for a round of K: ceil(over_select K).
+  int64_t draws(int64_t per_round) const;
 };
 
 enum class StalenessKind { kConstant, kPoly, kHinge, kThreshold };

@@ -89,7 +89,6 @@ class RoundClock : public Stateful {
   struct Attempt;
   void visit(StateFields& fields) override;
 
-  bool carries() const { return options_.late == LateRule::kCarry; }
   std::vector<Attempt> attempts_of(int64_t round, std::span<const int64_t> drawn) const;
   Ticks end_of(std::span<const Attempt> attempts) const;
   void take_arrived(int64_t round);
