@@ -195,7 +195,8 @@ TEST(EngineChoice, RanksThatHaveTheSameGpuAreCounted) {
 
 // Operations of a sample, samples a batch, clients a cohort.
 TEST(EngineChoice, SmallModelsAreNotWorthAGpu) {
-  EXPECT_FALSE(is_worth_a_gpu({31400, 20, 10}));  // linear, 784 to 10
+  EXPECT_FALSE(is_worth_a_gpu({31400, 10, 10}));  // linear, 784 to 10
+  EXPECT_TRUE(is_worth_a_gpu({25520, 20, 10}));   // mlp, 784 to 8 to 10
   EXPECT_TRUE(is_worth_a_gpu({639200, 20, 10}));  // mlp, 784 to 200 to 10
   EXPECT_TRUE(is_worth_a_gpu({0, 20, 10}));       // not known
   EXPECT_TRUE(is_worth_a_gpu({31400, 0, 10}));    // all samples of a client

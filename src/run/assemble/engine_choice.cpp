@@ -72,9 +72,10 @@ RankDevice claim_gpu(const Job& job, const std::optional<Refusal>& refusal, int6
   return device;
 }
 
-// What a core does while an H100 makes a step of a small cohort, some 0.06 ms: there mlps of 8
-// hidden units were trained faster by the core, and of 32 by the GPU (gpu-trial's threshold).
-constexpr double kLeastGpuFlops = 1e7;
+// What a core does while an H100 makes a step of a small cohort, some 0.03 ms: a step of 5 MFLOP,
+// an mlp's of 8 hidden units, took a third of the core's time there (gpu-trial's threshold), and
+// one of 3 MFLOP, bench-lr's, more than a fast core's.
+constexpr double kLeastGpuFlops = 4e6;
 
 double cohort_flops(const StepCost& work) {
   return work.flops * static_cast<double>(work.batch * work.clients);
