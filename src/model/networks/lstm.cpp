@@ -40,21 +40,41 @@ class LstmForward final : public CohortForward {
   void check(const Batch& batch) const override { token_ids(batch, sizes_); }
 
  private:
+  struct Step {
+    at::Tensor h, c;  // [C, B, units]; undefined before the first one
+  };
+
   // h_t [C, B, units] of every step, of x [C, length, B, inputs]; LstmLayer has the formula.
   std::vector<at::Tensor> hidden(std::span<const at::Tensor> w, const at::Tensor& x) const {
     const at::Tensor inputs = dense(x, w[0], w[2] + w[3]);
     const at::Tensor recurrent = w[1].transpose(1, 2);
     std::vector<at::Tensor> h;
-    at::Tensor c;
+    Step last;
     for (int64_t step = 0; step < sizes_.length; ++step) {
-      at::Tensor sums = inputs.select(1, step);
-      if (step > 0) sums = at::baddbmm(sums, h.back(), recurrent);
-      const auto gates = sums.chunk(4, -1);
-      const at::Tensor in = at::sigmoid(gates[0]) * at::tanh(gates[2]);
-      c = step > 0 ? at::sigmoid(gates[1]) * c + in : in;
-      h.push_back(at::sigmoid(gates[3]) * at::tanh(c));
+      last = x.is_cuda() ? fused(inputs.select(1, step), recurrent, last)
+                         : plain(inputs.select(1, step), recurrent, last);
+      h.push_back(last.h);
     }
     return h;
+  }
+
+  static Step plain(at::Tensor sums, const at::Tensor& recurrent, const Step& last) {
+    if (last.h.defined()) sums = at::baddbmm(sums, last.h, recurrent);
+    const auto gates = sums.chunk(4, -1);
+    const at::Tensor in = at::sigmoid(gates[0]) * at::tanh(gates[2]);
+    const at::Tensor c = last.h.defined() ? at::sigmoid(gates[1]) * last.c + in : in;
+    return {at::sigmoid(gates[3]) * at::tanh(c), c};
+  }
+
+  // The same with one kernel for all gates, and one on the way back.
+  static Step fused(const at::Tensor& sums, const at::Tensor& recurrent, const Step& last) {
+    const int64_t clients = sums.size(0), batch = sums.size(1), units = sums.size(2) / 4;
+    const at::Tensor own = last.h.defined() ? at::bmm(last.h, recurrent) : at::zeros_like(sums);
+    const at::Tensor c =
+        last.h.defined() ? last.c : at::zeros({clients, batch, units}, sums.options());
+    const auto [h_next, c_next, gates] = at::_thnn_fused_lstm_cell(
+        sums.reshape({-1, 4 * units}), own.view({-1, 4 * units}), c.view({-1, units}));
+    return {h_next.view({clients, batch, units}), c_next.view({clients, batch, units})};
   }
 
   SequenceSizes sizes_;
