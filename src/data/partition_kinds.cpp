@@ -65,7 +65,8 @@ const std::vector<PartitionKind> kPartitions = {
       labels_key("labels a client")},
      partition_labels},
     {{"class-shares",
-      "of equal parts of every class, shares of other sizes (Kesanapalli and Bharath 2021)",
+      "equal parts of every class, of which each client keeps a share (Kesanapalli and Bharath "
+      "2021)",
       key("share", &Options::share, above_to(0, 1),
           "largest share that a client keeps of its part of a class")},
      partition_class_shares},

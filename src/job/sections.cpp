@@ -130,11 +130,11 @@ void bind_client(OptionTable& table, ClientOptions& client) {
             "client with fewer in all takes the one batch that it has");
   table.add("client.lr", client.lr, above(0), "step size, from which client.schedule departs");
   table.add("client.schedule-over", client.schedule.over,
-            "of the run's rounds, or of the steps of a client's round, anew in each");
+            "counts the run's rounds, or the steps of a client's round, anew in each");
   table.add("client.warmup", client.schedule.warmup, at_least(0),
             "rounds or steps in front of the schedule in which the step size rises linearly");
   table.add("client.momentum", client.momentum, from_below(0, 1),
-            "share of the velocity that stays; of client.optimizer = sgd and rmsprop");
+            "share of the velocity that stays; for client.optimizer = sgd and rmsprop");
   table.add("client.weight-decay", client.weight_decay, at_least(0),
             "L2 penalty / 2; adamw: decay beside the gradient");
   table.add("client.accumulate", client.accumulate, at_least(1),

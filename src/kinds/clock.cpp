@@ -65,7 +65,8 @@ const Keys<Job> kPresenceKeys{
                "csv of availability = file: a first line period,SECONDS, then client,on,off in "
                "seconds; who is not named is always on line"),
     clock_key("leave", &Clock::leave,
-              "of work whose client goes off line before it arrives: it is lost, pauses, or is "
+              "what becomes of work whose client goes off line before it arrives: it is lost, "
+              "pauses, or is "
               "finished all the same"),
     clock_key("lost", &Clock::lost, "probability that a client that starts never reports, or file"),
     may_change(&Job::clock, "clock.lost-path", &Clock::lost_path,
@@ -82,7 +83,8 @@ const Keys<Job> kRoundKeys{
               "seconds from a round's start to its deadline, or quantile(p): the time in which "
               "this share of all clients is done"),
     clock_key("late", &Clock::late,
-              "of clients that miss the deadline: their work is dropped; they make the steps that "
+              "what becomes of clients that miss the deadline: their work is dropped; they make "
+              "the steps that "
               "fit; or it counts in a later round, less by async.staleness"),
     clock_key("empty-seconds", &Clock::empty_seconds, above(0),
               "seconds that pass when nobody is on line"),

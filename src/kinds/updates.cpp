@@ -54,7 +54,8 @@ const Keys<Job> kFedNl{
                "what keeps the server's matrix positive: the estimate's mean distance from the "
                "Hessian on its diagonal, or eigenvalues of at least client.least-eigenvalue"),
     newton_key("least-eigenvalue", &NewtonOptions::least_eigenvalue, above(0),
-               "of the server's matrix with client.safeguard = projection; that of the loss, such "
+               "least eigenvalue that client.safeguard = projection leaves to the server's matrix; "
+               "that of the loss, such "
                "as client.weight-decay, or below"),
     kImportance};
 
