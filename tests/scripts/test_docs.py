@@ -88,6 +88,23 @@ class LinksTest(ScriptTest):
         self.assertEqual(broken_links(page), ["gone.md", "gone.png"])
 
 
+def fragments(text):
+    """Sentences and cells of tables that begin with 'Of': a reader has to look for what is meant."""
+    text = without_code(text)
+    return re.findall(r"(?:^|[.:;] |\| )Of .*|^.*\| of .*", text, re.MULTILINE)
+
+
+class WordsTest(unittest.TestCase):
+    def test_no_sentence_begins_with_of(self):
+        for path in documents():
+            self.assertEqual(fragments(path.read_text()), [], path)
+
+    def test_fragments_are_found(self):
+        for text in ("It ends. Of many\nthe first", "Of many the first", "| a | of each run |"):
+            self.assertEqual(len(fragments(text)), 1, text)
+        self.assertEqual(fragments("one of many\n| the ranks of a run | `of` |"), [])
+
+
 class FirstPageTest(ScriptTest):
     text = (ROOT / "README.md").read_text()
 
