@@ -280,6 +280,12 @@ int64_t Federation::bytes() const {
 
 // Prefetching all of `next` at once would fill the processor's list of misses, and the conversion
 // would wait: a round of jobs/bench-lr.cfg takes 1.2 times as long then.
+std::vector<double> Federation::train_shares() const {
+  std::vector<double> shares;
+  for (int64_t client = 0; client < clients(); ++client) shares.push_back(train_share(client));
+  return shares;
+}
+
 void Federation::gather(int64_t begin, std::span<const int32_t> order, float* out,
                         ListedSamples next) const {
   for (std::size_t i = 0; i < order.size(); ++i) {

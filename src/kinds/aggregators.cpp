@@ -4,6 +4,7 @@
 
 #include "families.hpp"
 #include "hanse/base/error.hpp"
+#include "hanse/kinds/clock.hpp"
 #include "hanse/kinds/own_rules.hpp"
 #include "hanse/kinds/samplers.hpp"
 #include "hanse/rules/aggregation/aaggff.hpp"
@@ -290,7 +291,9 @@ std::unique_ptr<Aggregator> make_aggregator(const Job& job, int64_t clients, dou
   // Draws with replacement leave clients out even when they are as many as the clients.
   const bool full = sampler_traits(job.sampler).distinct && participation == 1 &&
                     is_always(job.sampler.availability);
-  if (rule->needs().full && !full) {
+  if (!rule->needs().full) return rule;
+  require_all_count(job, job.aggregator.kind);
+  if (!full) {
     throw InvalidArgument(
         fmt::format("{} needs every client in every round, not a share of {} or draws with "
                     "replacement",

@@ -187,7 +187,6 @@ void check_async(const Job& job) {
   needs(job.clock.is_on(), "clock.kind", "virtual");
   needs(job.clock.round == RoundEnd::kAll, "clock.round", "all");
   needs(job.clock.over_select == 1, "sampler.over-select", "1");
-  needs(job.run.protocol == "federated", "run.protocol", "federated");
   needs(!job.evaluate.regret, "evaluate.regret", "false");
   if (job.async.open_slots > job.async.concurrency) {
     refuse(fmt::format("{} slots can never be open of {}", job.async.open_slots,
@@ -198,12 +197,8 @@ void check_async(const Job& job) {
     refuse("avare draws as many clients in every round, and slots open one by one", "sampler.kind",
            "use another sampler");
   }
-  const std::string& update = job.client.kind;
-  if (update == "fednew" || update == "fednl") {
-    refuse(fmt::format("client.update = {} needs all of a round at once", update), "async.kind",
-           "async.kind = none");
-  }
   if (!job.async.is_fedasync()) return;
+  const std::string& update = job.client.kind;
   needs(job.aggregator.kind == "fedavg", "aggregator.kind", "fedavg");
   needs(job.aggregator.estimator == Estimator::kNormalized, "aggregator.estimator", "normalized");
   needs(job.server.optimizer == "sgd", "server.optimizer", "sgd");
@@ -262,6 +257,19 @@ void check_clock(const Job& job, int64_t clients) {
     refuse(fmt::format("{} tasks in flight are not all of {} clients", tasks, clients),
            "sampler.kind", fmt::format("async.concurrency = {}, or another sampler", clients));
   }
+}
+
+bool all_drawn_count(const Job& job) {
+  const Clock& clock = job.clock;
+  return !clock.is_on() || (!job.async.is_on() && clock.round == RoundEnd::kAll &&
+                            clock.lost.never() && clock.availability.kind == OnLineKind::kAlways);
+}
+
+void require_all_count(const Job& job, const std::string& who) {
+  if (all_drawn_count(job)) return;
+  const std::string needs = who + " needs every client in every round";
+  if (job.async.is_on()) refuse(needs, "async.kind", "async.kind = none");
+  refuse(needs, "clock.kind", "clock.round = all, where nobody is lost or goes");
 }
 
 std::string no_inclusion(const Job& job) {

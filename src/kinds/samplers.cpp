@@ -26,10 +26,8 @@ std::vector<double> sample_counts(const Job&, const Federation& federation) {
   return samples;
 }
 
-std::vector<double> sample_shares(const Job& job, const Federation& federation) {
-  auto lambda = sample_counts(job, federation);
-  for (double& share : lambda) share /= static_cast<double>(federation.train_samples());
-  return lambda;
+std::vector<double> sample_shares(const Job&, const Federation& federation) {
+  return federation.train_shares();
 }
 
 // The arguments that make a sampler.
@@ -98,7 +96,7 @@ std::unique_ptr<ClientSampler> make_by_shares(const SamplerCase& c) {
 std::vector<double> smoothness_shares(const Job& job, const Federation& federation) {
   auto shares = smoothness_constants(federation, job.model);  // lambda_m L_m
   if (job.aggregator.weights == ClientWeights::kUniform) return shares;
-  const auto lambda = sample_shares(job, federation);
+  const auto lambda = federation.train_shares();
   std::transform(shares.begin(), shares.end(), lambda.begin(), shares.begin(), std::multiplies<>());
   return shares;
 }

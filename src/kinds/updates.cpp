@@ -10,6 +10,7 @@
 #include "hanse/client/second_order.hpp"
 #include "hanse/client/updates.hpp"
 #include "hanse/kinds/aggregators.hpp"
+#include "hanse/kinds/clock.hpp"
 #include "hanse/kinds/own_rules.hpp"
 #include "hanse/kinds/samplers.hpp"
 
@@ -84,6 +85,7 @@ void check_second_order(const Job& job) {
     throw InvalidArgument(fmt::format("{} needs {}", job.client.kind, needed), chooser,
                           "or another client.update");
   };
+  require_all_count(job, job.client.kind);
   require(sampler_traits(job.sampler).everyone && is_always(job.sampler.availability),
           "sampler.kind",
           "everyone in every round: sampler.kind = full, sampler.availability = always");

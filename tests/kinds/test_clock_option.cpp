@@ -217,7 +217,6 @@ TEST(AsyncChecks, RefuseWhatDoesNotFitTogether) {
   expect_refused({on, {"clock.round", "first"}}, {"clock.round"});
   expect_refused({on, {"sampler.over-select", "2"}}, {"sampler.over-select"});
   expect_refused({on, {"async.open-slots", "11"}}, {"async.open-slots", "11"});
-  expect_refused({on, {"client.update", "fednl"}}, {"fednl", "async.kind"});
   expect_refused({on, {"evaluate.regret", "true"}}, {"evaluate.regret"});
   const std::pair<const char*, const char*> mixes{"async.kind", "fedasync"};
   expect_refused({mixes, {"aggregator.kind", "term"}}, {"aggregator.kind", "fedavg"});
@@ -231,6 +230,27 @@ TEST(AsyncChecks, RefuseWhatDoesNotFitTogether) {
   check_clock(job, 10);
   expect_error<InvalidArgument>([&] { check_clock(job, 9); },
                                 {"10 tasks", "9 clients", "async.concurrency"});
+}
+
+TEST(ClockChecks, RefuseWhoNeedsEverybodyWhereNotAllCount) {
+  const auto job_of = [](std::initializer_list<std::pair<const char*, const char*>> values) {
+    auto job = std::make_unique<TestJob>(values);
+    if (values.size() > 0) job->clock.kind = "virtual";
+    return job;
+  };
+  require_all_count(*job_of({}), "fednl");
+  require_all_count(*job_of({{"clock.jitter", "0.1"}}), "fednl");
+  const auto expect_needed = [&](const char* key, const char* value, const char* chooser) {
+    const auto job = job_of({{key, value}});
+    EXPECT_FALSE(all_drawn_count(*job)) << key;
+    expect_error<InvalidArgument>([&] { require_all_count(*job, "fednl"); },
+                                  {"fednl needs every client", chooser});
+  };
+  expect_needed("clock.round", "first", "clock.kind");
+  expect_needed("clock.round", "deadline", "clock.kind");
+  expect_needed("clock.lost", "0.1", "clock.kind");
+  expect_needed("clock.availability", "markov(1,1)", "clock.kind");
+  expect_needed("async.kind", "fedbuff", "async.kind");
 }
 
 TEST(ClockChecks, SayWhyInclusionIsNotKnown) {

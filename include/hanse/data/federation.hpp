@@ -100,6 +100,11 @@ class Federation {
   }
   int64_t validation_samples() const { return sizes_.validation_samples; }  // in training
   int64_t train_samples() const { return sizes_.train_samples; }            // of clients() clients
+  // The client's share of them, and of all clients, [clients()].
+  double train_share(int64_t client) const {
+    return static_cast<double>(train(client).size()) / static_cast<double>(train_samples());
+  }
+  std::vector<double> train_shares() const;
   // Test samples of the shared model, behind all clients' samples; often empty.
   SampleRange common_test() const { return {samples() - sizes_.common_test, samples()}; }
 

@@ -41,14 +41,6 @@ ClientWork work_of(const TimedWork& timed) {
           .bytes = bytes_of(timed)};
 }
 
-std::vector<double> shares_of(const Federation& federation) {
-  std::vector<double> shares;
-  for (const int64_t n : samples_of(federation)) {
-    shares.push_back(static_cast<double>(n) / static_cast<double>(federation.train_samples()));
-  }
-  return shares;
-}
-
 // How those count that arrive: by who is drawn, or by who can arrive.
 CountedWeights counted_weights(const Job& job, const TimedWork& work, VirtualTime& time) {
   const Tasks& tasks = *time.clock.tasks;
@@ -59,7 +51,7 @@ CountedWeights counted_weights(const Job& job, const TimedWork& work, VirtualTim
     const auto times = tasks.times().of_all(clients);
     weights.inclusion = inclusion_probabilities(times, std::min(work.per_round, clients),
                                                 std::min(job.sampler.per_round, clients));
-    const Unreachable never = unreachable(weights.inclusion, shares_of(work.federation));
+    const Unreachable never = unreachable(weights.inclusion, work.federation.train_shares());
     weights.unreachable_share = never.share;
     if (never.clients > 0) {
       time.greeting.push_back(
@@ -149,18 +141,9 @@ void check_virtual_time(const Job& job, const AggregatorNeeds& needs) {
            "aggregator.estimator", "normalized or unbiased");
   }
   if (!job.clock.is_on()) return;
-  const bool all_count = !job.async.is_on() && job.clock.round == RoundEnd::kAll &&
-                         job.clock.lost.never() &&
-                         job.clock.availability.kind == OnLineKind::kAlways;
-  if (job.run.trace && !all_count) {
+  if (job.run.trace && !all_drawn_count(job)) {
     refuse("a trace has rounds in which all who are drawn count", "run.trace",
            "leave it false, or use clock.round = all, where nobody is lost or goes");
-  }
-  const bool second_order = job.client.kind == "fednew" || job.client.kind == "fednl";
-  if (!all_count && !job.async.is_on() && (needs.full || second_order)) {
-    refuse((second_order ? job.client.kind : job.aggregator.kind) +
-               " needs every client in every round",
-           "clock.kind", "clock.round = all, where nobody is lost or goes");
   }
   if (job.async.is_on() || carries(job)) {
     const std::string chooser = job.async.is_on() ? "async.kind" : "clock.late";
@@ -168,7 +151,7 @@ void check_virtual_time(const Job& job, const AggregatorNeeds& needs) {
       refuse(job.aggregator.kind + " tries steps again on all participants at once", chooser,
              "use a rule that does not measure behind its step");
     }
-    if (needs.last_updates || needs.full) {
+    if (needs.last_updates) {
       refuse(job.aggregator.kind + " works on all clients' updates of one model", chooser,
              "use a rule that weighs those who arrive");
     }

@@ -72,6 +72,11 @@ void check_job(const Job& job) {
   check_simulation(job);
   const ProtocolKind& protocol = protocol_kind(job);
   const Reading& reading = protocol.reading;
+  if (job.async.is_on() && !reading.reads("async.kind")) {
+    throw InvalidArgument(
+        fmt::format("async.kind = {} needs run.protocol = federated", job.async.kind),
+        "run.protocol", "leave async.kind at none");
+  }
   if (!reading.reads("model.kind")) return check_kinds(job, reading);
   check_data(job.data, job.federation);
   for (const auto& [key, wanted] :
