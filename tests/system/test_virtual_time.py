@@ -1,6 +1,7 @@
 """Virtual time: the same model, seconds and participants on any ranks, also of a run that was stopped."""
 
 import os
+import shutil
 import signal
 
 import hanse
@@ -292,6 +293,19 @@ class Watch(VirtualCase):
         self.assert_same_but_evaluations(run, straight, "after more seconds")
         self.assertGreater(len(self.rounds(run)), len(seconds))
 
+    def test_a_run_that_ends_early_has_its_last_checkpoint(self):
+        """Also where checkpoint.every = 0, and where evaluations look for a target in vain."""
+        changes = {**UNEQUAL, **FEDBUFF, "run.rounds": 1000, "checkpoint.every": 0,
+                   "evaluate.every": 1}
+        for name, end in (("time", {"run.virtual-seconds": 3, "run.target": "loss_mean<=0"}),
+                          ("target", {"run.target": "loss_mean>=0"})):
+            run = self.train(self.job(changes), name, 2, end)
+            done = len(self.rounds(run))
+            self.assertLess(done, 1000)
+            self.assertEqual(self.checkpoints(run), [f"round-{done:06}.h5"])
+            self.hanse("resume", run)
+            self.assertEqual(len(self.rounds(run)), done, "there is nothing left to do")
+
     def test_evaluations_by_virtual_time(self):
         run = self.train(self.job({**UNEQUAL, "run.rounds": 40, "evaluate.every-seconds": 5}),
                          "run")
@@ -421,6 +435,10 @@ class BadClock(hanse.Case):
                              f"--run.out={self.path('run')}")
         self.assertEqual(process.stderr().count("not used by this job: clock.kind"), 1,
                          process.describe())
+        for protocol in ("local", "centralized", "online", "bandit"):
+            os.path.isdir(self.path("run")) and shutil.rmtree(self.path("run"))
+            self.refuse("run.protocol", "async.kind = fedbuff", async__kind="fedbuff",
+                        run__protocol=protocol)
 
 
 if __name__ == "__main__":

@@ -197,7 +197,7 @@ class Execution {
     comm_.bcast(std::span(code), 0);
     if (code[1]) timeline_->flush();
     is_time_to_evaluate_ = code[2] != 0;
-    if (code[3]) end_ = fmt::format("run.virtual-seconds = {}", job_.clock.virtual_seconds);
+    if (code[3]) end_ = time_.end();
     return static_cast<Verdict>(code[0]);
   }
 
@@ -213,7 +213,7 @@ class Execution {
     rounds_s_ += record.seconds;
     for (const auto& table : protocol().take_lines()) directory_->append_lines(table);
     const bool stops = verdict == Verdict::kStop && completed() < job_.run.rounds;
-    if (stops || due(job_.checkpoint.every)) checkpoint(stops);
+    if (stops || due(job_.checkpoint.every) || !end_.empty()) checkpoint(stops);
     if (!is_server()) return;
     ProgressStatus status = last_.progress();
     status.round = completed();
@@ -240,16 +240,17 @@ class Execution {
       last_.take(std::move(found), job_, parts_->federation, protocol(), *directory_);
       is_best = watch_->observe(completed(), last_.metrics);
     });
+    if (!watches()) return;
     share_end();
-    if (watches()) comm_.bcast(std::span(&is_best, 1), 0);
+    comm_.bcast(std::span(&is_best, 1), 0);
     if (!is_best) return;
     protocol().collect();
     on_server([&] { write_present_model(job_, *parts_, directory_->file("best.h5")); });
   }
 
+  // Rank 0 tells whether the run ends here.
   void share_end() {
-    if (!watches()) return;
-    if (is_server()) end_ = watch_->end();
+    if (is_server()) end_ = time_.is_over() ? time_.end() : watch_->end();
     bcast_list(comm_, end_);
   }
 

@@ -2,6 +2,9 @@
 #pragma once
 
 #include <cmath>
+#include <string>
+
+#include <fmt/format.h>
 
 #include "hanse/base/state.hpp"
 #include "hanse/rules/clock/options.hpp"
@@ -24,8 +27,9 @@ class VirtualDates final : public Stateful {
   // Are evaluations made by virtual time, and is one due behind this round?
   bool evaluates_by_time() const { return every_ > 0; }
   bool evaluates() const { return is_due_; }
-  // Does the run end with this round?
+  // Does the run end with this round, and why?
   bool is_over() const { return end_ > 0 && seconds_ >= end_; }
+  std::string end() const { return fmt::format("run.virtual-seconds = {}", end_); }
 
  private:
   void visit(StateFields& fields) override { fields.one("seconds", seconds_); }
