@@ -67,20 +67,19 @@ class Watch:
                 pass
         return found
 
-    def progress(self, folder):
-        """Of a run; a lock is asked for anew each time."""
-        signature = [(folder / name).stat() if (folder / name).exists() else None for name in FILES]
-        signature = [one and (one.st_mtime_ns, one.st_size, one.st_ino) for one in signature]
-        known = self.known.get(folder)
-        if not known or known[0] != signature or known[1].state == "running":
-            self.known[folder] = (signature, progress_of(folder))
-        return self.known[folder][1]
+    def ask(self, folders):
+        """How far these runs are is known then; whether they run is asked anew each time."""
+        seen = {folder: signature(folder) for folder in folders}
+        news = [folder for folder in folders if self.known.get(folder, (None,))[0] != seen[folder]
+                or self.known[folder][1].state == "running"]
+        self.known |= {folder: (seen[folder], one) for folder, one in progress_of(news).items()}
 
     def body(self):
         """The page's parts, each with an id."""
         found = self.places()
         called = names(found) if found else []
-        rows = [(place, name, [self.progress(run) for run in place.runs])
+        self.ask([run for place in found for run in place.runs])
+        rows = [(place, name, [self.known[run][1] for run in place.runs])
                 for place, name in zip(found, called)]
         waiting = sum(place.count - len(place.runs) for place in found)
         return (head(self.paths, [one for *_, several in rows for one in several], waiting)
@@ -97,6 +96,12 @@ class Watch:
         if self.drawn[0] != evaluated:
             self.drawn = evaluated, draw_all(rows)
         return self.drawn[1]
+
+
+def signature(folder):
+    """What changes when a run goes on."""
+    stats = [(folder / name).stat() if (folder / name).exists() else None for name in FILES]
+    return [one and (one.st_mtime_ns, one.st_size, one.st_ino) for one in stats]
 
 
 def draw_all(rows):

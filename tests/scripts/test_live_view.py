@@ -17,11 +17,20 @@ from support import SCRIPTS, ScriptTest
 
 sys.path.insert(0, str(SCRIPTS))
 from shared import live_view, progress  # noqa: E402
+from hanse.program import Refused, find_program  # noqa: E402
 
 F_OFD_SETLK = 37
 ROUNDS = "round,clients,seconds,seconds_evaluate\n"
 
 
+def has_program():
+    try:
+        return find_program().exists()
+    except Refused:
+        return False
+
+
+@unittest.skipUnless(has_program(), "build/hanse is not built")
 class GrowingRuns(ScriptTest):
     """A study of two cases; lr = 0.1 has two seeds."""
 
@@ -55,71 +64,41 @@ class GrowingRuns(ScriptTest):
 
 
 class ProgressTest(GrowingRuns):
+    def told(self, run):
+        return progress.progress_of([run])[run]
+
     def test_a_run_is_running_while_its_lock_is_held(self):
         run = self.make("0.1")
         lock = self.hold(run)
-        found = progress.progress_of(run)
+        found = self.told(run)
         self.assertEqual((found.state, found.rounds, found.rounds_in_all), ("running", 10, 40))
         self.assertEqual((found.metric, found.value), ("accuracy_mean", 0.1))
         self.assertAlmostEqual(found.rate, 10 / (10 * 0.25 + 5 * 0.5))
         self.assertAlmostEqual(found.left_s, 30 / 2)
         lock.close()  # it was killed: the file stays
-        found = progress.progress_of(run)
+        found = self.told(run)
         self.assertEqual((found.state, found.left_s), ("stopped", None))
         self.assertIn("killed", found.why)
 
-    def test_the_lock_is_not_taken(self):
-        run = self.make("0.1")
-        path = self.write(run / "lock", "")
-        self.assertFalse(progress.is_locked(path))
-        with open(path, "r+") as file:
-            exclusive = struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 0, 0)
-            fcntl.fcntl(file, F_OFD_SETLK, exclusive)
-            self.assertTrue(progress.is_locked(path))
-
-    def test_locks_that_cannot_be_seen_of_other_hosts(self):
-        run = self.make("0.1")
-        path = self.write(run / "lock", "host far-away, process 3")
-        self.assertTrue(progress.is_locked(path))
-        os.utime(run / "rounds.csv", (0, time.time() - 2 * progress.QUIET_S))
-        self.assertFalse(progress.is_locked(path))
-
     def test_done_stopped_and_failed(self):
-        run = self.make("0.1")
-        found = progress.progress_of(run)
-        self.assertEqual((found.state, found.why), ("stopped", ""))
+        run, other = self.make("0.1"), self.make("0.2")
+        self.assertEqual((self.told(run).state, self.told(run).why), ("stopped", ""))
         self.write(run / "failed.txt", "no room; hint: less\n")
-        found = progress.progress_of(run)
-        self.assertEqual((found.state, found.why), ("failed", "no room; hint: less"))
+        self.assertEqual((self.told(run).state, self.told(run).why),
+                         ("failed", "no room; hint: less"))
         self.end(run)
-        self.assertEqual(progress.progress_of(run).state, "done")
+        found = progress.progress_of([other, self.folder / "none", run])
+        self.assertEqual({folder: one.state for folder, one in found.items()},
+                         {other: "stopped", self.folder / "none": "stopped", run: "done"})
 
     def test_why_it_failed(self):
         run = self.make("0.1", rounds=0)
-        self.assertEqual(progress.progress_of(run).why, "")
+        self.assertEqual(self.told(run).why, "")
         self.write("study/client.lr=0.1/seed-1.log", "hanse: it trains\nhanse: error: no room: "
                                                      "hint: more\n")
-        found = progress.progress_of(run)
+        found = self.told(run)
         self.assertEqual((found.state, found.why), ("failed", "no room: hint: more"))
         self.assertEqual((found.rounds, found.rate, found.value), (0, None, None))
-
-    def test_what_a_run_is_about(self):
-        """As hanse status has it: what the job asks for, else the first known metric."""
-        run = self.make("0.1")
-        for job, metric in [("", "accuracy_mean"),
-                            ("[run]\ntarget = loss_mean<=0.1\n", "loss_mean"),
-                            ("[evaluate]\nbest = loss_mean:min\n", "loss_mean"),
-                            ("[evaluate]\nbest = auroc\n", "accuracy_mean")]:
-            self.write(run / "job.cfg", job)
-            self.assertEqual(progress.progress_of(run).metric, metric, job)
-
-    def test_torn_and_long_files(self):
-        run = self.make("0.1", rounds=9000, in_all=9000)
-        with open(run / "rounds.csv", "a") as file:
-            file.write("9001,3,0.2")
-        found = progress.progress_of(run)
-        self.assertEqual(found.rounds, 9000)
-        self.assertAlmostEqual(found.rate, 2, places=1)
 
     def test_durations(self):
         for seconds, text in [(0.4, "0 s"), (59, "59 s"), (200, "3 min 20 s"),
