@@ -1,6 +1,6 @@
 """Charts of runs with a virtual clock: what is reached when, who is slow, how stale updates are,
 and who trained when."""
-import heapq
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib.lines import Line2D
@@ -15,7 +15,6 @@ from .summaries import BadRun, read_summary
 
 ARRIVALS = 40  # in lanes
 CLASS = "staleness_"  # of summary.json: the least staleness of a class of updates stands behind it
-SLACK_S = 1e-4  # times in files are rounded
 
 
 def clocks_of(runs):
@@ -109,106 +108,65 @@ def staleness_over_rounds(axis, runs):
 
 # -- lanes
 
-class Task:
-    """The work of a client: where it received its model, [of versions], and where it was folded."""
-
-    def __init__(self, client, received, folded, seconds, times):
-        self.client, self.received, self.folded, self.seconds = client, received, folded, seconds
-        # It starts while its version is the newest one, and arrives before its round ends.
-        self.earliest = max(times[received], times[folded - 1] - seconds)
-        self.latest = min(times[min(received + 1, len(times) - 1)], times[folded] - seconds)
-        self.start = None
-
-    def arrival(self):
-        return self.start + self.seconds
-
-
-def tasks_of(table, times):
-    """Tasks that the first arrivals are among, in the order of the file, and those beside them."""
-    kept = (table["counted"] == 1) & np.isfinite(table["seconds"]) & (table["round"] < len(times))
-    columns = [table[name][kept] for name in ("client", "received", "round", "seconds")]
-    if not kept.any():
-        return []
-    last = columns[2][:ARRIVALS][-1]  # what is not folded until then arrives later
-    return [Task(int(client), int(received), int(folded), seconds, times)
-            for client, received, folded, seconds in zip(*columns) if received < last]
-
-
-def place(tasks, slots, open_slots):
-    """Starts of tasks of an asynchronous run. Its files bound them and do not say them: one starts
-    when others have left so many slots, and those of a version started in the order of the file. Of
-    the first ones that fit, the one starts that could wait least."""
-    queues = {}
-    for task in tasks:
-        queues.setdefault(task.folded, []).append(task)
-    running, free, now = [], slots, 0.0
-    while True:
-        for queue in queues.values():  # lost work has left slots that nothing tells of
-            while queue and queue[0].latest + SLACK_S < now:
-                queue.pop(0)
-        batch = free if free >= open_slots else 0
-        for _ in range(batch):
-            busy = {client for _, client in running}
-            fitting = [queue[0] for queue in queues.values()
-                       if queue and queue[0].client not in busy
-                       and queue[0].earliest - SLACK_S <= now <= queue[0].latest + SLACK_S]
-            if not fitting:
-                break
-            task = min(fitting, key=lambda task: task.latest)
-            task.start = now
-            queues[task.folded].pop(0)
-            heapq.heappush(running, (task.arrival(), task.client))
-            free -= 1
-        if not running:
-            break
-        now, _ = heapq.heappop(running)
-        free += 1
-    ends = {}  # of the clients' tasks
-    for task in sorted(tasks, key=lambda task: task.received):
-        if task.start is None:
-            task.start = min(task.latest, max(task.earliest, ends.get(task.client, 0)))
-        ends[task.client] = task.arrival()
+class Task(NamedTuple):
+    """The work of a client: from which version, when, and the round that its end belongs to."""
+    client: int
+    received: int
+    round: int
+    start: float
+    end: float  # its arrival; of one that does not count the end of its round, where that is sooner
+    counts: bool
 
 
 def first_arrivals(run):
-    """The first tasks by arrival, each with its start, and the time of each version, [versions]."""
-    rounds = run.rounds()
-    table = run._table(FILE, "round", "client", "seconds", "received", "counted")
-    times = np.r_[0, rounds["virtual_seconds"]]
-    tasks, job = tasks_of(table, times), run.job()
-    if job.get("async.kind", "none") == "none":
-        for task in tasks:  # a round's clients start together
-            task.start = times[task.received]
-    else:
-        place(tasks, int(job.get("async.concurrency", 10)), int(job.get("async.open-slots", 1)))
-    return sorted(tasks, key=Task.arrival)[:ARRIVALS], times
+    """The first tasks by their ends, and the time of each version, [versions]. None of a run whose
+    file does not say when tasks start."""
+    times = np.r_[0, run.rounds()["virtual_seconds"]]
+    table = run._table(FILE, "round", "client", "received", "counted")
+    if not (has(table, "start") and has(table, "arrival")):
+        return [], times
+    tasks = {}
+    for counts in (True, False):  # one that is carried to a later round has a line in both
+        lines = (table["counted"] == counts) & (table["round"] < len(times))
+        for client, received, number, start, end in zip(
+                *(table[name][lines] for name in ("client", "received", "round", "start", "arrival"))):
+            end = end if counts else min(end, times[int(number)])
+            task = Task(int(client), int(received), int(number), start, end, counts)
+            tasks.setdefault((task.client, task.start), task)
+    return sorted(tasks.values(), key=lambda task: task.end)[:ARRIVALS], times
 
 
 def lanes(axis, runs):
     """A lane for each client of the first arrivals: when it trained, from which version, and where
-    its update was folded. Starts of asynchronous runs are such as no file contradicts."""
+    its update was folded, if it was."""
     clocks = [run for _, run, _ in clocks_of(runs)] if alone(runs) else []
     for _, run, (tasks, times) in tables_of(clocks, first_arrivals, FILE):
         if not tasks:
             continue
         clients = list(dict.fromkeys(task.client for task in
-                                     sorted(tasks, key=lambda task: (task.start, task.arrival()))))
+                                     sorted(tasks, key=lambda task: (task.start, task.end))))
         versions = sorted({task.received for task in tasks})
-        for version in range(max(task.folded for task in tasks) + 1):
+        for version in range(max(task.round for task in tasks) + 1):
             axis.axvline(times[version], color=LIGHT_GREY, linewidth=0.8, zorder=0)
         named = set()
         for task in tasks:
-            lane, end = clients.index(task.client), times[task.folded]
+            lane, folded = clients.index(task.client), times[task.round]
             color = COLOURS[versions.index(task.received) % len(COLOURS)]
             label = f"trained from version {task.received}"
-            axis.barh(lane, task.seconds, left=task.start, height=0.62, color=color,
+            axis.barh(lane, task.end - task.start, left=task.start, height=0.62, color=color,
+                      alpha=1 if task.counts else 0.4,
                       label=None if task.received in named or len(versions) > len(COLOURS)
                       else label)
             named.add(task.received)
-            axis.plot([task.arrival(), end], [lane, lane], color=color, linewidth=1)
-            axis.plot(end, lane, color=color, marker="D", markersize=4, linestyle="none")
-        axis.add_line(Line2D([], [], color=GREY, marker="D", markersize=4, linestyle="none",
-                             label="folded into the next version"))
+            if task.counts:
+                axis.plot([task.end, folded], [lane, lane], color=color, linewidth=1)
+            axis.plot(folded if task.counts else task.end, lane, color=color, markersize=4,
+                      marker="D" if task.counts else "X", linestyle="none")
+        for marker, label in (("D", "folded into the next version"),
+                              ("X", "late, lost or too old: it does not count"))[
+                                  :1 if all(task.counts for task in tasks) else 2]:
+            axis.add_line(Line2D([], [], color=GREY, marker=marker, markersize=4, linestyle="none",
+                                 label=label))
         axis.set_yticks(range(len(clients)), [run.label(client, "").strip() for client in clients],
                         fontsize=7)
         axis.invert_yaxis()

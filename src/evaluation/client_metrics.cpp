@@ -1,5 +1,6 @@
 // Numbers over clients: means, spread, fairness.
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <iterator>
 #include <limits>
@@ -184,7 +185,12 @@ std::vector<ClientEvaluation> with_scores(std::span<const ClientEvaluation> clie
 }  // namespace
 
 std::string number_or_nothing(double value) {
-  return std::isnan(value) ? "" : fmt::format("{:.9g}", value);
+  if (std::isnan(value)) return "";
+  if (std::abs(value) < 1e9 && value == std::floor(value) && !std::signbit(value)) {
+    return fmt::format_int(static_cast<int64_t>(value)).str();
+  }
+  char text[32];
+  return {text, std::to_chars(text, std::end(text), value, std::chars_format::general, 9).ptr};
 }
 
 Metrics summarize(std::span<const ClientEvaluation> clients,

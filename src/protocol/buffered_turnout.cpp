@@ -70,7 +70,9 @@ class BufferedTurnout final : public Turnout {
       if (number < round) turnout.kept.push_back(number);
     }
     keep_received(turnout);
-    if (ahead_ > 0) add_upcoming(turnout);
+    for (const BufferedTask& task : version.fallen) turnout.uncounted.push_back(uncounted(task));
+    if (ahead_ > 0)
+      turnout.upcoming = [this, size = turnout.draw.size()] { return upcoming(size); };
     return turnout;
   }
 
@@ -78,16 +80,22 @@ class BufferedTurnout final : public Turnout {
   void add_columns(Columns& columns) const override { report_.add_columns(columns); }
 
  private:
-  // Those that are certain to be in a version, as far as they may be worth a look.
-  void add_upcoming(RoundTurnout& turnout) const {
-    const std::size_t most = 2 * turnout.draw.size() + 64;
-    const auto add = [&](const BufferedTask& task) {
-      if (!task.arrives || turnout.upcoming.size() == most) return;
-      turnout.upcoming.push_back(
-          {task.client, {.received = task.received, .repeat = task.repeats}});
-    };
-    for (const BufferedTask& task : events_.buffered()) add(task);
-    for (const BufferedTask& task : events_.in_flight()) add(task);
+  // Those of the next tasks that are certain to be in a version, behind one of this size.
+  std::vector<UpcomingTask> upcoming(std::size_t size) const {
+    std::vector<UpcomingTask> found;
+    for (const BufferedTask& task : events_.in_flight(2 * static_cast<int64_t>(size) + 64)) {
+      if (!task.arrives) continue;
+      found.push_back({task.client, {.received = task.received, .repeat = task.repeats}});
+    }
+    return found;
+  }
+
+  static UncountedTask uncounted(const BufferedTask& task) {
+    return {.client = task.client,
+            .state = task.arrives ? TaskState::kDiscarded : TaskState::kLost,
+            .span = {task.start, task.known},
+            .received = task.received,
+            .staleness = task.arrives ? task.staleness : -1};
   }
 
   static void add(const BufferedTask& task, RoundTurnout& turnout) {
@@ -97,6 +105,7 @@ class BufferedTurnout final : public Turnout {
     turnout.draw.weights.push_back(task.weight);
     turnout.times.staleness.push_back(task.staleness);
     turnout.times.durations.push_back(seconds_of(task.known - task.start));
+    turnout.spans.push_back({task.start, task.known});
     turnout.tasks.push_back({.received = task.received, .repeat = task.repeats});
   }
 

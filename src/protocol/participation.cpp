@@ -17,14 +17,9 @@ Participation::Participation(ClientSampler& sampler, Availability availability,
       settings_(std::move(settings)),
       source_(turnout) {}
 
-double Participation::share(int64_t client) const {
-  return static_cast<double>(federation_.train(client).size()) /
-         static_cast<double>(federation_.train_samples());
-}
-
 double Participation::importance(int64_t client) const {
   return settings_.equal_importance ? 1 / static_cast<double>(federation_.clients())
-                                    : share(client);
+                                    : federation_.train_share(client);
 }
 
 void Participation::observe_all(std::vector<double> a) {
@@ -78,7 +73,7 @@ const Draw& Participation::draw(int64_t round) {
   }
   stream_.reset();
   shares_.clear();
-  for (const int64_t client : drawn().clients) shares_.push_back(share(client));
+  for (const int64_t client : drawn().clients) shares_.push_back(federation_.train_share(client));
   if (settings_.regret) measure();
   return drawn();
 }
@@ -108,8 +103,14 @@ void Participation::measure() {
 void Participation::observe(const Feedback& feedback) {
   if (drawn().size() > 0) record_.estimate = variance_estimate(drawn(), feedback.a);
   sampler_.observe(drawn(), feedback);
-  const LateClients& late = turnout_.late;
-  if (!late.clients.empty()) sampler_.observe_late(late.clients, late.durations);
+  std::vector<int64_t> late;
+  std::vector<double> durations;
+  for (const UncountedTask& task : turnout_.uncounted) {
+    if (task.state != TaskState::kLate) continue;
+    late.push_back(task.client);
+    durations.push_back(task.seconds());
+  }
+  if (!late.empty()) sampler_.observe_late(late, durations);
   a_of_all_.clear();
   sampler_asked_ = false;
 }

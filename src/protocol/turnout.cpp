@@ -14,8 +14,9 @@ namespace {
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
 // The draw of those at these places alone.
-Draw part_of(const Draw& draw, std::span<const int64_t> places) {
-  Draw part{.everyone = draw.everyone && places.size() == draw.size()};
+Draw part_of(Draw draw, std::span<const int64_t> places) {
+  if (places.size() == draw.size()) return draw;
+  Draw part;
   for (const int64_t place : places) {
     const std::size_t i = to_index(place);
     part.clients.push_back(draw.clients[i]);
@@ -37,19 +38,24 @@ class TimedTurnout final : public Turnout {
 
   std::vector<int64_t> begin() override { return clock_.changes(); }
   RoundTurnout next(int64_t round, const DrawClients& draw) override {
-    const Draw drawn = draw.draw_round();
+    Draw drawn = draw.draw_round();
+    const std::size_t n = drawn.size();
     const RoundTimes& times = clock_.play(round, drawn.clients, drawn.weights);
-    RoundTurnout turnout{.draw = part_of(drawn, times.counted)};
-    turnout.times.durations = times.durations_s;
+    RoundTurnout turnout;
+    add_uncounted(drawn.clients, times.late, TaskState::kLate, times, turnout);
+    add_uncounted(drawn.clients, times.lost, TaskState::kLost, times, turnout);
+    turnout.draw = part_of(std::move(drawn), times.counted);
+    turnout.spans.reserve(times.counted.size());
+    turnout.times.durations.reserve(times.counted.size());
+    for (const int64_t place : times.counted) {
+      turnout.spans.push_back({times.start, times.known[to_index(place)]});
+      turnout.times.durations.push_back(seconds_of(times.known[to_index(place)] - times.start));
+    }
     if (partial_ || carries_) add_tasks(round, times, turnout);
-    weigh(drawn.size(), turnout.draw);
+    weigh(n, turnout.draw);
     for (const CarriedTask& task : times.carried) add_carried(task, turnout);
     if (carries_) turnout.kept = clock_.received_in_flight();
     keep_received(turnout);
-    for (const int64_t place : times.late) {
-      turnout.late.clients.push_back(drawn.clients[to_index(place)]);
-    }
-    turnout.late.durations = times.late_s;
     return turnout;
   }
 
@@ -82,6 +88,16 @@ class TimedTurnout final : public Turnout {
     }
   }
 
+  static void add_uncounted(std::span<const int64_t> drawn, std::span<const int64_t> places,
+                            TaskState state, const RoundTimes& times, RoundTurnout& turnout) {
+    for (const int64_t place : places) {
+      turnout.uncounted.push_back({.client = drawn[to_index(place)],
+                                   .state = state,
+                                   .span = {times.start, times.known[to_index(place)]},
+                                   .received = times.round - 1});
+    }
+  }
+
   static void add_carried(const CarriedTask& task, RoundTurnout& turnout) {
     turnout.draw.everyone = false;
     turnout.draw.clients.push_back(task.client);
@@ -90,6 +106,7 @@ class TimedTurnout final : public Turnout {
     turnout.draw.weights.push_back(task.weight);
     turnout.times.staleness.push_back(task.staleness);
     turnout.times.durations.push_back(seconds_of(task.known - task.start));
+    turnout.spans.push_back({task.start, task.known});
     turnout.tasks.push_back({.received = task.round - 1});
   }
 

@@ -1,5 +1,6 @@
 // Metrics that are sums over samples, against slow counts of their definitions.
 #include <cmath>
+#include <cstdio>
 #include <fstream>
 #include <map>
 #include <set>
@@ -20,6 +21,31 @@ namespace hanse {
 namespace {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+TEST(NumbersOfTables, HaveNineDigits) {
+  EXPECT_EQ(number_or_nothing(std::nan("")), "");
+  std::vector<double> values{0.0,
+                             -0.0,
+                             1,
+                             -7,
+                             0.5,
+                             1e9,
+                             999999999,
+                             999999999.5,
+                             123456788.5,
+                             1e300,
+                             std::numeric_limits<double>::infinity()};
+  RandomStream stream(3, Purpose::kInitialize);
+  for (int i = 0; i < 1000; ++i) {
+    values.push_back(std::exp(40 * stream.normal()));
+    values.push_back(std::floor(1e10 * stream.uniform()) / 2);
+  }
+  for (const double value : values) {
+    char text[64];
+    std::snprintf(text, sizeof text, "%.9g", value);
+    EXPECT_EQ(number_or_nothing(value), text);
+  }
+}
 
 TEST(SampleScores, AskedOnesComeOnceInTheirOrder) {
   const AskedMetrics asked = asked_metrics("f1, recall@5,mrr,recall@10, mrr");

@@ -33,11 +33,14 @@ TinyJob everybody() {
   return job;
 }
 
-std::vector<std::string> lines_of(FederatedTrainer& trainer) {
+constexpr const char* kHeader =
+    "round,client,weight,samples,steps,seconds,received,staleness,counted";
+
+std::vector<std::string> lines_of(FederatedTrainer& trainer, const std::string& more = "") {
   std::vector<std::string> found;
   for (const TableLines& table : trainer.take_lines()) {
     if (table.file != "participation.csv") continue;
-    EXPECT_EQ(table.header, "round,client,weight,samples,steps,seconds,received,staleness,counted");
+    EXPECT_EQ(table.header, kHeader + more);
     std::istringstream lines(table.lines);
     for (std::string line; std::getline(lines, line);) found.push_back(line);
   }
@@ -63,21 +66,57 @@ TEST(ParticipationLines, StandInTheDrawsOrderOnAnyNumberOfRanks) {
       TinyTraining training(comm, job);
       for (int64_t round = 1; round <= 2; ++round) {
         training.trainer->round(false);
-        const auto lines = lines_of(*training.trainer);
+        const auto lines = lines_of(*training.trainer, ",state,start,arrival");
         ASSERT_EQ(lines.size(), comm.rank() == 0 ? kClients : 0);
         for (int64_t i = 0; i < std::ssize(lines); ++i) {
           const int64_t behind = round > 1 ? i % 2 : 0;
           const int64_t samples = training.federation.train(i).size();
-          EXPECT_EQ(
-              lines[static_cast<std::size_t>(i)],
-              fmt::format("{},{},{},{},{},{},{},{},1", round, i, static_cast<double>(i + 1) / 8,
-                          samples, training.update->steps().optimizer_steps(samples),
-                          static_cast<double>(i) + 0.5 * static_cast<double>(round),
-                          round - 1 - behind, behind));
+          EXPECT_EQ(lines[static_cast<std::size_t>(i)],
+                    fmt::format("{},{},{},{},{},{},{},{},1,counted,,", round, i,
+                                static_cast<double>(i + 1) / 8, samples,
+                                training.update->steps().optimizer_steps(samples),
+                                static_cast<double>(i) + 0.5 * static_cast<double>(round),
+                                round - 1 - behind, behind));
         }
       }
     });
   }
+}
+
+// Who counts, and tasks that did not, with what is known of them.
+class Fates final : public Turnout {
+ public:
+  RoundTurnout next(int64_t round, const DrawClients& draw) override {
+    RoundTurnout turnout{.draw = draw.draw_round()};
+    const Ticks start = 1'000'000 * round;
+    turnout.spans.assign(turnout.draw.size(), {start, start + 500'000});
+    turnout.uncounted = {
+        {.client = 2, .state = TaskState::kLate, .span = {start, start + 1}, .received = 0},
+        {.client = 1, .state = TaskState::kLost, .span = {0, start}, .received = 0},
+        {.client = 3,
+         .state = TaskState::kDiscarded,
+         .span = {500'000, 2'250'000},
+         .received = 0,
+         .staleness = 4}};
+    return turnout;
+  }
+  double seconds() const override { return 0; }
+};
+
+TEST(ParticipationLines, TellOfTasksThatDidNotCount) {
+  TinyJob job = everybody();
+  job.turnout = [] { return std::make_unique<Fates>(); };
+  const auto comm = make_single_communicator();
+  TinyTraining training(*comm, job);
+  training.trainer->round(false);
+  const auto lines = lines_of(*training.trainer, ",state,start,arrival");
+  const auto samples = [&](int64_t client) { return training.federation.train(client).size(); };
+  ASSERT_EQ(lines.size(), static_cast<std::size_t>(kClients) + 3);
+  EXPECT_TRUE(lines[kClients - 1].ends_with(",0,0,1,counted,1,1.5")) << lines[kClients - 1];
+  EXPECT_EQ(lines[kClients], fmt::format("1,2,0,{},,1e-06,0,,0,late,1,1.000001", samples(2)));
+  EXPECT_EQ(lines[kClients + 1], fmt::format("1,1,0,{},,,0,,0,lost,0,1", samples(1)));
+  EXPECT_EQ(lines[kClients + 2],
+            fmt::format("1,3,0,{},,1.75,0,4,0,discarded,0.5,2.25", samples(3)));
 }
 
 TEST(ParticipationLines, AreNotKeptUnlessAskedFor) {

@@ -1,8 +1,6 @@
 """The charts of runs with a virtual clock: durations, staleness, and lanes of the first arrivals."""
-import heapq
 import json
 import pathlib
-import random
 import sys
 import unittest
 
@@ -17,30 +15,13 @@ from shared.figures import COLOURS  # noqa: E402
 from shared.run_files import Run, runs_of  # noqa: E402
 from hanse.several import places  # noqa: E402
 
-HEAD = "round,client,weight,samples,steps,seconds,received,staleness,counted\n"
+HEAD = "round,client,weight,samples,steps,seconds,received,staleness,counted,"\
+    "state,start,arrival\n"
 # FedBuff by hand: durations 2, 3, 5 and 7 s, three clients at once, versions of two arrivals; a line a
 # version: its second, and (client, received, start) of its members.
 DURATIONS = [2, 3, 5, 7]
 VERSIONS = [(3, [(0, 0, 0), (1, 0, 0)]), (5, [(2, 0, 0), (0, 1, 3)]), (9, [(3, 0, 2), (1, 2, 5)]),
             (10, [(2, 2, 5), (0, 2, 8)])]
-
-
-def simulated(clients, slots, buffer, versions, seed):
-    """Versions like those of VERSIONS, of durations of its own, and the durations; no two are equal."""
-    random.seed(seed)
-    durations = [random.lognormvariate(1, 0.6) for _ in range(clients)]
-    running, idle, made, members, now = [], list(range(clients)), [], [], 0.0
-    while len(made) < versions:
-        while len(running) < slots:
-            client = idle.pop(random.randrange(len(idle)))
-            heapq.heappush(running, (now + durations[client], client, len(made), now))
-        now, client, received, start = heapq.heappop(running)
-        idle.append(client)
-        members.append((client, received, start))
-        if len(members) == buffer:
-            made.append((now, sorted(members, key=lambda one: one[2])))
-            members = []
-    return made, durations
 
 
 class TimeTest(ScriptTest):
@@ -52,8 +33,10 @@ class TimeTest(ScriptTest):
             [f"{table[0]},virtual_seconds,staleness_mean,staleness_max",
              *(f"{line},{second},{stale}" for line, (second, _) in zip(table[1:], versions))]) + "\n")
         self.write(f"{name}/participation.csv", HEAD + "".join(
-            f"{place},{client},0.5,9,3,{durations[client]},{received},{place - 1 - received},1\n"
-            for place, (_, members) in enumerate(versions, 1) for client, received, _ in members) + more)
+            f"{place},{client},0.5,9,3,{durations[client]},{received},{place - 1 - received},1,counted,"
+            f"{start},{start + durations[client]}\n"
+            for place, (_, members) in enumerate(versions, 1)
+            for client, received, start in members) + more)
         self.write(f"{name}/job.cfg", job)
         return run
 
@@ -73,47 +56,29 @@ class TimeTest(ScriptTest):
         chart(axis, list(runs))
         return axis
 
-    def starts(self, run):
+    def tasks(self, run):
         tasks, _ = charts_of_time.first_arrivals(Run(run))
-        return [(task.client, task.received, task.start) for task in tasks]
+        return [(task.client, task.received, task.start, task.end, task.counts) for task in tasks]
 
-    def test_starts_of_a_run_by_hand(self):
-        """The files say when versions were made alone; starts follow from who left a slot when."""
-        expected = [member for _, members in VERSIONS for member in members]
-        self.assertEqual(sorted(self.starts(self.make_buffered("hand"))), sorted(expected))
+    def test_the_first_tasks_to_end(self):
+        """A lost one ends when that is known, a late one with its round; of one that is carried to a
+        later round the line there counts."""
+        run = self.make("fates", VERSIONS[:2], more="1,3,0,9,,,0,,0,lost,0,1.5\n"
+                        "1,2,0,9,,5,0,,0,late,0,5\n2,4,0,9,,8,1,,0,late,3,11\n")
+        self.assertEqual(self.tasks(run), [(3, 0, 0, 1.5, False), (0, 0, 0, 2, True),
+                                           (1, 0, 0, 3, True), (2, 0, 0, 5, True),
+                                           (0, 1, 3, 5, True), (4, 1, 3, 5, False)])
+        axis = self.draw(charts_of_time.lanes, Run(run))
+        crossed = {tuple(line.get_xydata()[0]) for line in axis.lines
+                   if line.get_marker() == "X" and len(line.get_xdata())}
+        self.assertEqual(crossed, {(1.5, 0), (5, 4)})
 
-    def test_starts_contradict_no_file(self):
-        """No version is received before it is made or after the next, none is made before its updates
-        are there, no moment has more tasks than there are slots; whoever starts later than at 0 does
-        so when another has arrived."""
-        versions, durations = simulated(100, 20, 10, 12, 3)
-        run = Run(self.make_buffered("simulated", versions, durations, 20))
-        tasks, times = charts_of_time.first_arrivals(run)
-        self.assertEqual({(task.client, task.received) for task in tasks},
-                         {(client, received) for _, members in versions[:4]
-                          for client, received, _ in members})
-        arrivals = {round(task.arrival(), 6) for task in tasks} | {0}
-        for task in tasks:
-            self.assertIn(round(task.start, 6), arrivals)
-            self.assertTrue(times[task.received] <= task.start + 1e-4
-                            and task.start <= times[task.received + 1] + 1e-4)
-            self.assertLess(times[task.folded - 1], task.arrival() + 1e-4)
-            self.assertLess(task.arrival(), times[task.folded] + 1e-4)
-            going = [other.client for other in tasks
-                     if other.start <= task.start < other.arrival() - 1e-6]
-            self.assertLessEqual(len(going), 20)
-
-    def test_no_client_has_two_tasks_at_once(self):
-        versions, durations = simulated(30, 20, 10, 12, 1)
-        tasks, _ = charts_of_time.first_arrivals(
-            Run(self.make_buffered("few", versions, durations, 20)))
-        for task in tasks:
-            self.assertEqual([other.client for other in tasks if other.start <= task.start
-                              < other.arrival() - 1e-6].count(task.client), 1)
-
-    def test_clients_of_a_synchronous_round_start_together(self):
-        run = self.make("rounds", [(5, [(0, 0, 0), (2, 0, 0)]), (12, [(3, 1, 5)])])
-        self.assertEqual(self.starts(run), [(0, 0, 0), (2, 0, 0), (3, 1, 5)])
+    def test_files_that_do_not_say_when_tasks_start(self):
+        run = self.make_buffered("before")
+        lines = (run / "participation.csv").read_text().splitlines()
+        self.write("before/participation.csv",
+                   "".join(line.rsplit(",", 3)[0] + "\n" for line in lines))
+        self.assertFalse(self.draw(charts_of_time.lanes, Run(run)).has_data())
 
     def test_lanes(self):
         axis = self.draw(charts_of_time.lanes, Run(self.make_buffered("hand")))
@@ -131,7 +96,7 @@ class TimeTest(ScriptTest):
 
     def test_participation_by_duration(self):
         """Who is drawn and too late has a duration, and did not count."""
-        run = Run(self.make("late", more="2,4,0,9,,11,1,,0\n"))
+        run = Run(self.make("late", more="2,4,0,9,,11,1,,0,late,3,14\n"))
         axis = self.draw(charts_of_time.participations, run)
         points = [tuple(map(float, point)) for point in axis.collections[0].get_offsets()]
         self.assertEqual(points, [(2, 3), (3, 2), (5, 2), (7, 1), (11, 0)])

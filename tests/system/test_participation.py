@@ -5,6 +5,7 @@ import os
 import hanse
 
 NAME = "participation.csv"
+CLOCK = {"federation.partition": "power-law", "clock.kind": "virtual", "clock.speed": "lognormal(0, 1)"}
 
 
 class Participation(hanse.Case):
@@ -71,6 +72,62 @@ class Participation(hanse.Case):
         left = [sum(1 for line in lines if (line["round"], line["counted"]) == (str(t), "0"))
                 for t in range(1, 13)]
         self.assertEqual(left, [int(n) for n in hanse.column(run, "rounds.csv", "left_out")])
+
+    def test_tasks_of_rounds_on_the_virtual_clock(self):
+        """Of the drawn clients those that count, are late or are lost; none of the others."""
+        run = self.train(self.job({**CLOCK, "clock.lost": 0.3, "clock.round": "first",
+                                   "sampler.over-select": 1.6}), "run")
+        lines = hanse.table(run, NAME)
+        states = set()
+        for t, row in enumerate(hanse.table(run, "rounds.csv"), 1):
+            end = float(row["virtual_seconds"])
+            start = end - float(row["round_virtual_seconds"])
+            tasks = [line for line in lines if line["round"] == str(t)]
+            self.assertEqual(len(tasks), int(row["drawn"]))
+            for state in ("counted", "late", "lost"):
+                self.assertEqual(sum(line["state"] == state for line in tasks), int(row[state]))
+            for line in tasks:
+                self.assertAlmostEqual(float(line["start"]), start, 5)
+                self.assertEqual(line["counted"], str(int(line["state"] == "counted")))
+                self.assertEqual(line["seconds"] == "", line["state"] == "lost")
+                if line["state"] == "counted":
+                    self.assertLessEqual(float(line["arrival"]), end + 1e-5)
+                if line["state"] == "late":
+                    self.assertGreaterEqual(float(line["arrival"]), end)
+            states |= {line["state"] for line in tasks}
+        self.assertEqual(states, {"counted", "late", "lost"})
+
+    def test_tasks_of_asynchronous_rounds(self):
+        """Each task has a line in the version behind its end, whatever became of it; no client has
+        two at once, and no more are in flight than the job says."""
+        run = self.train(self.job({**CLOCK, "clock.lost": 0.1, "async.kind": "fedbuff",
+                                   "async.concurrency": 12, "async.buffer": 2,
+                                   "async.max-staleness": 4, "run.rounds": 40}), "run", 2)
+        lines, rounds = hanse.table(run, NAME), hanse.table(run, "rounds.csv")
+        times = [0.0, *(float(row["virtual_seconds"]) for row in rounds)]
+        spans = []
+        for t, row in enumerate(rounds, 1):
+            tasks = [line for line in lines if line["round"] == str(t)]
+            for state in ("lost", "discarded"):
+                self.assertEqual(sum(line["state"] == state for line in tasks), int(row[state]))
+            for line in tasks:
+                span = float(line["start"]), float(line["arrival"])
+                self.assertLessEqual(times[t - 1], span[1] + 1e-5)
+                self.assertLessEqual(span[1], times[t] + 1e-5)
+                received = int(line["received"])
+                self.assertLessEqual(times[received], span[0] + 1e-5)
+                self.assertLessEqual(span[0], times[received + 1] + 1e-5)
+                if line["state"] == "discarded":
+                    self.assertEqual(int(line["staleness"]), t - 1 - received)
+                    self.assertGreater(int(line["staleness"]), 4)
+                if line["state"] != "lost":
+                    self.assertAlmostEqual(span[1] - span[0], float(line["seconds"]), 4)
+                spans.append((*span, line["client"]))
+        self.assertEqual({line["state"] for line in lines}, {"counted", "lost", "discarded"})
+        for start, _, client in spans:
+            going = [other for begin, end, other in spans if begin <= start < end]
+            self.assertLessEqual(len(going), 12)
+            self.assertEqual(going.count(client), 1)
 
     def test_written_or_not(self):
         def there(run):

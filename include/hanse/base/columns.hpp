@@ -32,8 +32,9 @@ class Columns {
   Metrics of_round(int64_t round) const {
     Metrics all;
     for (const auto& [numbers, first] : rounds_) {
-      for (const auto& [name, value] : numbers()) {
-        all.emplace_back(name, round < first ? std::numeric_limits<double>::quiet_NaN() : value);
+      for (auto& [name, value] : numbers()) {
+        const double shown = round < first ? std::numeric_limits<double>::quiet_NaN() : value;
+        all.emplace_back(std::move(name), shown);
       }
     }
     return all;

@@ -71,7 +71,6 @@ class Participation : public Stateful {
 
  private:
   void visit(StateFields& fields) override;
-  double share(int64_t client) const;
   uint64_t seed() const;
   Draw draw_round(int64_t round);
   DrawnClients dispatch(int64_t call, int64_t n, std::span<const int64_t> changes);

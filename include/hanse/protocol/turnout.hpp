@@ -1,6 +1,7 @@
 // Who of the drawn count in a round, and with which model and how long they worked: on rank 0.
 #pragma once
 
+#include <array>
 #include <compare>
 #include <cstdint>
 #include <functional>
@@ -8,12 +9,14 @@
 #include <span>
 #include <vector>
 
+#include "hanse/base/choice.hpp"
 #include "hanse/base/columns.hpp"
 #include "hanse/base/state.hpp"
 #include "hanse/rules/aggregation/options.hpp"
 #include "hanse/rules/clock/on_line.hpp"
 #include "hanse/rules/clock/options.hpp"
 #include "hanse/rules/clock/tasks.hpp"
+#include "hanse/rules/clock/ticks.hpp"
 #include "hanse/rules/sampling/sampler.hpp"
 
 namespace hanse {
@@ -36,10 +39,25 @@ struct UpcomingTask {
   int64_t worker = -1;  // that trains it before its round
 };
 
-// Clients that did not count, and the seconds after which they would have.
-struct LateClients {
-  std::vector<int64_t> clients;
-  std::vector<double> durations;
+// When a task starts, and when its end is known: its arrival, or that nothing comes of it.
+struct TaskSpan {
+  Ticks start = 0;
+  Ticks known = 0;
+};
+
+// What becomes of a task in a round: its update counts; it arrives after the round's end, or does
+// not start; nothing comes of it; it is older than async.max-staleness.
+enum class TaskState { kCounted, kLate, kLost, kDiscarded };
+constexpr auto choices_of(TaskState) { return std::array{"counted", "late", "lost", "discarded"}; }
+
+struct UncountedTask {
+  int64_t client = 0;
+  TaskState state = TaskState::kLate;
+  TaskSpan span;
+  int64_t received = 0;    // as TaskOrigin's
+  int64_t staleness = -1;  // of a discarded one
+
+  double seconds() const { return seconds_of(span.known - span.start); }
 };
 
 // Arrays are per participant, in the order of the draw.
@@ -48,8 +66,11 @@ struct RoundTurnout {
   WorkTimes times = {};
   std::vector<TaskOrigin> tasks = {};  // [K]; empty: everybody does all on the newest model
   std::vector<int64_t> kept = {};      // versions that this or later rounds start from, ascending
-  std::vector<UpcomingTask> upcoming = {};  // in the order in which they will be needed
-  LateClients late = {};                    // of those who were drawn
+  // Tasks of later rounds in the order in which they will be needed, as far as they may be worth a
+  // look; null: none. To be called before the next round's turnout. Cost: O(C + K log K).
+  std::function<std::vector<UpcomingTask>()> upcoming = nullptr;
+  std::vector<TaskSpan> spans = {};           // [K]; empty: not known
+  std::vector<UncountedTask> uncounted = {};  // tasks whose ends are known since the last round
 };
 
 struct DrawnClients {

@@ -60,6 +60,19 @@ std::vector<TableLines> DirectionReport::take_lines() {
   return {{"directions.csv", "round,client,weight,rate,angle", std::exchange(lines_, {})}};
 }
 
+ParticipationLine line_of(const UncountedTask& task, int64_t round, int64_t samples) {
+  return {.round = round,
+          .client = task.client,
+          .weight = 0,
+          .samples = samples,
+          .seconds = task.state == TaskState::kLost ? ParticipationLine::kUnknown : task.seconds(),
+          .received = task.received,
+          .staleness = task.staleness,
+          .counted = false,
+          .state = task.state,
+          .span = task.span};
+}
+
 void ParticipationReport::add(const ParticipationLine& line) {
   const auto put = [&](int64_t number) {
     if (number != ParticipationLine::kNone) lines_ += fmt::format_int(number).str();
@@ -74,14 +87,22 @@ void ParticipationReport::add(const ParticipationLine& line) {
   lines_ += ',';
   put(line.received);
   put(line.staleness);
-  lines_ += line.counted ? "1\n" : "0\n";
+  lines_ += line.counted ? '1' : '0';
+  if (timed_) {
+    constexpr auto kStates = choices_of(TaskState());
+    lines_.append(",").append(kStates[static_cast<std::size_t>(line.state)]) += ',';
+    if (line.span) append_seconds(lines_, line.span->start);
+    lines_ += ',';
+    if (line.span) append_seconds(lines_, line.span->known);
+  }
+  lines_ += '\n';
 }
 
 std::vector<TableLines> ParticipationReport::take_lines() {
   if (lines_.empty()) return {};
-  return {{"participation.csv",
-           "round,client,weight,samples,steps,seconds,received,staleness,counted",
-           std::exchange(lines_, {})}};
+  std::string header = "round,client,weight,samples,steps,seconds,received,staleness,counted";
+  if (timed_) header += ",state,start,arrival";
+  return {{"participation.csv", header, std::exchange(lines_, {})}};
 }
 
 }  // namespace hanse

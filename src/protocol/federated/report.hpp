@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "hanse/base/scope.hpp"
 #include "hanse/comm/communicator.hpp"
 #include "hanse/protocol/protocol.hpp"
+#include "hanse/protocol/turnout.hpp"
 #include "hanse/rules/aggregation/aggregator.hpp"
 
 namespace hanse {
@@ -106,16 +108,26 @@ struct ParticipationLine {
   int64_t received = kNone;   // version of the model that it trained from
   int64_t staleness = kNone;  // versions between that one and the one that its update changed
   bool counted = true;        // is its update in the sum?
+  // On the virtual clock:
+  TaskState state = TaskState::kCounted;
+  std::optional<TaskSpan> span = {};
 };
+
+// The line of a task on the virtual clock whose update is not in the sum.
+ParticipationLine line_of(const UncountedTask& task, int64_t round, int64_t samples);
 
 // The lines of participation.csv.
 class ParticipationReport {
  public:
+  // `timed`: is there a virtual clock, with what it knows of tasks?
+  explicit ParticipationReport(bool timed) : timed_(timed) {}
+
   void add(const ParticipationLine& line);
   // The lines since the last call.
   std::vector<TableLines> take_lines();
 
  private:
+  bool timed_;
   std::string lines_;
 };
 

@@ -149,7 +149,8 @@ void RoundPlan::assign(const RoundTurnout& turnout, std::span<const double> impo
                         .importance = importances[i]});
   }
   if (!homes_.empty() && !origins_.empty()) chain_tasks();
-  if (traits_.may_run_ahead && !queue_) plan_ahead(costs, turnout.upcoming);
+  const bool may_wait = workers_ > 1 && traits_.may_run_ahead && !queue_;
+  if (may_wait && turnout.upcoming) plan_ahead(costs, turnout.upcoming());
   if (settings_.round_seconds > 0) order_at_random(round);
 }
 

@@ -63,6 +63,7 @@ Server::Server(const FederatedTrainer::Parts& parts, const FederatedSettings& se
       needs_(parts.aggregator.needs()),
       sent_(parts.model),
       participation_(*parts.sampler, parts.availability, parts.federation, settings, parts.turnout),
+      participations_(parts.turnout != nullptr),
       mixed_loss_(kNothing) {}
 
 // a_i = lambda_i^2 |g_i|^2 from |theta_i - theta|^2.
@@ -257,6 +258,7 @@ void Server::describe_draw() {
 
 // Writes who took part, in the draw's order.
 void Server::describe_participation(const RoundPlan& plan, const Findings& findings) {
+  const RoundTurnout& turnout = participation_.turnout();
   std::vector<ParticipationLine> lines(plan.size());
   for (std::size_t i = 0; i < plan.size(); ++i) {
     const Assignment& entry = plan.entries()[i];
@@ -265,14 +267,13 @@ void Server::describe_participation(const RoundPlan& plan, const Findings& findi
     ParticipationLine& line = lines[position];
     line = {.round = round_, .client = entry.client, .samples = samples};
     line.counted = findings.trained(i);
+    if (!turnout.spans.empty()) line.span = turnout.spans[position];
     if (!line.counted) {
       line.weight = 0;
       continue;
     }
     if (!weights_.empty()) line.weight = weights_[position];
-    line.staleness = participation_.turnout().times.staleness.empty()
-                         ? 0
-                         : participation_.turnout().times.staleness[position];
+    line.staleness = turnout.times.staleness.empty() ? 0 : turnout.times.staleness[position];
     line.received = round_ - 1 - line.staleness;
     if (!parts_.update.sends_direction()) {
       line.steps = parts_.update.steps().optimizer_steps({.client = entry.client,
@@ -281,21 +282,13 @@ void Server::describe_participation(const RoundPlan& plan, const Findings& findi
                                                           .steps = steps_made(position)},
                                                          samples);
     }
-    line.seconds = participation_.turnout().times.durations.empty()
-                       ? findings.of(i, Findings::kSeconds)
-                       : participation_.turnout().times.durations[position];
-  }
-  const LateClients& late = participation_.turnout().late;
-  for (std::size_t i = 0; i < late.clients.size(); ++i) {
-    lines.push_back({.round = round_,
-                     .client = late.clients[i],
-                     .weight = 0,
-                     .samples = parts_.federation.train(late.clients[i]).size(),
-                     .seconds = late.durations[i],
-                     .received = round_ - 1,
-                     .counted = false});
+    line.seconds = turnout.times.durations.empty() ? findings.of(i, Findings::kSeconds)
+                                                   : turnout.times.durations[position];
   }
   for (const ParticipationLine& line : lines) participations_.add(line);
+  for (const UncountedTask& task : turnout.uncounted) {
+    participations_.add(line_of(task, round_, parts_.federation.train(task.client).size()));
+  }
 }
 
 void Server::prepare_step(std::span<float> control, std::span<const float> second_row,

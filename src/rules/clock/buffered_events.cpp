@@ -98,6 +98,7 @@ class BufferedEvents::Play {
   std::vector<Starter> again_;        // in the order in which their tasks ended
   BufferedVersion version_;
   int64_t discarded_ = 0, lost_ = 0;  // since the last version
+  std::vector<BufferedTask> fallen_;  // these
   int64_t barren_ = 0;                // tasks without an arrival, since the last one
   double area_ = 0;                   // sum of tasks in flight x ticks, since the tick `since_` ...
   Ticks since_ = 0;                   // ... of a version
@@ -118,6 +119,7 @@ void BufferedEvents::Play::take(BufferedTask task) {
   }
   needed_.add(task.received, -1);
   ++(task.arrives ? discarded_ : lost_);
+  fallen_.push_back(task);
   if (barren_ < kMostBarren) return;
   throw InvalidArgument(fmt::format("the last {} tasks were all lost", kMostBarren), "clock.kind",
                         "clients are on line for too short, or clock.lost is too large");
@@ -137,6 +139,8 @@ void BufferedEvents::Play::emit() {
   version_.on_line = on_line_.on_line();
   std::swap(version_.members, buffer_);
   buffer_.clear();
+  std::swap(version_.fallen, fallen_);
+  fallen_.clear();
   for (const BufferedTask& task : version_.members) needed_.add(task.received, -1);
 }
 
@@ -206,7 +210,7 @@ void BufferedEvents::Play::start(const Starter& drawn, int64_t place) {
 
 // Behind a version the buffer is empty, and nobody was dispatched at it yet.
 void BufferedEvents::Play::visit(StateFields& fields) {
-  std::vector<BufferedTask> tasks = in_flight_.sorted();
+  std::vector<BufferedTask> tasks = in_flight_.sorted(in_flight_.size());
   visit_tasks(fields, "in_flight", tasks);
   visit_member(fields, "again/client", again_, &Starter::client);
   visit_member(fields, "again/weight", again_, &Starter::weight);
@@ -239,7 +243,9 @@ int64_t BufferedEvents::version() const { return play_->version(); }
 Ticks BufferedEvents::now() const { return play_->now(); }
 int64_t BufferedEvents::calls() const { return play_->calls(); }
 std::span<const BufferedTask> BufferedEvents::buffered() const { return play_->buffered(); }
-std::vector<BufferedTask> BufferedEvents::in_flight() const { return play_->in_flight().sorted(); }
+std::vector<BufferedTask> BufferedEvents::in_flight(int64_t most) const {
+  return play_->in_flight().sorted(most);
+}
 int64_t BufferedEvents::tasks_in_flight() const { return play_->in_flight().size(); }
 std::map<int64_t, int64_t> BufferedEvents::versions_needed() const { return play_->needed(); }
 void BufferedEvents::visit(StateFields& fields) { play_->visit(fields); }

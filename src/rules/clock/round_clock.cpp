@@ -22,6 +22,7 @@ struct RoundClock::Attempt {
   bool counts = false;
 
   bool late() const { return fate.arrives && !counts; }
+  bool in_time(Ticks end) const { return fate.arrives && fate.known <= end && !idle; }
 };
 
 namespace {
@@ -74,6 +75,7 @@ int64_t RoundClock::to_draw(int64_t available) const {
 std::vector<RoundClock::Attempt> RoundClock::attempts_of(int64_t round,
                                                          std::span<const int64_t> drawn) const {
   std::vector<Attempt> attempts;
+  attempts.reserve(drawn.size());
   for (const int64_t client : drawn) {
     Attempt attempt;
     attempt.client = client;
@@ -107,22 +109,10 @@ Ticks RoundClock::end_of(std::span<const Attempt> attempts) const {
 
 const RoundTimes& RoundClock::play(int64_t round, std::span<const int64_t> drawn,
                                    std::span<const double> weights) {
-  last_ = {};
-  last_.start = now_;
+  last_ = {.round = round, .start = now_};
   std::vector<Attempt> attempts = attempts_of(round, drawn);
   last_.end = drawn.empty() ? later(now_, ticks_of(options_.empty_seconds)) : end_of(attempts);
-  std::vector<Attempt*> in_time;
-  for (Attempt& attempt : attempts) {
-    const bool arrives = attempt.fate.arrives && attempt.fate.known <= last_.end;
-    if (arrives && !attempt.idle) in_time.push_back(&attempt);
-  }
-  std::sort(in_time.begin(), in_time.end(), [](const Attempt* a, const Attempt* b) {
-    return std::tie(a->fate.known, a->client) < std::tie(b->fate.known, b->client);
-  });
-  if (options_.round == RoundEnd::kFirst && std::ssize(in_time) > per_round_) {
-    in_time.resize(to_index(per_round_));
-  }
-  for (Attempt* attempt : in_time) attempt->counts = true;
+  choose_counted(attempts);
   take_arrived(round);
   carry(round, attempts, weights);
   now_ = last_.end;
@@ -132,6 +122,22 @@ const RoundTimes& RoundClock::play(int64_t round, std::span<const int64_t> drawn
   }
   count(attempts);
   return last_;
+}
+
+void RoundClock::choose_counted(std::span<Attempt> attempts) const {
+  std::vector<Attempt*> in_time;
+  in_time.reserve(attempts.size());
+  for (Attempt& attempt : attempts) {
+    if (attempt.in_time(last_.end)) in_time.push_back(&attempt);
+  }
+  if (options_.round == RoundEnd::kFirst && std::ssize(in_time) > per_round_) {
+    const auto last = in_time.begin() + per_round_;
+    std::nth_element(in_time.begin(), last, in_time.end(), [](const Attempt* a, const Attempt* b) {
+      return std::tie(a->fate.known, a->client) < std::tie(b->fate.known, b->client);
+    });
+    in_time.erase(last, in_time.end());
+  }
+  for (Attempt* attempt : in_time) attempt->counts = true;
 }
 
 std::vector<int64_t> RoundClock::received_in_flight() const {
@@ -170,22 +176,21 @@ void RoundClock::count(std::span<const Attempt> attempts) {
   int64_t arrived = std::ssize(last_.carried), wasted_bytes = 0;
   double wasted = 0;
   std::vector<double> durations;
+  durations.reserve(attempts.size());
+  last_.known.reserve(attempts.size());
   const RowBytes bytes = tasks_.times().bytes();
   for (const Attempt& attempt : attempts) {
-    const double seconds = seconds_of(attempt.fate.known - last_.start);
-    const bool in_time = attempt.fate.arrives && attempt.fate.known <= last_.end && !attempt.idle;
-    if (in_time) ++arrived;
-    if (attempt.fate.arrives) durations.push_back(seconds);
+    last_.known.push_back(attempt.fate.known);
+    if (attempt.in_time(last_.end)) ++arrived;
+    if (attempt.fate.arrives) durations.push_back(seconds_of(attempt.fate.known - last_.start));
     if (attempt.counts) {
       last_.counted.push_back(attempt.place);
       last_.steps.push_back(attempt.steps);
-      last_.durations_s.push_back(seconds);
       ++counted_[to_index(attempt.client)];
       continue;
     }
     auto& places = attempt.late() ? last_.late : last_.lost;
     places.push_back(attempt.place);
-    if (attempt.late()) last_.late_s.push_back(seconds);
     if (attempt.late() && options_.carries()) continue;
     wasted += wasted_seconds(last_.start, attempt.fate, attempt.idle);
     wasted_bytes += bytes.down + (attempt.late() && !attempt.idle ? bytes.up : 0);
@@ -193,22 +198,39 @@ void RoundClock::count(std::span<const Attempt> attempts) {
   for (const CarriedTask& task : last_.carried) ++counted_[to_index(task.client)];
   const bool nobody = durations.empty();
   const auto number = [](int64_t n) { return static_cast<double>(n); };
-  columns_ = {{"virtual_seconds", seconds_of(now_)},
-              {"round_virtual_seconds", seconds_of(now_ - last_.start)},
-              {"on_line", number(on_line_.on_line())},
-              {"drawn", number(std::ssize(attempts))},
-              {"arrived", number(arrived)},
-              {"counted", number(std::ssize(last_.counted) + std::ssize(last_.carried))},
-              {"late", number(std::ssize(last_.late))},
-              {"lost", number(std::ssize(last_.lost))},
-              {"wasted_client_seconds", wasted},
-              {"wasted_bytes", number(wasted_bytes)},
-              {"duration_p50", nobody ? std::nan("") : quantile(durations, 0.5)},
-              {"duration_max", nobody ? std::nan("") : quantile(durations, 1)}};
+  numbers_ = {seconds_of(now_),
+              seconds_of(now_ - last_.start),
+              number(on_line_.on_line()),
+              number(std::ssize(attempts)),
+              number(arrived),
+              number(std::ssize(last_.counted) + std::ssize(last_.carried)),
+              number(std::ssize(last_.late)),
+              number(std::ssize(last_.lost)),
+              wasted,
+              number(wasted_bytes),
+              nobody ? std::nan("") : quantile(durations, 0.5),
+              nobody ? std::nan("") : *std::ranges::max_element(durations)};
 }
 
 void RoundClock::add_columns(Columns& columns, double unreachable_share) const {
-  columns.add_to_rounds([this] { return columns_; });
+  columns.add_to_rounds([this] {
+    constexpr const char* kNames[] = {"virtual_seconds",
+                                      "round_virtual_seconds",
+                                      "on_line",
+                                      "drawn",
+                                      "arrived",
+                                      "counted",
+                                      "late",
+                                      "lost",
+                                      "wasted_client_seconds",
+                                      "wasted_bytes",
+                                      "duration_p50",
+                                      "duration_max"};
+    Metrics all;
+    all.reserve(numbers_.size());
+    for (std::size_t i = 0; i < numbers_.size(); ++i) all.emplace_back(kNames[i], numbers_[i]);
+    return all;
+  });
   columns.add_to_clients([this](int64_t client) {
     const bool trains = client < std::ssize(counted_);
     return Metrics{{"counted", trains ? static_cast<double>(counted_[to_index(client)]) : 0}};

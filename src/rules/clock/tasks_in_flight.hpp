@@ -38,12 +38,14 @@ class TasksInFlight {
     return slots_[slot];
   }
 
-  // In the order of their ends.
-  std::vector<BufferedTask> sorted() const {
+  // The first `most` in the order of their ends.
+  std::vector<BufferedTask> sorted(int64_t most) const {
     std::vector<Due> entries(due_.entries());
-    std::sort(entries.begin(), entries.end(), [](const Due& a, const Due& b) { return b > a; });
+    const auto end = entries.begin() + std::min<int64_t>(most, size());
+    std::partial_sort(entries.begin(), end, entries.end(),
+                      [](const Due& a, const Due& b) { return b > a; });
     std::vector<BufferedTask> tasks;
-    for (const Due& due : entries) tasks.push_back(slots_[due.slot]);
+    std::for_each(entries.begin(), end, [&](const Due& due) { tasks.push_back(slots_[due.slot]); });
     return tasks;
   }
 

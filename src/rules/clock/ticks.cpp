@@ -27,6 +27,18 @@ Ticks ticks_of(double seconds, int64_t client) {
                         whose(client), kHint);
 }
 
+void append_seconds(std::string& text, Ticks ticks) {
+  constexpr Ticks kSecond = 1'000'000;
+  const fmt::format_int whole(ticks / kSecond);
+  text.append(whole.data(), whole.size());
+  Ticks rest = ticks % kSecond;
+  if (rest == 0) return;
+  text += '.';
+  for (Ticks unit = kSecond / 10; rest > 0; rest %= unit, unit /= 10) {
+    text += static_cast<char>('0' + rest / unit);
+  }
+}
+
 Ticks later(Ticks a, Ticks b, int64_t client) {
   Ticks sum = 0;
   if (!__builtin_add_overflow(a, b, &sum) && sum <= kMostTicks) return sum;

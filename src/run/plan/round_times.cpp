@@ -123,6 +123,8 @@ Workload::Workload(const Job& job, const Federation& federation, bool needs_loss
     participants += static_cast<double>(rounds[round].size());
     if (!turnout) continue;
     turnouts.push_back(participation.turnout());
+    const auto& ask = turnouts.back().upcoming;
+    upcoming.push_back(ask ? ask() : std::vector<UpcomingTask>());
     versions_kept = std::max(versions_kept, number(std::ssize(turnouts.back().kept)));
     virtual_s = turnout->seconds() / number(static_cast<int64_t>(round) + 1);
   }
@@ -161,7 +163,7 @@ Workload::Busy Workload::rounds_s(const Cluster& cluster, double train_sample_s,
       return train_sample_s * samples_of_client[to_index(task.client)];
     };
     loads.erase(loads.begin(), loads.end() - workers);
-    for (const UpcomingTask& task : ahead.plan(loads, turnouts[r].upcoming, seconds)) {
+    for (const UpcomingTask& task : ahead.plan(loads, upcoming[r], seconds)) {
       busy.training_s += seconds(task);
     }
   }

@@ -76,8 +76,9 @@ class Workload {
   double tuned = 0;                       // that evaluate.tune-steps train on for it
   std::vector<std::vector<Work>> rounds;  // of each participant of the rounds drawn
   std::vector<RoundTurnout> turnouts;     // of these rounds, on a clock
-  double virtual_s = 0;                   // of a round, mean
-  double versions_kept = 0;               // models that ranks keep beside the newest, at most
+  std::vector<std::vector<UpcomingTask>> upcoming;  // theirs
+  double virtual_s = 0;                             // of a round, mean
+  double versions_kept = 0;  // models that ranks keep beside the newest, at most
 
  private:
   std::vector<double> samples_of_client;  // [clients] trained on in a round

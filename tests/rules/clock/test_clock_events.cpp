@@ -134,6 +134,8 @@ TEST(BufferedEvents, ThrowTooStaleUpdatesAway) {
     EXPECT_EQ(version.tick, 7 * ((number + 1) / 2));
     for (const BufferedTask& task : version.members) EXPECT_EQ(task.staleness, (number - 1) % 2);
     EXPECT_EQ(version.discarded, number > 1 && number % 2 == 1 ? 10 : 0);
+    EXPECT_EQ(std::ssize(version.fallen), version.discarded);
+    for (const BufferedTask& task : version.fallen) EXPECT_EQ(task.staleness, 2);
   }
 }
 
@@ -233,6 +235,8 @@ TEST(BufferedEvents, OfLostTasksOpenASlotAndNothingElse) {
   for (int64_t number = 1; number <= 400; ++number) {
     const BufferedVersion& version = run.events.next();
     for (const BufferedTask& task : version.members) EXPECT_TRUE(task.arrives);
+    EXPECT_EQ(std::ssize(version.fallen), version.lost);
+    for (const BufferedTask& task : version.fallen) EXPECT_FALSE(task.arrives);
     lost += version.lost;
     arrived += std::ssize(version.members);
     EXPECT_DOUBLE_EQ(version.in_flight_mean, 5);

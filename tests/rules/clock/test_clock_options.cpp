@@ -15,8 +15,18 @@ namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
+std::string seconds_text(Ticks ticks) {
+  std::string text;
+  append_seconds(text, ticks);
+  return text;
+}
+
 TEST(Ticks, AreWholeMicrosecondsAndAtLeastOne) {
   EXPECT_EQ(ticks_of(0), 1);
+  EXPECT_EQ(seconds_text(0), "0");
+  EXPECT_EQ(seconds_text(1), "0.000001");
+  EXPECT_EQ(seconds_text(12'500'000), "12.5");
+  EXPECT_EQ(seconds_text(123'456'789'000'100), "123456789.0001");
   EXPECT_EQ(ticks_of(1e-7), 1);
   EXPECT_EQ(ticks_of(2.5e-6), 2);  // to even
   EXPECT_EQ(ticks_of(3.5e-6), 4);

@@ -43,11 +43,11 @@ TEST(RoundClock, WaitsForAllForTheFirstOrForTheDeadline) {
   Rounds first(ending(RoundEnd::kFirst), 2, durations);
   EXPECT_EQ(first.clock.play(1, drawn).counted, (Ids{0, 2}));
   EXPECT_EQ(first.clock.last().late, (Ids{1}));
-  EXPECT_EQ(first.clock.last().late_s, (std::vector{40e-6}));
+  EXPECT_EQ(first.clock.last().known, (Ids{20, 40, 30}));
   EXPECT_EQ(first.clock.last().end, 30);
   EXPECT_EQ(first.clock.play(2, Ids{1, 0, 3}).counted, (Ids{0, 2}));
   EXPECT_EQ(first.clock.last().start, 30);
-  EXPECT_EQ(first.clock.last().durations_s, (std::vector{10e-6, 20e-6}));
+  EXPECT_EQ(first.clock.last().known, (Ids{40, 70, 50}));
   EXPECT_EQ(first.clock.now(), 50);
   Rounds deadline(ending(RoundEnd::kDeadline, 30e-6), 2, durations);
   EXPECT_EQ(deadline.clock.play(1, drawn).counted, (Ids{0, 2}));  // 30 is in time
@@ -87,7 +87,7 @@ TEST(RoundClock, WithTheFirstOfAsManyAsCountIsWithAll) {
     for (Rounds* other : {&first, &deadline}) {
       EXPECT_EQ(other->clock.play(round, drawn).counted, times.counted);
       EXPECT_EQ(other->clock.last().lost, times.lost);
-      EXPECT_EQ(other->clock.last().durations_s, times.durations_s);
+      EXPECT_EQ(other->clock.last().known, times.known);
       EXPECT_EQ(other->clock.now(), all.clock.now());
     }
   }

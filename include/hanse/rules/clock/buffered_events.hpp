@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <span>
@@ -23,10 +24,11 @@ struct BufferedVersion {
   Ticks tick = 0;                     // of the arrival that completes it
   std::vector<BufferedTask> members;  // in the order of arrival
   // Since the version before:
-  Ticks duration = 0;         // since the version before
-  int64_t discarded = 0;      // arrivals beyond max-staleness
-  int64_t lost = 0;           // tasks of which nothing came
-  int64_t on_line = 0;        // clients, by the last dispatch
+  Ticks duration = 0;
+  std::vector<BufferedTask> fallen;  // discarded or lost, in the order of their ends
+  int64_t discarded = 0;             // arrivals beyond max-staleness
+  int64_t lost = 0;                  // tasks of which nothing came
+  int64_t on_line = 0;               // clients, by the last dispatch
   double in_flight_mean = 0;  // tasks in flight, over the time since the last version that is of an
                               // earlier tick
 };
@@ -76,8 +78,9 @@ class BufferedEvents : public Stateful {
   // Arrivals that wait for the next version, in their order: for a dispatcher's draw. None behind a
   // version.
   std::span<const BufferedTask> buffered() const;
-  // In the order in which their ends will be known: (known, call, place). Cost: O(C log C).
-  std::vector<BufferedTask> in_flight() const;
+  // The first `most` in the order in which their ends will be known: (known, call, place).
+  // Cost: O(C + most log most).
+  std::vector<BufferedTask> in_flight(int64_t most = std::numeric_limits<int64_t>::max()) const;
   int64_t tasks_in_flight() const;
   // Versions that tasks in flight or in the buffer have received, and how many did.
   // Cost: O(staleness of the oldest).

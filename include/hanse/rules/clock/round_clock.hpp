@@ -1,6 +1,7 @@
 // Synchronous rounds on the virtual clock: who of the drawn clients counts, and when rounds end.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -32,13 +33,13 @@ struct CarriedTask {
 
 // A round, with places in its draw: ascending ones.
 struct RoundTimes {
+  int64_t round = 0;
   Ticks start = 0;
   Ticks end = 0;                     // without the server's time
+  std::vector<Ticks> known;          // [drawn] arrivals, or when it is known that nothing comes
   std::vector<int64_t> counted;      // they arrive in time, and are the only ones to train
   std::vector<int64_t> steps;        // [counted] that each makes; 0: all of its task
-  std::vector<double> durations_s;   // [counted]
   std::vector<int64_t> late;         // they arrive after the round's end, or do not start
-  std::vector<double> late_s;        // [late]
   std::vector<int64_t> lost;         // nothing comes of them
   std::vector<CarriedTask> carried;  // tasks of earlier rounds that count in this one, in the order
                                      // of (round, place); with LateRule::kCarry
@@ -91,6 +92,8 @@ class RoundClock : public Stateful {
 
   std::vector<Attempt> attempts_of(int64_t round, std::span<const int64_t> drawn) const;
   Ticks end_of(std::span<const Attempt> attempts) const;
+  // Marks those who count: all in time, or the first of them.
+  void choose_counted(std::span<Attempt> attempts) const;
   void take_arrived(int64_t round);
   void carry(int64_t round, std::span<const Attempt> attempts, std::span<const double> weights);
   void count(std::span<const Attempt> attempts);
@@ -107,7 +110,7 @@ class RoundClock : public Stateful {
   std::vector<int64_t> counted_;        // [M]
 
   RoundTimes last_;
-  Metrics columns_;  // of the last round
+  std::array<double, 12> numbers_ = {};  // of the last round, as in rounds.csv
 };
 
 }  // namespace hanse

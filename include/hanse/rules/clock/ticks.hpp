@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <string>
 
 namespace hanse {
 
@@ -20,6 +21,8 @@ constexpr int64_t kNobody = -1;               // a duration that is no client's
 Ticks ticks_of(double seconds, int64_t client = kNobody);
 
 inline double seconds_of(Ticks ticks) { return static_cast<double>(ticks) / 1e6; }
+// Appends the seconds to the last digit: "12.000001", "0.5", "3". REQUIRES: ticks >= 0.
+void append_seconds(std::string& text, Ticks ticks);
 
 // a + b. Throws InvalidArgument, naming the client, when the time is beyond kMostTicks.
 Ticks later(Ticks a, Ticks b, int64_t client = kNobody);
