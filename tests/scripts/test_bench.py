@@ -30,6 +30,26 @@ elif [[ ${OMPI_COMM_WORLD_RANK-0} == 0 ]]; then
          "host_bytes": 1.32e10, "hosts": '$(((ranks + 63) / 64))'}'
 fi
 """
+# Versions of 10 ms alone and of 5.2 ms on two ranks, behind slow first ones; a plan by async.ahead.
+BUFFERED = """#!/usr/bin/env bash
+seconds=0.01
+[[ -z ${OMPI_COMM_WORLD_SIZE-} ]] || seconds=0.0052
+for option; do
+  case $option in
+    --run.out=*) out=${option#--run.out=} ;;
+    --async.ahead=*) ahead=${option#*=} ;;
+    --ranks=*) ranks=${option#*=} ;;
+  esac
+done
+if [[ $1 == plan ]]; then
+  echo '{"busy_share": 0.'$ranks$ahead'}'
+elif [[ ${OMPI_COMM_WORLD_RANK-0} == 0 ]]; then
+  echo 'round,seconds' >"$out/rounds.csv"
+  for round in {1..12}; do
+    echo "$round,$([[ $round -lt 3 ]] && echo 9 || echo $seconds)" >>"$out/rounds.csv"
+  done
+fi
+"""
 BARE = """#!/bin/sh
 echo '{"rounds": 1, "seconds_per_round_median": 0.010}'
 """
@@ -60,6 +80,16 @@ class BenchTest(ScriptTest):
         self.assertEqual(rows["lr"], ["11", "10", "1.100", "1.100-1.100", "1.40", "ok"])
         self.assertEqual(rows["cifar"], ["11", "10", "1.100", "1.100-1.100", "1.06", "over"])
         self.assertNotIn("mlp", rows)
+
+    def test_versions_on_two_ranks_and_how_busy_ranks_are(self):
+        self.make_program("hanse", BUFFERED)
+        result = self.bench("--only", "ahead", "--pairs", "1", "--quick")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        lines = [line.split() for line in result.stdout.splitlines()]
+        for case, limit in [("100 10 0", ""), ("100 10 1", "0.95 ok"), ("5 5 1", "")]:
+            self.assertIn(f"{case} 192.3 200 0.962 0.962-0.962 {limit}".split(), lines)
+        self.assertIn("100 10 0 0.20 0.40 0.80".split(), lines)
+        self.assertIn("100 10 1 0.21 0.41 0.81".split(), lines)
 
     def test_online_is_faster_than_the_loops(self):
         self.make_program("hanse-bench-online", "#!/bin/sh\necho '{\"hanse\": 0.002, "
