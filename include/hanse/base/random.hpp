@@ -44,6 +44,9 @@ enum class Purpose : uint64_t {
   kJitter = 31,  // how long a client's task takes; round: of rounds or of dispatches
   kLost = 32,    // does a client's task never come back?
   kOnOff = 33,   // when a client is on line; round: of its intervals, 0: where it begins
+
+  kAttack = 39,  // who is byzantine; round: 0; and what random attackers send
+  kBucket = 40,  // which rows of a round are averaged before a robust rule sees them
 };
 
 class RandomStream {

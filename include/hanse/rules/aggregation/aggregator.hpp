@@ -11,9 +11,14 @@
 
 #include "hanse/base/columns.hpp"
 #include "hanse/base/state.hpp"
+#include "hanse/rules/aggregation/column_rules.hpp"
 #include "hanse/rules/aggregation/options.hpp"
 
 namespace hanse {
+
+// A row that a rule compares the updates with: its own last step, or the update that the server
+// itself makes from data that it trusts.
+enum class ExtraRow { kNone, kLastStep, kServer };
 
 // The facts about participants that a rule needs before it can mix.
 struct AggregatorNeeds {
@@ -27,6 +32,9 @@ struct AggregatorNeeds {
   bool late = false;          // coefficients follow after training, from norms and rates
   int64_t trials = 0;         // with losses: shorter steps to try until accepts()
   bool last_updates = false;  // with gram: those of absent clients count too, see absent()
+  ExtraRow extra_row = ExtraRow::kNone;  // with gram: a row of the rule's behind the participants'
+  bool columns = false;  // coefficients are not enough: Mix.columns, after training, from the norms
+                         // or the Gram matrix
   // An update's entry counts only if the client has had its sign in more than this share of its
   // rounds (client/sign_memory.hpp); the rule weighs by the updates' distances.
   std::optional<double> sign_share = std::nullopt;
@@ -47,12 +55,14 @@ struct RoundReport {
                                          // rule
   std::span<const double> gram = {};     // [L, K, K] u_i.u_j of the updates u_i = theta_i - theta,
                                          // L layers or 1; empty unless asked for. The last updates
-                                         // of A absent clients follow: [L, K + A, K + A]
+                                         // of A absent clients follow: [L, K + A, K + A], or the
+                                         // extra row: [K + 1, K + 1]
   std::span<const double> rates = {};    // [K] d_i; empty unless asked for
   std::span<const double> distances = {};  // [K] of the updates' entries that count; or empty
   // As in WorkTimes.
   std::span<const int64_t> staleness = {};
   std::span<const double> durations = {};
+  std::span<const int64_t> permutation = {};  // [K] for bucketing; empty: the rule draws it
 };
 
 // How a rule that works on inner products found its step.
@@ -65,10 +75,11 @@ struct Direction {
 
 // theta <- theta + scale() * sum_i coefficients[i] (theta_i - theta), before the server optimizer.
 struct Mix {
-  std::vector<double> coefficients;   // [K], or [L, K + A] of each layer
+  std::vector<double> coefficients;   // [K], or [L, K + A] of each layer, or [K + 1]
   std::vector<double> response = {};  // what the rule made of each loss, or of each update when it
                                       // weighs those of unit length; empty: nothing
   Direction direction = {};           // of rules that need the Gram matrix
+  std::optional<ColumnMix> columns = std::nullopt;  // in the place of coefficients
 };
 
 class Aggregator : public Stateful {

@@ -24,4 +24,8 @@ constexpr auto choices_of(Cdf) {
 enum class AbsentClients { kNone, kWindow };
 constexpr auto choices_of(AbsentClients) { return std::array{"none", "window"}; }
 
+// What a round does that has fewer participants than a robust rule needs.
+enum class Shortfall { kError, kSkip };
+constexpr auto choices_of(Shortfall) { return std::array{"error", "skip"}; }
+
 }  // namespace hanse

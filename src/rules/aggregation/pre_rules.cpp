@@ -1,0 +1,214 @@
+#include "hanse/rules/aggregation/pre_rules.hpp"
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "hanse/base/error.hpp"
+#include "hanse/base/options.hpp"
+#include "hanse/base/products.hpp"
+#include "hanse/base/random.hpp"
+#include "hanse/base/text.hpp"
+#include "places.hpp"
+
+namespace hanse {
+
+namespace {
+
+constexpr const char* kKnown = "none, or a list of clip(c), arc, nnm, bucketing(s)";
+
+InvalidArgument unknown_rule(std::string_view item, const char* hint) {
+  return InvalidArgument(fmt::format("unknown value '{}'", item), "", hint);
+}
+
+PreRule parse_rule(std::string_view item) {
+  if (item == "arc") return {PreRuleKind::kArc};
+  if (item == "nnm") return {PreRuleKind::kNnm};
+  const auto open = item.find('(');
+  if (open == std::string_view::npos || item.back() != ')') throw unknown_rule(item, kKnown);
+  const auto number = number_in(trim(item.substr(open + 1, item.size() - open - 2)));
+  const std::string_view word = trim(item.substr(0, open));
+  if (!number || !std::isfinite(*number)) throw unknown_rule(item, kKnown);
+  if (word == "clip") {
+    if (!(*number > 0)) throw unknown_rule(item, "clip(c) takes a length above 0");
+    return {PreRuleKind::kClip, *number};
+  }
+  if (word != "bucketing") throw unknown_rule(item, kKnown);
+  if (!(*number >= 1) || *number != std::floor(*number)) {
+    throw unknown_rule(item, "bucketing(s) takes a whole number of rows, at least 1");
+  }
+  return {PreRuleKind::kBucketing, *number};
+}
+
+RowMap each_as_it_is(std::size_t n) {
+  RowMap map{std::vector<double>(n * n), std::vector<double>(n, 1), n};
+  for (std::size_t i = 0; i < n; ++i) map.weights[i * n + i] = 1;
+  return map;
+}
+
+}  // namespace
+
+PreRules PreRules::parse(std::string_view text) {
+  PreRules rules;
+  if (trim(text) == "none" || trim(text).empty()) return rules;
+  for (const std::string& item : split_list(text)) rules.list.push_back(parse_rule(item));
+  return rules;
+}
+
+std::string PreRules::text() const {
+  if (list.empty()) return "none";
+  std::vector<std::string> items;
+  for (const PreRule& rule : list) {
+    switch (rule.kind) {
+      case PreRuleKind::kClip: items.push_back(fmt::format("clip({})", rule.number)); break;
+      case PreRuleKind::kArc: items.emplace_back("arc"); break;
+      case PreRuleKind::kNnm: items.emplace_back("nnm"); break;
+      case PreRuleKind::kBucketing: items.push_back(fmt::format("bucketing({})", rule.number));
+    }
+  }
+  return join(items, ",");
+}
+
+bool PreRules::has(PreRuleKind kind) const {
+  return std::ranges::count(list, kind, &PreRule::kind) > 0;
+}
+
+RowMap clip_rows(const GramView& gram, double longest) {
+  RowMap map = each_as_it_is(gram.n);
+  for (std::size_t i = 0; i < gram.n; ++i) {
+    const double length = std::sqrt(gram(i, i));
+    if (length > longest) map.weights[i * gram.n + i] = longest / length;
+  }
+  return map;
+}
+
+RowMap clip_longest(const GramView& gram, int64_t f) {
+  const auto n = static_cast<int64_t>(gram.n);
+  const int64_t clipped = 2 * f * (n - f) / n;
+  std::vector<double> lengths;
+  for (std::size_t i = 0; i < gram.n; ++i) lengths.push_back(std::sqrt(gram(i, i)));
+  std::ranges::sort(lengths);
+  return clip_rows(gram, lengths[static_cast<std::size_t>(n - clipped - 1)]);
+}
+
+RowMap mix_nearest(const GramView& gram, int64_t f) {
+  const std::size_t n = gram.n;
+  const std::size_t count = n - static_cast<std::size_t>(f);
+  RowMap map{std::vector<double>(n * n), std::vector<double>(n, static_cast<double>(count)), n};
+  for (std::size_t i = 0; i < n; ++i) {
+    for (const std::size_t j : nearest_places(gram, i, count)) map.weights[i * n + j] = 1;
+  }
+  return map;
+}
+
+RowMap bucket_rows(std::span<const int64_t> permutation, int64_t size) {
+  const std::size_t n = permutation.size();
+  const auto rows = static_cast<std::size_t>(size);
+  const std::size_t buckets = n / rows + (n % rows > 0);
+  RowMap map{std::vector<double>(buckets * n), std::vector<double>(buckets), n};
+  for (std::size_t at = 0; at < n; ++at) {
+    map.weights[at / rows * n + static_cast<std::size_t>(permutation[at])] = 1;
+    map.divisors[at / rows] += 1;
+  }
+  return map;
+}
+
+std::vector<int64_t> bucket_permutation(uint64_t seed, int64_t round, std::size_t n) {
+  std::vector<int64_t> permutation(n);
+  std::iota(permutation.begin(), permutation.end(), int64_t{0});
+  RandomStream stream(seed, Purpose::kBucket, static_cast<uint64_t>(round));
+  stream.shuffle(std::span(permutation));
+  return permutation;
+}
+
+// The inner products of the rows before the extra ones.
+std::vector<double> MappedRows::own_entries() const {
+  std::vector<double> own;
+  for (std::size_t i = 0; i + extra_ < n_; ++i) {
+    const auto row = std::span(entries_).subspan(i * n_, n_ - extra_);
+    own.insert(own.end(), row.begin(), row.end());
+  }
+  return own;
+}
+
+void MappedRows::apply(const PreRules& rules, int64_t f, std::span<const int64_t> permutation) {
+  std::vector<int64_t> order(permutation.begin(), permutation.end());
+  for (const PreRule& rule : rules.list) {
+    const std::vector<double> entries = own_entries();
+    const GramView own{entries, n_ - extra_};
+    switch (rule.kind) {
+      case PreRuleKind::kClip: append(clip_rows(own, rule.number)); break;
+      case PreRuleKind::kArc: append(clip_longest(own, f)); break;
+      case PreRuleKind::kNnm: append(mix_nearest(own, f)); break;
+      case PreRuleKind::kBucketing:
+        append(bucket_rows(order, static_cast<int64_t>(rule.number)));
+        order.resize(n_ - extra_);
+        std::iota(order.begin(), order.end(), int64_t{0});
+    }
+  }
+}
+
+// Applies the map, with the extra rows behind its own. Cost: O(to from (to + from)).
+void MappedRows::append(const RowMap& own) {
+  const std::size_t to = own.to() + extra_;
+  RowMap map{std::vector<double>(to * n_), own.divisors, n_};
+  map.divisors.resize(to, 1);
+  for (std::size_t a = 0; a < to; ++a) {
+    if (a >= own.to()) {
+      map.weights[a * n_ + own.from + a - own.to()] = 1;
+      continue;
+    }
+    std::copy_n(own.weights.begin() + static_cast<std::ptrdiff_t>(a * own.from), own.from,
+                map.weights.begin() + static_cast<std::ptrdiff_t>(a * n_));
+  }
+  std::vector<double> half(to * n_);  // weights G
+  for (std::size_t a = 0; a < to; ++a) {
+    for (std::size_t i = 0; i < n_; ++i) {
+      const double weight = map.weights[a * n_ + i];
+      for (std::size_t j = 0; weight != 0 && j < n_; ++j) {
+        half[a * n_ + j] += weight * entries_[i * n_ + j];
+      }
+    }
+  }
+  std::vector<double> mapped(to * to);
+  for (std::size_t a = 0; a < to; ++a) {
+    for (std::size_t b = 0; b <= a; ++b) {
+      const auto left = std::span(half).subspan(a * n_, n_);
+      const auto right = std::span(map.weights).subspan(b * n_, n_);
+      mapped[a * to + b] = mapped[b * to + a] =
+          inner_product(std::span<const double>(left), std::span<const double>(right)) /
+          map.divisors[a] / map.divisors[b];
+    }
+  }
+  entries_ = std::move(mapped);
+  n_ = to;
+  maps_.push_back(std::move(map));
+}
+
+std::vector<double> MappedRows::pull_back(std::span<const double> coefficients) const {
+  // Wider sums: a mean of means of equal coefficients is again exactly such a coefficient.
+  std::vector<long double> c(coefficients.begin(), coefficients.end());
+  for (auto map = maps_.rbegin(); map != maps_.rend(); ++map) {
+    std::vector<long double> before(map->from);
+    for (std::size_t a = 0; a < map->to(); ++a) {
+      for (std::size_t i = 0; i < map->from; ++i) {
+        before[i] += c[a] * map->weights[a * map->from + i] / map->divisors[a];
+      }
+    }
+    c = std::move(before);
+  }
+  return {c.begin(), c.end()};
+}
+
+std::vector<double> MappedRows::matrix() const {
+  std::vector<double> m(n_ * from_);
+  std::vector<double> unit(n_);
+  for (std::size_t a = 0; a < n_; ++a) {
+    unit[a] = 1;
+    std::ranges::copy(pull_back(unit), m.begin() + static_cast<std::ptrdiff_t>(a * from_));
+    unit[a] = 0;
+  }
+  return m;
+}
+
+}  // namespace hanse
