@@ -11,6 +11,7 @@
 #include "hanse/rules/aggregation/fair.hpp"
 #include "hanse/rules/aggregation/multi_objective.hpp"
 #include "hanse/rules/aggregation/quasi_newton.hpp"
+#include "robust_aggregators.hpp"
 
 namespace hanse {
 
@@ -18,7 +19,8 @@ namespace {
 
 struct AggregatorKind : KindRow<Job> {
   AggregatorTraits traits;
-  std::unique_ptr<Aggregator> (*make)(const Job& job, int64_t clients, double participation);
+  std::unique_ptr<Aggregator> (*make)(const Job& job, int64_t clients,
+                                      double participation) = nullptr;
   std::string (*notice)(const Job& job) = nullptr;  // aggregator_notice(); null: none
 };
 
@@ -27,6 +29,7 @@ bool is_reference(const AggregatorOptions& options) {
 }
 
 std::unique_ptr<Aggregator> make_mean(const Job& job, int64_t clients, double) {
+  if (is_mapped_mean(job.aggregator)) return make_robust_aggregator(job, clients);
   return make_fedavg(job.aggregator.weights, job.aggregator.estimator, clients);
 }
 
@@ -139,12 +142,14 @@ std::unique_ptr<Aggregator> make_lowering(const Job& job, int64_t, double) {
   return make_dqn_fed(job.aggregator.radius, job.aggregator.backtrack);
 }
 
-const Family<AggregatorKind> kAggregators{
+const Family<AggregatorKind> kPlain{
     "aggregators",
     "aggregator.kind",
     "how much each participant counts",
     chosen_by<&Job::aggregator, &AggregatorOptions::kind>,
-    {{{"fedavg", "by samples or all the same (McMahan et al. 2017)", {kWeights, kEstimator}},
+    {{{"fedavg",
+       "by samples or all the same (McMahan et al. 2017)",
+       {kWeights, kEstimator, robust_keys()}},
       {.plain_mean = true},
       make_mean},
      {{"propfair",
@@ -273,11 +278,28 @@ const Family<AggregatorKind> kAggregators{
         return make_fedheal(job.aggregator.threshold, job.aggregator.beta, clients);
       }}}};
 
+// The family with the rows of the robust rules.
+Family<AggregatorKind> with_robust(Family<AggregatorKind> family) {
+  for (KindRow<Job>& row : robust_kinds()) {
+    AggregatorKind kind;
+    static_cast<KindRow<Job>&>(kind) = std::move(row);
+    kind.make = [](const Job& job, int64_t clients, double) {
+      return make_robust_aggregator(job, clients);
+    };
+    family.rows.push_back(std::move(kind));
+  }
+  return family;
+}
+
+const Family<AggregatorKind> kAggregators = with_robust(kPlain);
+
 }  // namespace
 
 KindFamily aggregator_family() { return listed(kAggregators); }
 
 const AggregatorTraits& aggregator_traits(const AggregatorOptions& options) {
+  static const AggregatorTraits kLooksAtUpdates{};
+  if (is_mapped_mean(options)) return kLooksAtUpdates;
   return kAggregators.find(options.kind).traits;
 }
 

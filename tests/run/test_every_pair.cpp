@@ -7,6 +7,7 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/job/job.hpp"
+#include "hanse/rules/aggregation/robust_rule.hpp"
 #include "hanse/run/assembly.hpp"
 #include "hanse/run/catalog.hpp"
 #include "hanse/run/load_job.hpp"
@@ -122,9 +123,10 @@ std::vector<std::string> known_names(const std::string& key) {
   for (const KindFamily& family : catalog()) {
     if (family.key != key) continue;
     auto names = names_of(family.rows);
-    // Rules in files have tests of their own.
-    std::erase_if(names,
-                  [](const std::string& name) { return name == "python" || name == "plugin"; });
+    // Rules in files, and robust rules, have tests of their own.
+    std::erase_if(names, [](const std::string& name) {
+      return name == "python" || name == "plugin" || value_of<RobustKind>(name);
+    });
     return names;
   }
   return {};
@@ -195,6 +197,30 @@ TEST(EveryPair, SameBitsOnOneAndThreeRanks) {
       }
     }
   }
+}
+
+TEST(EveryPair, RobustRulesTrainWithTheSameBitsOrAreRefused) {
+  const std::set<std::string> refused = {"centered-clipping", "fltrust", "median",
+                                         "trimmed-mean",      "meamed",  "bulyan"};
+  const auto single = make_single_communicator();
+  for (const std::string& aggregator : names_of_all<RobustKind>()) {
+    if (aggregator == "mean") continue;
+    const Choice choice{aggregator, "full", "adam", "prox"};
+    if (refused.contains(aggregator)) {
+      expect_error<AgreedError>([&] { train(choice, *single); }, {"hanse replay"});
+      continue;
+    }
+    const Outcome one = train_threads(choice, 1);
+    EXPECT_TRUE(finite(one)) << choice.text();
+    EXPECT_EQ(one.model, train_threads(choice, 3).model) << choice.text();
+  }
+}
+
+TEST(EveryPair, TooFewParticipantsAreRefusedBeforeTheFirstRound) {
+  Choice choice{"krum", "uniform"};
+  choice.per_round = 2;
+  const auto single = make_single_communicator();
+  expect_error<AgreedError>([&] { train(choice, *single); }, {"at least 3 rows", "shortfall"});
 }
 
 // No choice is without effect: all models differ, except where the rules are the same.

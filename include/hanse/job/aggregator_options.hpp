@@ -6,6 +6,8 @@
 
 #include "hanse/base/rule_file.hpp"
 #include "hanse/rules/aggregation/options.hpp"
+#include "hanse/rules/aggregation/pre_rules.hpp"
+#include "hanse/rules/aggregation/robust_rule.hpp"
 #include "hanse/rules/variant.hpp"
 
 namespace hanse {
@@ -28,10 +30,17 @@ struct AggregatorOptions {
   double tail = 0.5;       // superquantile
   double base = 2;         // propfair: M
   double epsilon = 0.1;    // fedmgda+
-  double radius = 0;       // dqn-fed: longest step; 0: no limit
+  double radius = 0;       // dqn-fed: longest step; 0: no limit; centered-clipping
   int64_t backtrack = 0;   // dqn-fed: halvings of the step; 0: off
   AbsentClients absent = AbsentClients::kNone;  // fedlf
   double threshold = 0.3;                       // fedheal: tau
+  ByzantineCount byzantine;                     // robust rules: f
+  int64_t keep = 0;                             // multi-krum; 0: the participants but f
+  int64_t iterations = 3;                       // geometric-median, centered-clipping
+  double smoothing = 0.1;                       // geometric-median
+  int64_t pivot = 0;                            // monna: the client that is trusted
+  PreRules before;                              // robust rules, fedavg
+  Shortfall shortfall = Shortfall::kError;      // robust rules, fedavg
   std::string formula;                          // formula
   RuleFile own;                                 // python, plugin
 };

@@ -175,18 +175,9 @@ class Column {
   std::vector<std::size_t> chosen_;  // in the place of the window, where rows decide
 };
 
-}  // namespace
-
-int64_t lattice_limit(int64_t n) { return (int64_t{1} << 62) / std::max<int64_t>(n, 4); }
-
-int64_t to_lattice(double u, int64_t limit) {
-  const double z = std::nearbyint(u * 0x1p44);
-  if (std::abs(z) >= static_cast<double>(limit)) return u < 0 ? -limit : limit;
-  return static_cast<int64_t>(z);
-}
-
-void map_columns(const ColumnMix& mix, std::span<const float* const> rows, int64_t columns,
-                 std::span<int64_t> out) {
+template <class Real>
+void map_values(const ColumnMix& mix, std::span<const Real* const> rows, int64_t columns,
+                std::span<int64_t> out) {
   const auto size = static_cast<std::size_t>(columns);
   const int64_t limit = lattice_limit(mix.n);
   std::vector<double> sum(size);
@@ -200,6 +191,26 @@ void map_columns(const ColumnMix& mix, std::span<const float* const> rows, int64
     }
     for (std::size_t j = 0; j < size; ++j) out[a * size + j] = to_lattice(sum[j], limit);
   }
+}
+
+}  // namespace
+
+int64_t lattice_limit(int64_t n) { return (int64_t{1} << 62) / std::max<int64_t>(n, 4); }
+
+int64_t to_lattice(double u, int64_t limit) {
+  const double z = std::nearbyint(u * 0x1p44);
+  if (std::abs(z) >= static_cast<double>(limit)) return u < 0 ? -limit : limit;
+  return static_cast<int64_t>(z);
+}
+
+void map_columns(const ColumnMix& mix, std::span<const float* const> rows, int64_t columns,
+                 std::span<int64_t> out) {
+  map_values(mix, rows, columns, out);
+}
+
+void map_columns(const ColumnMix& mix, std::span<const double* const> rows, int64_t columns,
+                 std::span<int64_t> out) {
+  map_values(mix, rows, columns, out);
 }
 
 void mix_columns(const ColumnRule& rule, std::span<const int64_t> values, std::size_t n,

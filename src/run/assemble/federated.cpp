@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -156,6 +157,8 @@ class RuleFactory {
                              n_params, round_);
   }
   std::unique_ptr<Aggregator> aggregator(double participation) const {
+    const auto all = static_cast<double>(federation_.clients());
+    require_participants(job_, std::llround(participation * all));
     auto make = [&job = job_, clients = federation_.clients(), participation] {
       return make_aggregator(job, clients, participation);
     };
@@ -169,6 +172,15 @@ class RuleFactory {
   std::shared_ptr<int64_t> round_;  // that the rules decide on
 };
 
+// Throws InvalidArgument for rules that replays alone can tell all that they need.
+void refuse_unmet(const AggregatorNeeds& needs) {
+  if (!needs.columns && needs.extra_row == ExtraRow::kNone) return;
+  throw InvalidArgument(needs.columns
+                            ? "rounds give rules inner products of updates, and no columns of them"
+                            : "rounds give rules inner products of the participants' updates alone",
+                        "aggregator.kind", "use another rule; hanse replay runs this one");
+}
+
 // Rank 0's rule; the other ranks get one that knows what it needs. Collective.
 AggregatorNeeds make_server_rule(const RuleFactory& rules, Communicator& comm,
                                  FederatedAssembly& parts) {
@@ -177,6 +189,7 @@ AggregatorNeeds make_server_rule(const RuleFactory& rules, Communicator& comm,
     if (comm.rank() != 0) return;
     parts.aggregator = rules.aggregator(parts.participation);
     needs = parts.aggregator->needs();
+    refuse_unmet(needs);
   });
   comm.bcast(std::as_writable_bytes(std::span(&needs, 1)), 0);
   if (comm.rank() != 0) parts.aggregator = make_rule(needs, nullptr);

@@ -6,6 +6,7 @@
 
 #include "families.hpp"
 #include "hanse/base/error.hpp"
+#include "hanse/base/products.hpp"
 #include "hanse/job/job.hpp"
 #include "hanse/kinds/aggregators.hpp"
 #include "hanse/protocol/checked_rules.hpp"
@@ -21,6 +22,7 @@ struct Setting {
   int64_t clients;
   double absent_weight;  // of the draw, where a round has none
   double samples;        // of all clients; 0: shares are the participants'
+  int64_t told_clients;  // that the trace names; 0: none
   const ClientOptions& client;
 };
 
@@ -129,22 +131,98 @@ std::vector<double> read_rates(const Json& round, const ClientOptions& client, s
   return rates;
 }
 
+// How many of a matrix's rows are participants, where a rule brings one of its own: as many as the
+// round's "participants", else as the trace's "clients", else all but the last.
+std::size_t participants_among(const Json& round, std::size_t rows, const Setting& setting,
+                               const std::string& where) {
+  auto k = static_cast<std::size_t>(setting.told_clients);
+  if (round.contains("participants")) {
+    k = clients_in(round, "participants", setting.clients, where).size();
+  } else if (setting.told_clients == 0) {
+    k = rows - 1;
+  }
+  if (rows == k || rows == k + 1) return k;
+  throw InvalidArgument(fmt::format("expected {} rows, or {}, found {}", k + 1, k, rows),
+                        where + ".gram", "the extra row is the last");
+}
+
+// [K] the round's "permutation" of its participants; empty where it has none.
+std::vector<int64_t> read_permutation(const Json& round, std::size_t k, const std::string& where) {
+  if (!round.contains("permutation")) return {};
+  std::vector<int64_t> permutation;
+  std::vector<char> seen(k);
+  for (const double number : numbers(round, "permutation", k, 0, where)) {
+    const auto at = static_cast<std::size_t>(number);
+    if (static_cast<double>(at) != number || at >= k || seen[at]) {
+      throw InvalidArgument(fmt::format("{} is not the next place of a permutation", number),
+                            where + ".permutation", fmt::format("each of 0 to {} once", k - 1));
+    }
+    seen[at] = 1;
+    permutation.push_back(static_cast<int64_t>(at));
+  }
+  return permutation;
+}
+
+// [K] "rows" of equally many numbers.
+std::vector<std::vector<double>> read_rows(const Json& round, const std::string& where) {
+  const Json& value = field(round, "rows", where);
+  if (!value.is_array() || value.empty() || !value[0].is_array()) {
+    throw InvalidArgument("expected rows of numbers", where + ".rows");
+  }
+  std::vector<std::vector<double>> rows;
+  for (std::size_t i = 0; i < value.size(); ++i) {
+    rows.push_back(
+        numbers(value[i], value[0].size(), -INFINITY, fmt::format("{}.rows[{}].row", where, i)));
+  }
+  return rows;
+}
+
+std::vector<double> gram_of_rows(const std::vector<std::vector<double>>& rows) {
+  std::vector<double> gram;
+  for (const auto& a : rows) {
+    for (const auto& b : rows) gram.push_back(inner_product(a, b));
+  }
+  return gram;
+}
+
+// The step of a rule by columns.
+Json describe_columns(const Mix& mix, const std::vector<std::vector<double>>& rows) {
+  std::vector<double> update(rows.front().size());
+  if (mix.columns) {
+    std::vector<const double*> values;
+    for (const auto& row : rows) values.push_back(row.data());
+    const auto n = static_cast<std::size_t>(mix.columns->n);
+    std::vector<int64_t> lattice(n * update.size());
+    map_columns(*mix.columns, values, std::ssize(update), lattice);
+    mix_columns(mix.columns->rule, lattice, n, update);
+  }
+  return {{"update", update}, {"dropped", mix.direction.dropped}};
+}
+
 Json replay_round(const Json& round, int64_t t, const std::string& where, const Setting& setting,
                   Aggregator& rule) {
   const AggregatorNeeds needs = rule.needs();
   std::vector<double> gram;
   std::vector<int64_t> clients;
   std::size_t rows = 0;  // of the matrices
-  if (needs.gram) {
+  std::vector<std::vector<double>> updates;
+  if (needs.columns) {
+    updates = read_rows(round, where);
+    rows = updates.size();
+    gram = gram_of_rows(updates);
+    clients.resize(rows);
+    std::iota(clients.begin(), clients.end(), int64_t{0});
+  } else if (needs.gram) {
     gram = read_gram(round, rows, where);
     if (!needs.layers && gram.size() > rows * rows) {
       throw InvalidArgument("expected one matrix, not one a layer", where + ".gram");
     }
   }
   if (needs.gram && !needs.last_updates) {
-    clients.resize(rows);
+    const bool extra = needs.extra_row != ExtraRow::kNone;
+    clients.resize(extra ? participants_among(round, rows, setting, where) : rows);
     std::iota(clients.begin(), clients.end(), int64_t{0});
-  } else {
+  } else if (!needs.columns) {
     clients = clients_in(round, "participants", setting.clients, where);
   }
   if (needs.last_updates) require_absent(rule.absent(t, clients), clients.size(), rows, where);
@@ -160,7 +238,9 @@ Json replay_round(const Json& round, int64_t t, const std::string& where, const 
   const auto rates =
       needs.rates ? read_rates(round, setting.client, k, where) : std::vector<double>();
   const auto losses = read(needs.losses, "losses", -INFINITY);
-  const auto norms = read(needs.norms, "norms", 0);
+  auto norms = read(needs.norms && !needs.columns, "norms", 0);
+  for (std::size_t i = 0; needs.columns && i < k; ++i) norms.push_back(gram[i * k + i]);
+  const auto permutation = read_permutation(round, k, where);
   const auto distances = read(needs.sign_share.has_value(), "distances", 0);
   const WorkTimes times = times_in(round, k, where);
   RoundReport report{.round = t,
@@ -173,9 +253,11 @@ Json replay_round(const Json& round, int64_t t, const std::string& where, const 
                      .rates = rates,
                      .distances = distances,
                      .staleness = times.staleness,
-                     .durations = times.durations};
+                     .durations = times.durations,
+                     .permutation = permutation};
   if (needs.late) report.norms = norms;
   Mix mix = mix_of(rule, report, where);
+  if (needs.columns) return describe_columns(mix, updates);
   if (needs.gram) return describe_direction(mix, rows);
   const double scale = rule.scale(report, norms);
   for (double& weight : mix.coefficients) weight *= scale;
@@ -202,7 +284,8 @@ double participation_of(const Json& rule) {
 Json replay_aggregator(const Json& trace, const Job& job, bool checks) {
   const double participation = participation_of(trace.at("rule"));
   // Inner products show how many clients take part; nothing else depends on how many there are.
-  const bool has_gram = trace.contains(Json::json_pointer("/rounds/0/gram"));
+  const bool has_gram = trace.contains(Json::json_pointer("/rounds/0/gram")) ||
+                        trace.contains(Json::json_pointer("/rounds/0/rows"));
   const bool counts = !has_gram || job.aggregator.absent == AbsentClients::kWindow;
   const int64_t clients = trace.contains("clients") || counts ? clients_of(trace) : 1;
   const auto make = [&] { return make_aggregator(job, clients, participation); };
@@ -214,6 +297,7 @@ Json replay_aggregator(const Json& trace, const Job& job, bool checks) {
       .clients = clients,
       .absent_weight = aggregator_traits(job.aggregator).scaled_draws ? 1 / participation : 1,
       .samples = by_samples ? number(trace.at("samples"), "trace.samples") : 0,
+      .told_clients = trace.contains("clients") ? clients : 0,
       .client = job.client};
   int64_t t = 0;
   return each_round(trace, [&](const Json& round, const std::string& where) {

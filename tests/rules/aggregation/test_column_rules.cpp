@@ -156,7 +156,7 @@ TEST(ColumnRules, ValuesBeyondTheLatticeStayTheLargest) {
 
 TEST(ColumnRules, MapRowsBeforeTheySortThem) {
   const std::vector<float> a{1, 2, 3}, b{3, 4, 5}, nan(3, NAN);
-  const std::vector<const float*> rows{a.data(), nan.data(), b.data()};
+  const std::array<const float*, 3> rows{a.data(), nan.data(), b.data()};
   const ColumnMix mix{.rule = {}, .map = {0.5, 0, 0.5, 0, 0, -2}, .n = 2};
   Integers out(6);
   map_columns(mix, rows, 3, out);

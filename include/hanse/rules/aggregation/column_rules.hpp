@@ -44,6 +44,8 @@ int64_t to_lattice(double u, int64_t limit);
 // times the map's entries that are not 0.
 void map_columns(const ColumnMix& mix, std::span<const float* const> rows, int64_t columns,
                  std::span<int64_t> out);
+void map_columns(const ColumnMix& mix, std::span<const double* const> rows, int64_t columns,
+                 std::span<int64_t> out);
 
 // Who is averaged: `shares` [P] gets the part of the values behind each result that lies in rows
 // `marked`.

@@ -2,6 +2,7 @@
 // rule, and the rule.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -34,6 +35,22 @@ enum class RobustKind {
   kMeamed,
   kBulyan
 };
+constexpr auto choices_of(RobustKind) {
+  return std::array{"mean",
+                    "krum",
+                    "multi-krum",
+                    "mda",
+                    "monna",
+                    "geometric-median",
+                    "centered-clipping",
+                    "fltrust",
+                    "smea",
+                    "caf",
+                    "median",
+                    "trimmed-mean",
+                    "meamed",
+                    "bulyan"};
+}
 
 // aggregator.byzantine: "auto", a whole number of a round's participants, or a share below 0.5.
 struct ByzantineCount {

@@ -16,7 +16,7 @@ struct Robustness {
   double honest_recall = 0;     // the share of honest rows that have a positive coefficient
 };
 
-// Of F = sum c_i u_i. With e_i = 1/|H| for honest rows and 0 for the others,
+// Measures F = sum c_i u_i. With e_i = 1/|H| for honest rows and 0 for the others,
 //   kappa = (c - e)^T G (c - e) / ((1/|H|) sum_{i in H} |u_i - ubar_H|^2).
 // 0/0, where all honest rows are alike and F is their mean, is 0; x/0 is infinity. The numerator is
 // 0 where it is nothing but rounding. `honest` [n]: is the row honest? REQUIRES: one of them is.

@@ -1,0 +1,25 @@
+// The rows of the robust rules, and what comes before fedavg.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "hanse/job/job.hpp"
+#include "hanse/job/kind.hpp"
+#include "hanse/rules/aggregation/aggregator.hpp"
+
+namespace hanse {
+
+std::vector<KindRow<Job>> robust_kinds();
+
+// aggregator.byzantine, .before and .shortfall, which fedavg reads too.
+Keys<Job> robust_keys();
+
+// Is it fedavg of updates that are mapped first?
+bool is_mapped_mean(const AggregatorOptions& options);
+
+// The rule of one of robust_kinds(), or of a mapped mean.
+std::unique_ptr<Aggregator> make_robust_aggregator(const Job& job, int64_t clients);
+
+}  // namespace hanse
