@@ -308,6 +308,13 @@ std::string aggregator_notice(const Job& job) {
   return kind.notice ? kind.notice(job) : "";
 }
 
+void require_participants(const Job& job, int64_t participants) {
+  const std::string found = robust_shortfall(job, participants);
+  if (found.empty()) return;
+  throw InvalidArgument(found, "aggregator.byzantine",
+                        "draw more participants, or use aggregator.shortfall = skip");
+}
+
 std::unique_ptr<Aggregator> make_aggregator(const Job& job, int64_t clients, double participation) {
   auto rule = kAggregators.find(job.aggregator.kind).make(job, clients, participation);
   // Draws with replacement leave clients out even when they are as many as the clients.

@@ -1,9 +1,6 @@
 #include "robust_aggregators.hpp"
 
-#include <cmath>
-
-#include "hanse/base/error.hpp"
-#include "hanse/kinds/aggregators.hpp"
+#include "hanse/base/choice.hpp"
 #include "hanse/rules/aggregation/robust_rule.hpp"
 
 namespace hanse {
@@ -122,15 +119,12 @@ std::unique_ptr<Aggregator> make_robust_aggregator(const Job& job, int64_t clien
   return make_robust(robust_options(job, robust_kind(job.aggregator).value(), clients));
 }
 
-void require_participants(const Job& job, int64_t participants) {
+std::string robust_shortfall(const Job& job, int64_t participants) {
   const auto kind = robust_kind(job.aggregator);
-  if (!kind || job.aggregator.shortfall == Shortfall::kSkip) return;
+  if (!kind || job.aggregator.shortfall == Shortfall::kSkip) return "";
   const RobustOptions options = robust_options(job, *kind, participants);
   const int64_t f = options.byzantine.of(participants, options.attack_share);
-  const std::string found = shortfall_of(options, participants, f);
-  if (found.empty()) return;
-  throw InvalidArgument(found, "aggregator.byzantine",
-                        "draw more participants, or use aggregator.shortfall = skip");
+  return shortfall_of(options, participants, f);
 }
 
 }  // namespace hanse

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "hanse/job/job.hpp"
@@ -21,5 +22,9 @@ bool is_mapped_mean(const AggregatorOptions& options);
 
 // The rule of one of robust_kinds(), or of a mapped mean.
 std::unique_ptr<Aggregator> make_robust_aggregator(const Job& job, int64_t clients);
+
+// What keeps the rule from weighing so few participants; empty: nothing does, or the rule is none
+// of these, or such rounds are skipped.
+std::string robust_shortfall(const Job& job, int64_t participants);
 
 }  // namespace hanse

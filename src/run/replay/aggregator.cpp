@@ -199,33 +199,46 @@ Json describe_columns(const Mix& mix, const std::vector<std::vector<double>>& ro
   return {{"update", update}, {"dropped", mix.direction.dropped}};
 }
 
-Json replay_round(const Json& round, int64_t t, const std::string& where, const Setting& setting,
-                  Aggregator& rule) {
-  const AggregatorNeeds needs = rule.needs();
-  std::vector<double> gram;
+// Who takes part in a round, and their updates or the products of these.
+struct Told {
   std::vector<int64_t> clients;
+  std::vector<std::vector<double>> updates;  // of rules by columns
+  std::vector<double> gram;
   std::size_t rows = 0;  // of the matrices
-  std::vector<std::vector<double>> updates;
+};
+
+Told read_told(const Json& round, int64_t t, const std::string& where, const Setting& setting,
+               const Aggregator& rule) {
+  const AggregatorNeeds needs = rule.needs();
+  Told told;
   if (needs.columns) {
-    updates = read_rows(round, where);
-    rows = updates.size();
-    gram = gram_of_rows(updates);
-    clients.resize(rows);
-    std::iota(clients.begin(), clients.end(), int64_t{0});
+    told.updates = read_rows(round, where);
+    told.rows = told.updates.size();
+    told.gram = gram_of_rows(told.updates);
   } else if (needs.gram) {
-    gram = read_gram(round, rows, where);
-    if (!needs.layers && gram.size() > rows * rows) {
+    told.gram = read_gram(round, told.rows, where);
+    if (!needs.layers && told.gram.size() > told.rows * told.rows) {
       throw InvalidArgument("expected one matrix, not one a layer", where + ".gram");
     }
   }
-  if (needs.gram && !needs.last_updates) {
+  if ((needs.gram || needs.columns) && !needs.last_updates) {
     const bool extra = needs.extra_row != ExtraRow::kNone;
-    clients.resize(extra ? participants_among(round, rows, setting, where) : rows);
-    std::iota(clients.begin(), clients.end(), int64_t{0});
-  } else if (!needs.columns) {
-    clients = clients_in(round, "participants", setting.clients, where);
+    told.clients.resize(extra ? participants_among(round, told.rows, setting, where) : told.rows);
+    std::iota(told.clients.begin(), told.clients.end(), int64_t{0});
+  } else {
+    told.clients = clients_in(round, "participants", setting.clients, where);
   }
-  if (needs.last_updates) require_absent(rule.absent(t, clients), clients.size(), rows, where);
+  if (needs.last_updates) {
+    require_absent(rule.absent(t, told.clients), told.clients.size(), told.rows, where);
+  }
+  return told;
+}
+
+Json replay_round(const Json& round, int64_t t, const std::string& where, const Setting& setting,
+                  Aggregator& rule) {
+  const AggregatorNeeds needs = rule.needs();
+  const Told told = read_told(round, t, where, setting, rule);
+  const auto& clients = told.clients;
   const std::size_t k = clients.size();
   if (k == 0) return {{"weights", Json::array()}, {"step", 1.0}};  // nobody was there
   const auto read = [&](bool needed, const char* name, double low) {
@@ -239,7 +252,7 @@ Json replay_round(const Json& round, int64_t t, const std::string& where, const 
       needs.rates ? read_rates(round, setting.client, k, where) : std::vector<double>();
   const auto losses = read(needs.losses, "losses", -INFINITY);
   auto norms = read(needs.norms && !needs.columns, "norms", 0);
-  for (std::size_t i = 0; needs.columns && i < k; ++i) norms.push_back(gram[i * k + i]);
+  for (std::size_t i = 0; needs.columns && i < k; ++i) norms.push_back(told.gram[i * k + i]);
   const auto permutation = read_permutation(round, k, where);
   const auto distances = read(needs.sign_share.has_value(), "distances", 0);
   const WorkTimes times = times_in(round, k, where);
@@ -249,7 +262,7 @@ Json replay_round(const Json& round, int64_t t, const std::string& where, const 
                      .draw_weights = draw_weights,
                      .losses = losses,
                      .samples = sizes,
-                     .gram = gram,
+                     .gram = told.gram,
                      .rates = rates,
                      .distances = distances,
                      .staleness = times.staleness,
@@ -257,8 +270,8 @@ Json replay_round(const Json& round, int64_t t, const std::string& where, const 
                      .permutation = permutation};
   if (needs.late) report.norms = norms;
   Mix mix = mix_of(rule, report, where);
-  if (needs.columns) return describe_columns(mix, updates);
-  if (needs.gram) return describe_direction(mix, rows);
+  if (needs.columns) return describe_columns(mix, told.updates);
+  if (needs.gram) return describe_direction(mix, told.rows);
   const double scale = rule.scale(report, norms);
   for (double& weight : mix.coefficients) weight *= scale;
   Json result = {{"weights", mix.coefficients}, {"step", 1.0}};
