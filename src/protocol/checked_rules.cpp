@@ -212,6 +212,9 @@ class CheckedAggregator final : public Aggregator {
     const Mix other = pair_.twin([&](Aggregator& twin) { return twin.mix(report); });
     pair_.require_same("coefficients", mix.coefficients, other.coefficients);
     pair_.require_same("response", mix.response, other.response);
+    if (mix.columns && other.columns) {
+      pair_.require_same("columns", mix.columns->map, other.columns->map);
+    }
     pair_.require_same_scale(mix.direction.scale, other.direction.scale);
     pair_.require_same_states();
     return mix;

@@ -44,18 +44,20 @@ Json gram_of(int64_t round) {
 }
 
 Json aggregator_trace(const std::string& kind) {
+  const bool server_joins = kind == "fltrust";  // the last row is the server's
   Json rounds = Json::array();
   for (int64_t t = 0; t < 12; ++t) {
     Json round{{"losses", of_clients(t, 1)}, {"sizes", of_clients(0, 2)}};
     round["norms"] = of_clients(t, 3);
     round["rates"] = of_clients(t, 4);
     round["distances"] = of_clients(t, 6);
-    round["gram"] = gram_of(t);
+    round["gram"] = round["rows"] = gram_of(t);
+    if (server_joins) round.erase("sizes");
     rounds.push_back(round);
   }
   Json rule{{"aggregator.kind", kind}};
   if (kind == "formula") rule["aggregator.formula"] = "n * exp(F) / norm";
-  return {{"rule", rule}, {"clients", kClients}, {"rounds", rounds}};
+  return {{"rule", rule}, {"clients", kClients - server_joins}, {"rounds", rounds}};
 }
 
 Json sampler_trace(const std::string& kind) {
