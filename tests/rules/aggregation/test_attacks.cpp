@@ -144,6 +144,16 @@ TEST(LineSearch, DoublesWhileItRisesAndThenNarrows) {
   // 0; 10 and 30 and 70 are better, 150 is not; the next step is 0.8 x 80, from 70.
   expect_near(points, {0, 10, 30, 70, 150, 134, 121.2}, 1e-12);
   EXPECT_EQ(best, 70);
+  // A better point later on does not make the steps longer again.
+  points.clear();
+  line_search(
+      [&](double x) {
+        points.push_back(x);
+        return -std::abs(x - 75);
+      },
+      16);
+  EXPECT_NEAR(points[14], 70 + 80 * std::pow(0.8, 10), 1e-9);
+  EXPECT_NEAR(points[15], points[14] + 80 * std::pow(0.8, 11), 1e-9);
   EXPECT_EQ(line_search([](double x) { return -x; }), 0);
   EXPECT_EQ(line_search([](double x) { return x; }, 1), 0);
   EXPECT_EQ(line_search([](double x) { return x; }, 4), 70);

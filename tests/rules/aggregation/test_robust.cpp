@@ -234,6 +234,13 @@ TEST(CenteredClipping, IsTheMeanWithinTheRadius) {
   expect_near(centered_clipping(four.view(), 3, 100, 1), {1. / 3, 1. / 3, 1. / 3, 0}, 0);
 }
 
+TEST(CenteredClipping, ForgetsTheLastStepWithinTheRadius) {
+  for (std::size_t n = 1; n < 60; ++n) {
+    const Products rows{cloud(n, n + 1, 3)};
+    EXPECT_EQ(centered_clipping(rows.view(), n, 1e6, 1).back(), 0) << n;
+  }
+}
+
 TEST(TrustedMean, TrustsByTheCosineAndTakesTheServersLength) {
   // cos = 1, 0.6, 0, -1 with u_0 = (2, 0); lengths 1, 5, 3, 1.
   const Products rows{{{1, 0}, {3, 4}, {0, 3}, {-1, 0}, {2, 0}}};
