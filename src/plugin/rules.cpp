@@ -24,6 +24,7 @@ AggregatorNeeds needs_of(const PluginRule& rule) {
                         .gram = said.gram != 0 || said.layers != 0,
                         .layers = said.layers != 0,
                         .rates = said.rates != 0};
+  needs.directions = needs.gram;
   needs.late = said.late != 0 || needs.rates || (needs.gram && needs.norms);
   return needs;
 }

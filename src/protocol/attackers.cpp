@@ -4,11 +4,11 @@ namespace hanse {
 
 AggregatorNeeds needs_among(AggregatorNeeds needs, const Attackers* attackers) {
   if (attackers == nullptr) return needs;
-  const ForgeNeeds forging = attackers->needs();
-  if (!forging.forges) return needs;
+  if (!attackers->needs().forges) return needs;
   if (!needs.after_training()) needs.late = true;
   needs.norms = true;
-  needs.gram = needs.gram || forging.gram;
+  needs.gram = true;  // lengths and products of the forged rows follow from those of the others
+  needs.forged = true;
   return needs;
 }
 

@@ -33,7 +33,6 @@ enum class ForgedDirection {
 // or other labels may have spoilt.
 struct ForgeNeeds {
   bool forges = false;
-  bool gram = false;  // ForgeView::gram
   ForgedDirection direction = ForgedDirection::kNone;
 };
 
@@ -43,10 +42,10 @@ struct ForgeView {
   int64_t round = 0;                   // from 1
   std::span<const int64_t> honest;     // [H] clients, in the draw's order
   std::span<const int64_t> byzantine;  // [f]
-  GramView gram;                       // [H + 2, H + 2] of (u, h, p); n = 0 unless asked for
+  GramView gram;                       // [H + 2, H + 2] of (u, h, p)
   // |F - h|^2 for what the rule makes, F, of the round when the byzantine participants send the row
-  // of these coefficients [H + 2]. The rule forgets the trial. Needs gram. Cost: that of the rule;
-  // for one by columns a pass over all ranks' updates.
+  // of these coefficients [H + 2]. The rule forgets the trial. Cost: that of the rule; for one by
+  // columns a pass over all ranks' updates.
   std::function<double(std::span<const double> row)> displacement;
 };
 
@@ -67,7 +66,7 @@ class Attackers {
 };
 
 // The needs of a rule whose participants may forge their updates: these are kept until all have
-// trained, and their norms and perhaps inner products are known.
+// trained, and their inner products are known.
 AggregatorNeeds needs_among(AggregatorNeeds needs, const Attackers* attackers);
 
 }  // namespace hanse

@@ -186,7 +186,11 @@ class FedLf final : public Aggregator {
   explicit FedLf(const FedLfForm& form) : form_(form) {}
 
   AggregatorNeeds needs() const override {
-    return {.losses = true, .gram = true, .layers = true, .last_updates = form_.window};
+    return {.losses = true,
+            .gram = true,
+            .layers = true,
+            .last_updates = form_.window,
+            .directions = true};
   }
 
   std::vector<int64_t> absent(int64_t round, std::span<const int64_t> participants) const override {
@@ -236,40 +240,41 @@ std::unique_ptr<Aggregator> make_fedlf(const FedLfForm& form) {
 
 std::unique_ptr<Aggregator> make_fedmgda(double epsilon, ClientWeights weights) {
   const bool sizes = weights == ClientWeights::kSamples;
-  return make_rule({.sizes = sizes, .gram = true}, [=](const RoundReport& report) {
-    const std::size_t k = report.clients.size();
-    std::vector<double> lengths(k);  // |u_i|
-    std::vector<std::size_t> used;
-    for (std::size_t i = 0; i < k; ++i) {
-      lengths[i] = std::sqrt(report.gram[i * k + i]);
-      if (lengths[i] > 0) used.push_back(i);
-    }
-    Mix mix{.coefficients = std::vector<double>(k), .response = std::vector<double>(k)};
-    mix.direction.dropped = static_cast<int64_t>(k - used.size());
-    if (used.empty()) return mix;
-    const std::vector<double> all_shares = shares_of(report, weights);
-    std::vector<double> cosines, shares, draw_weights;
-    for (const std::size_t i : used) {
-      shares.push_back(all_shares[i]);
-      draw_weights.push_back(report.draw_weights[i]);
-      for (const std::size_t j : used) {
-        cosines.push_back(i == j ? 1 : report.gram[i * k + j] / lengths[i] / lengths[j]);
-      }
-    }
-    std::vector<double> lower, upper;
-    for (const double centre : estimate(shares, draw_weights, Estimator::kNormalized)) {
-      lower.push_back(std::max(0.0, centre - epsilon));
-      upper.push_back(std::min(1.0, centre + epsilon));
-    }
-    const MinNorm found = min_norm(cosines, std::ssize(used), {lower, upper});
-    for (std::size_t a = 0; a < used.size(); ++a) {
-      mix.response[used[a]] = found.weights[a];
-      mix.coefficients[used[a]] = found.weights[a] / lengths[used[a]];
-    }
-    mix.direction.squared_norm = found.squared_norm;
-    mix.direction.ridge = found.ridge;  // of a diagonal of ones
-    return mix;
-  });
+  return make_rule(
+      {.sizes = sizes, .gram = true, .directions = true}, [=](const RoundReport& report) {
+        const std::size_t k = report.clients.size();
+        std::vector<double> lengths(k);  // |u_i|
+        std::vector<std::size_t> used;
+        for (std::size_t i = 0; i < k; ++i) {
+          lengths[i] = std::sqrt(report.gram[i * k + i]);
+          if (lengths[i] > 0) used.push_back(i);
+        }
+        Mix mix{.coefficients = std::vector<double>(k), .response = std::vector<double>(k)};
+        mix.direction.dropped = static_cast<int64_t>(k - used.size());
+        if (used.empty()) return mix;
+        const std::vector<double> all_shares = shares_of(report, weights);
+        std::vector<double> cosines, shares, draw_weights;
+        for (const std::size_t i : used) {
+          shares.push_back(all_shares[i]);
+          draw_weights.push_back(report.draw_weights[i]);
+          for (const std::size_t j : used) {
+            cosines.push_back(i == j ? 1 : report.gram[i * k + j] / lengths[i] / lengths[j]);
+          }
+        }
+        std::vector<double> lower, upper;
+        for (const double centre : estimate(shares, draw_weights, Estimator::kNormalized)) {
+          lower.push_back(std::max(0.0, centre - epsilon));
+          upper.push_back(std::min(1.0, centre + epsilon));
+        }
+        const MinNorm found = min_norm(cosines, std::ssize(used), {lower, upper});
+        for (std::size_t a = 0; a < used.size(); ++a) {
+          mix.response[used[a]] = found.weights[a];
+          mix.coefficients[used[a]] = found.weights[a] / lengths[used[a]];
+        }
+        mix.direction.squared_norm = found.squared_norm;
+        mix.direction.ridge = found.ridge;  // of a diagonal of ones
+        return mix;
+      });
 }
 
 }  // namespace hanse

@@ -48,7 +48,11 @@ class DqnFed final : public Aggregator {
   DqnFed(double radius, int64_t backtrack) : radius_(radius), backtrack_(backtrack) {}
 
   AggregatorNeeds needs() const override {
-    return {.losses = backtrack_ > 0, .gram = true, .rates = true, .trials = backtrack_};
+    return {.losses = backtrack_ > 0,
+            .gram = true,
+            .rates = true,
+            .trials = backtrack_,
+            .directions = true};
   }
 
   Mix mix(const RoundReport& report) override {

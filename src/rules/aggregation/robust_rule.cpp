@@ -66,6 +66,7 @@ class RobustRule final : public Aggregator {
         .late = !gram,
         .extra_row = extra_row_of(o_.kind),
         .columns = columns,
+        .rejects = true,
     };
   }
 
