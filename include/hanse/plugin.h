@@ -22,7 +22,13 @@ extern "C" {
 
 #define HANSE_PLUGIN_VERSION 1
 
-enum { HANSE_AGGREGATOR = 1, HANSE_SAMPLER = 2, HANSE_OPTIMIZER = 3, HANSE_METRIC = 4 };
+enum {
+  HANSE_AGGREGATOR = 1,
+  HANSE_SAMPLER = 2,
+  HANSE_OPTIMIZER = 3,
+  HANSE_METRIC = 4,
+  HANSE_ATTACK = 5
+};
 
 /* What a rule is made for. */
 typedef struct HanseCreate {
@@ -32,7 +38,7 @@ typedef struct HanseCreate {
   int64_t arguments;  /* those of the job's key `args`: names[i]=values[i] */
   const char* const* names;
   const char* const* values;
-  int64_t clients;    /* M; not of a metric */
+  int64_t clients;    /* M; not of a metric or an attack */
   int64_t per_round;  /* of a sampler: the most clients of a draw */
   const double* samples; /* of a sampler: the training samples of each client; else NULL */
 } HanseCreate;
@@ -102,6 +108,16 @@ typedef struct HanseClients {
   const double* train_loss;
 } HanseClients;
 
+/* What byzantine participants see of a round. */
+typedef struct HanseHonest {
+  size_t size;
+  int64_t round;        /* from 1 */
+  int64_t honest;       /* participants that are, H */
+  int64_t byzantine;    /* and that are not */
+  const double* gram;   /* [H + 2, H + 2] inner products of the honest updates, their mean, and their
+                           deviation by column */
+} HanseHonest;
+
 /* A named array of a rule's state. */
 typedef struct HanseArray {
   size_t size;
@@ -155,6 +171,10 @@ typedef struct HansePlugin {
                         int64_t n, const HanseRandom* random, int64_t* clients, double* weights,
                         int64_t* k);
   int (*observe_late)(void* rule, const int64_t* clients, const double* durations, int64_t k);
+
+  /* Attack: coefficients [H + 2] of the honest updates, their mean and their deviation. Their sum is
+   * what every byzantine participant sends. */
+  int (*attack)(void* rule, const HanseHonest* honest, double* coefficients);
 } HansePlugin;
 
 const HansePlugin* hanse_plugin(void);

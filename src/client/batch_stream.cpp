@@ -196,7 +196,8 @@ void BatchStream::start(const ClientTask& task) {
   following_ = task.next;
   next_ = 0;
   class_weights_ = weights_.of(pass_.begin, pass_.order);
-  steps_ = steps_of_task(work_, task, pass_.samples());
+  steps_ = pass_.samples() > 0 ? steps_of_task(work_, task, pass_.samples()) : 0;
+  poisoning_.start(task);
   augmentation_.start(task);
 }
 
@@ -236,6 +237,7 @@ ListedSamples BatchStream::next_samples() {
 Batch BatchStream::next() {
   const auto [begin, chosen] = next_samples();
   gathered_.gather(federation_, begin, chosen, upcoming());
+  poisoning_.apply(gathered_);
   Batch batch = gathered_.view();
   augmentation_.apply(gathered_, batch);
   batch.class_weights = class_weights_;

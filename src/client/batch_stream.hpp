@@ -13,6 +13,7 @@
 #include "hanse/client/options.hpp"
 #include "hanse/client/round_steps.hpp"
 #include "hanse/data/federation.hpp"
+#include "poisoning.hpp"
 
 namespace hanse {
 
@@ -78,11 +79,12 @@ inline RandomStream dropout_stream(const ClientTask& task) {
 // four bytes a sample.
 class BatchStream {
  public:
-  // `federation` must outlive the object. Throws InvalidArgument as Augmentation and ClassWeights
-  // do.
+  // `federation` must outlive the object. Throws InvalidArgument as Poisoning, Augmentation
+  // and ClassWeights do.
   BatchStream(const ClientOptions& options, const Federation& federation)
       : work_(options),
         federation_(federation),
+        poisoning_(options.poison, federation),
         augmentation_(options.augmentation, federation),
         weights_(options, federation) {}
 
@@ -95,6 +97,7 @@ class BatchStream {
     RandomStream noise = dropout_stream(task);
     const int64_t n = steps();
     ClientOutcome outcome;
+    if (n == 0) return outcome;
     for (int64_t i = 0; i < n; ++i) {
       Batch batch = next();
       if (task.squares) batch.sample_losses = room_for_losses(batch.rows);
@@ -107,7 +110,8 @@ class BatchStream {
   }
 
   // run() step by step: start() takes the task's samples and its round's steps, for as many
-  // batches. The last batch of a pass may be smaller, unless the options leave it out.
+  // batches. The last batch of a pass may be smaller, unless the options leave it out. A client
+  // without samples makes no step.
   void start(const ClientTask& task);
   int64_t steps() const { return steps_; }
   Batch next();
@@ -146,6 +150,7 @@ class BatchStream {
   int64_t next_ = 0;  // first sample of the pass not handed out
   Pass pass_, coming_;
   GatheredBatch gathered_;
+  Poisoning poisoning_;
   Augmentation augmentation_;
   ClassWeights weights_;
   const float* class_weights_ = nullptr;  // [classes] of the client

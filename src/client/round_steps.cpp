@@ -9,8 +9,9 @@ namespace hanse {
 
 namespace {
 
+// At least 1, also of clients without samples.
 int64_t batch_of(const LocalWork& work, int64_t samples) {
-  return work.batch > 0 ? std::min(work.batch, samples) : samples;
+  return std::max<int64_t>(1, work.batch > 0 ? std::min(work.batch, samples) : samples);
 }
 
 int64_t steps_a_pass(const LocalWork& work, int64_t samples) {
@@ -44,6 +45,7 @@ int64_t steps_of_task(const LocalWork& work, const ClientTask& task, int64_t sam
 }
 
 int64_t samples_processed(const LocalWork& work, int64_t samples, int64_t steps) {
+  if (samples == 0) return 0;
   const int64_t made = steps > 0 ? steps : local_steps(work, samples);
   const auto [passes, rest] = std::div(made, steps_a_pass(work, samples));
   const int64_t pass = samples_a_pass(work, samples);
@@ -72,7 +74,7 @@ double RoundSteps::effective_steps(int64_t round, int64_t samples, int64_t made)
 }
 
 double RoundSteps::feedback_scale(int64_t round, int64_t samples, int64_t made) const {
-  const int64_t steps = optimizer_steps(samples, made);
+  const int64_t steps = std::max<int64_t>(1, optimizer_steps(samples, made));
   double lr = schedule_.rate(round);
   if (schedule_.moves_within_rounds()) {
     lr = 0;

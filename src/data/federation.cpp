@@ -207,6 +207,11 @@ void pick(std::span<const T> all, int64_t each, int64_t begin, std::span<const i
   for (const int32_t i : order) to = std::copy_n(all.data() + (begin + i) * each, each, to);
 }
 
+int64_t digest_of_text(const std::string& text) {
+  return static_cast<int64_t>(
+      std::stoull(digest_hex(std::as_bytes(std::span(text))).substr(0, 16), nullptr, 16));
+}
+
 }  // namespace
 
 Federation Federation::load(const DataOptions& data, const FederationOptions& federation,
@@ -264,12 +269,27 @@ Federation Federation::of(std::span<const int64_t> clients) const {
     ++(is_trained ? sizes.clients : sizes.held_out);
     if (!is_trained && !is_for_tests) ++sizes.validation_clients;
   }
-  const std::string text = fmt::format("{} {}", digest(), fmt::join(clients, " "));
-  sizes.digest = static_cast<int64_t>(
-      std::stoull(digest_hex(std::as_bytes(std::span(text))).substr(0, 16), nullptr, 16));
+  sizes.digest = digest_of_text(fmt::format("{} {}", digest(), fmt::join(clients, " ")));
   view.ranges_memory_ = hold_ranges(ranges, sizes, *make_single_communicator());
   view.ranges_ = reinterpret_cast<const ClientRanges*>(view.ranges_memory_.get());
   view.client_names_ = client_names_.of(clients);
+  return view;
+}
+
+Federation Federation::with_idle(int64_t more) const {
+  if (held_out() > 0 || !client_names_.empty()) {
+    throw InvalidArgument(held_out() > 0 ? "clients without data would stand behind held-out ones"
+                                         : "clients without data have no names, and all others do",
+                          "attack.idle", "let some of the clients attack: attack.idle = false");
+  }
+  Federation view = *this;
+  FederationSizes& sizes = view.sizes_;
+  std::vector<ClientRanges> ranges(ranges_, ranges_ + clients());
+  ranges.resize(ranges.size() + to_index(more), {samples(), samples(), samples(), 0});
+  sizes.clients += more;
+  sizes.digest = digest_of_text(fmt::format("{} and {}", digest(), more));
+  view.ranges_memory_ = hold_ranges(ranges, sizes, *make_single_communicator());
+  view.ranges_ = reinterpret_cast<const ClientRanges*>(view.ranges_memory_.get());
   return view;
 }
 

@@ -70,6 +70,11 @@ const std::vector<PartitionKind> kPartitions = {
       key("share", &Options::share, above_to(0, 1),
           "largest share that a client keeps of its part of a class")},
      partition_class_shares},
+    {{"similarity",
+      "a share at random, the rest sorted by label and cut evenly (Karimireddy et al. 2020)",
+      key("similarity", &Options::similarity, between(0, 1),
+          "share of the samples that is given at random; 1: iid, 0: sorted by label")},
+     partition_similarity},
     {{"by-column", "the data's own clients: client column, file, role"}, partition_by_column},
 };
 

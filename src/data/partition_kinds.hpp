@@ -18,6 +18,8 @@ Partition partition_by_label(const Dataset& dataset, const FederationOptions& op
 Partition partition_labels(const Dataset& dataset, const FederationOptions& options, uint64_t seed);
 Partition partition_class_shares(const Dataset& dataset, const FederationOptions& options,
                                  uint64_t seed);
+Partition partition_similarity(const Dataset& dataset, const FederationOptions& options,
+                               uint64_t seed);
 
 Partition partition_iid(const Dataset& dataset, const FederationOptions& options, uint64_t seed);
 Partition partition_sizes(const Dataset& dataset, const FederationOptions& options, uint64_t seed);

@@ -297,4 +297,28 @@ Partition partition_class_shares(const Dataset& dataset, const FederationOptions
   return from_clients(samples, "keeps no sample", "have fewer clients, or a larger share");
 }
 
+// The random order of all samples, of which the first round(similarity n) are cut evenly, and the
+// others, sorted by label, too.
+Partition partition_similarity(const Dataset& dataset, const FederationOptions& options,
+                               uint64_t seed) {
+  require_labels(dataset, options);
+  std::vector<int64_t> order = shuffled_samples(dataset.size(), seed);
+  const int64_t n_iid = std::llround(options.similarity * static_cast<double>(dataset.size()));
+  std::stable_sort(order.begin() + n_iid, order.end(), [&](int64_t a, int64_t b) {
+    return dataset.labels[static_cast<std::size_t>(a)] <
+           dataset.labels[static_cast<std::size_t>(b)];
+  });
+  std::vector<std::vector<int64_t>> samples(static_cast<std::size_t>(options.clients));
+  for (const auto& [begin, end] : {std::pair{int64_t{0}, n_iid}, {n_iid, dataset.size()}}) {
+    for (int64_t client = 0; client < options.clients; ++client) {
+      const auto cut = [&](int64_t part) {
+        return order.begin() + begin + (end - begin) * part / options.clients;
+      };
+      auto& own = samples[static_cast<std::size_t>(client)];
+      own.insert(own.end(), cut(client), cut(client + 1));
+    }
+  }
+  return from_clients(samples, "has no sample", "have fewer clients");
+}
+
 }  // namespace hanse

@@ -154,8 +154,10 @@ std::vector<int64_t> evaluated_clients(const Federation& federation, const Asked
   for (const auto& [begin, end] : {std::pair{int64_t{0}, trained},
                                    {trained, validation},
                                    {validation, trained + federation.held_out()}}) {
-    std::vector<int64_t> own(to_index(end - begin));
-    std::iota(own.begin(), own.end(), begin);
+    std::vector<int64_t> own;
+    for (int64_t c = begin; c < end; ++c) {
+      if (federation.train(c).size() + federation.test(c).size() > 0) own.push_back(c);
+    }
     if (asked.clients > 0 && asked.clients < std::ssize(own)) {
       RandomStream(asked.seed, Purpose::kEvaluation, static_cast<uint64_t>(round), group)
           .shuffle(std::span(own));

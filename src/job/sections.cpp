@@ -140,6 +140,9 @@ void bind_client(OptionTable& table, ClientOptions& client) {
   table.add("client.accumulate", client.accumulate, at_least(1),
             "mini-batches whose mean gradient makes one step");
   table.add("client.clip", client.clip, at_least(0), "largest gradient norm; 0: off");
+  table.add("client.worker-momentum", client.worker_momentum, from_below(0, 1),
+            "beta: clients send m <- beta m + (1 - beta) u in the place of their updates u, and "
+            "keep m between rounds; 0: they send u");
   AugmentationOptions& augmentation = client.augmentation;
   table.add("client.crop", augmentation.crop, at_least(0),
             "pixels by which images are moved at random, each way, in training; 0: none");
@@ -356,6 +359,7 @@ constexpr Section kSections[] = {{"run", bind<&Job::run, bind_run>},
                                  {"client", bind<&Job::client, bind_client>},
                                  {"sampler", bind<&Job::sampler, bind_sampler>},
                                  {"aggregator", nullptr},
+                                 {"attack", nullptr},
                                  {"server", bind<&Job::server, bind_server>},
                                  {"comm", bind<&Job::compression, bind_compression>},
                                  {"comm", bind<&Job::comm, bind_comm>},
@@ -371,9 +375,9 @@ constexpr Section kSections[] = {{"run", bind<&Job::run, bind_run>},
 // Files that may lie elsewhere when a run is resumed: checkpoints have their digests, or the
 // digests of their contents.
 constexpr const char* kMovableFiles[] = {
-    "data.path",        "data.test-path",  "model.path",           "model.start",
-    "client.objective", "sampler.path",    "sampler.availability", "aggregator.path",
-    "server.path",      "evaluate.metric", "bandit.path"};
+    "data.path",        "data.test-path", "model.path",           "model.start",
+    "client.objective", "sampler.path",   "sampler.availability", "aggregator.path",
+    "attack.path",      "server.path",    "evaluate.metric",      "bandit.path"};
 
 }  // namespace
 

@@ -308,8 +308,8 @@ std::string aggregator_notice(const Job& job) {
   return kind.notice ? kind.notice(job) : "";
 }
 
-void require_participants(const Job& job, int64_t participants) {
-  const std::string found = robust_shortfall(job, participants);
+void require_participants(const Job& job, int64_t clients, int64_t participants) {
+  const std::string found = robust_shortfall(job, clients, participants);
   if (found.empty()) return;
   throw InvalidArgument(found, "aggregator.byzantine",
                         "draw more participants, or use aggregator.shortfall = skip");

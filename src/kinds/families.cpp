@@ -75,6 +75,7 @@ std::vector<KindFamily> kind_families() {
   return {
       sampler_family(),
       aggregator_family(),
+      attack_family(),
       update_family(),
       client_optimizer_family(),
       schedule_family(),

@@ -20,6 +20,7 @@ std::vector<std::pair<std::string, RuleFile*>> rule_files(Job& job, bool has_rul
     files.emplace_back("sampler.path", &job.sampler.own);
   if (has_rules && is_own_rule(job.aggregator.kind))
     files.emplace_back("aggregator.path", &job.aggregator.own);
+  if (has_rules && is_own_rule(job.attack.kind)) files.emplace_back("attack.path", &job.attack.own);
   if (has_rules && is_own_rule(job.server.optimizer))
     files.emplace_back("server.path", &job.server.own);
   if (!job.evaluate.metric.path.empty()) {

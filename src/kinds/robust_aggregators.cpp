@@ -1,6 +1,7 @@
 #include "robust_aggregators.hpp"
 
 #include "hanse/base/choice.hpp"
+#include "hanse/kinds/attacks.hpp"
 #include "hanse/rules/aggregation/robust_rule.hpp"
 
 namespace hanse {
@@ -33,6 +34,7 @@ RobustOptions robust_options(const Job& job, RobustKind kind, int64_t clients) {
   return {.kind = kind,
           .variant = o.variant,
           .byzantine = o.byzantine,
+          .attack_share = attack_share(job, clients),
           .keep = o.keep,
           .iterations = o.iterations,
           .smoothing = o.smoothing,
@@ -111,6 +113,8 @@ std::vector<KindRow<Job>> robust_kinds() {
   return rows;
 }
 
+bool is_robust(const AggregatorOptions& options) { return robust_kind(options).has_value(); }
+
 bool is_mapped_mean(const AggregatorOptions& options) {
   return options.kind == "fedavg" && !options.before.list.empty();
 }
@@ -119,10 +123,10 @@ std::unique_ptr<Aggregator> make_robust_aggregator(const Job& job, int64_t clien
   return make_robust(robust_options(job, robust_kind(job.aggregator).value(), clients));
 }
 
-std::string robust_shortfall(const Job& job, int64_t participants) {
+std::string robust_shortfall(const Job& job, int64_t clients, int64_t participants) {
   const auto kind = robust_kind(job.aggregator);
   if (!kind || job.aggregator.shortfall == Shortfall::kSkip) return "";
-  const RobustOptions options = robust_options(job, *kind, participants);
+  const RobustOptions options = robust_options(job, *kind, clients);
   const int64_t f = options.byzantine.of(participants, options.attack_share);
   return shortfall_of(options, participants, f);
 }

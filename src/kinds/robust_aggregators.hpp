@@ -17,6 +17,9 @@ std::vector<KindRow<Job>> robust_kinds();
 // aggregator.byzantine, .before and .shortfall, which fedavg reads too.
 Keys<Job> robust_keys();
 
+// Is it one of robust_kinds(), or fedavg of updates that are mapped first?
+bool is_robust(const AggregatorOptions& options);
+
 // Is it fedavg of updates that are mapped first?
 bool is_mapped_mean(const AggregatorOptions& options);
 
@@ -25,6 +28,6 @@ std::unique_ptr<Aggregator> make_robust_aggregator(const Job& job, int64_t clien
 
 // What keeps the rule from weighing so few participants; empty: nothing does, or the rule is none
 // of these, or such rounds are skipped.
-std::string robust_shortfall(const Job& job, int64_t participants);
+std::string robust_shortfall(const Job& job, int64_t clients, int64_t participants);
 
 }  // namespace hanse

@@ -10,6 +10,7 @@
 #include "hanse/client/second_order.hpp"
 #include "hanse/client/updates.hpp"
 #include "hanse/kinds/aggregators.hpp"
+#include "hanse/kinds/attacks.hpp"
 #include "hanse/kinds/clock.hpp"
 #include "hanse/kinds/own_rules.hpp"
 #include "hanse/kinds/samplers.hpp"
@@ -237,7 +238,8 @@ bool evaluates_own_models(const Job& job) {
 
 std::unique_ptr<LocalUpdate> make_update(const Job& job, const Federation& federation, Model& model,
                                          const AggregatorNeeds& needs) {
-  const ClientOptions options = instructed_clients(job);
+  ClientOptions options = instructed_clients(job);
+  options.poison = poison_of(job, federation.clients());
   const UpdateMaker make = needs.rates ? make_quasi_newton : kUpdates.find(options.kind).make;
   const std::string own_loss = own_loss_key(options);
   if (needs.rates && !own_loss.empty()) {

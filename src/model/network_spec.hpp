@@ -41,6 +41,7 @@ NetworkSpec mlp_spec(const ModelOptions& options, const std::vector<int64_t>& sa
 NetworkSpec leaf_spec(const ModelOptions& options, const std::vector<int64_t>& sample_shape);
 NetworkSpec cifar_spec(const ModelOptions& options, const std::vector<int64_t>& sample_shape);
 NetworkSpec mcmahan_spec(const ModelOptions& options, const std::vector<int64_t>& sample_shape);
+NetworkSpec byzfl_spec(const ModelOptions& options, const std::vector<int64_t>& sample_shape);
 NetworkSpec lenet_spec(const ModelOptions& options, const std::vector<int64_t>& sample_shape);
 
 }  // namespace hanse

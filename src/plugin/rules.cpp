@@ -315,6 +315,27 @@ std::unique_ptr<ServerOptimizer> make_own_optimizer(const RuleSource& source, in
   return std::make_unique<OwnOptimizer>(source, clients);
 }
 
+AttackRule make_own_attack(const RuleSource& source) {
+  const auto rule = std::make_shared<PluginRule>(source, HanseCreate{.kind = HANSE_ATTACK});
+  rule->require_function(rule->api().attack != nullptr, "attack");
+  return [rule](const AttackRound& round) {
+    const HanseHonest view{.size = sizeof(HanseHonest),
+                           .round = round.round,
+                           .honest = static_cast<int64_t>(round.honest),
+                           .byzantine = static_cast<int64_t>(round.byzantine),
+                           .gram = round.gram.entries.data()};
+    AttackRow row{.coefficients = std::vector<double>(round.honest + 2),
+                  .strength = std::numeric_limits<double>::quiet_NaN()};
+    rule->require(rule->api().attack(rule->rule(), &view, row.coefficients.data()));
+    for (const double one : row.coefficients) {
+      if (std::isfinite(one)) continue;
+      rule->refuse(fmt::format("attack() gives the coefficient {} in round {}", number_text(one),
+                               round.round));
+    }
+    return row;
+  };
+}
+
 OwnMetric make_own_metric(const std::string& path) {
   const auto rule = std::make_shared<PluginRule>(
       RuleSource{.section = "evaluate", .file = {.path = path}, .python = path.ends_with(".py")},

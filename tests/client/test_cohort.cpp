@@ -38,14 +38,15 @@ TEST(CohortTraining, EqualsSgdClientByClient) {
   expect_agreement({.model = kind("cnn-leaf"), .shape = {1, 9, 10}}, "cnn-leaf");
   expect_agreement({.model = kind("cnn-cifar"), .shape = {3, 8, 9}}, "cnn-cifar");
   expect_agreement({.model = kind("cnn-mcmahan"), .shape = {2, 6, 7}}, "cnn-mcmahan");
+  expect_agreement({.model = kind("cnn-byzfl"), .shape = {2, 16, 17}}, "cnn-byzfl");
 }
 
 // A kind that devices train has a case of its own here, or in test_cohort_modules.cpp: without one
 // another kind's network could be trained in its place.
 TEST(CohortTraining, HasACaseOfEveryKindThatDevicesTrain) {
-  const std::set<std::string> cases = {"linear",      "mlp",        "cnn-leaf", "cnn-cifar",
-                                       "cnn-mcmahan", "lenet",      "resnet18", "lstm",
-                                       "transformer", "torchscript"};
+  const std::set<std::string> cases = {"linear",      "mlp",         "cnn-leaf",   "cnn-cifar",
+                                       "cnn-mcmahan", "cnn-byzfl",   "lenet",      "resnet18",
+                                       "lstm",        "transformer", "torchscript"};
   for (const auto& row : model_kinds())
     EXPECT_NE(cases.contains(row.name), row.cpus_alone) << row.name;
 }

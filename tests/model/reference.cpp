@@ -17,6 +17,7 @@ struct Stage {
 
 std::vector<Stage> stages(const std::string& kind, const std::vector<int64_t>& shape) {
   if (kind == "cnn-leaf" || kind == "cnn-mcmahan") return {{2, true}, {2, true}};
+  if (kind == "cnn-byzfl") return {{0, true}, {0, true}};
   if (kind == "cnn-cifar") return {{0, false}, {0, true}};
   if (kind == "lenet") return {{shape[1] < 32 || shape[2] < 32 ? 2 : 0, true}, {0, true}};
   return {};

@@ -79,7 +79,8 @@ inline bool reads_tokens(const std::string& kind) {
 
 // Samples that small_options() of the kind take, with three classes.
 inline std::vector<int64_t> small_shape(const std::string& kind) {
-  return reads_tokens(kind) ? std::vector<int64_t>{12} : std::vector<int64_t>{1, 12, 12};
+  const int64_t side = kind == "cnn-byzfl" ? 16 : 12;
+  return reads_tokens(kind) ? std::vector<int64_t>{12} : std::vector<int64_t>{1, side, side};
 }
 
 inline int64_t classes_for(const std::string& loss, int64_t classes) {

@@ -20,8 +20,8 @@ std::unique_ptr<Model> small_model(const std::string& kind) {
   return make_model(small_options(kind, "cross-entropy"), small_shape(kind), 3);
 }
 
-const std::vector<std::string> kWithFactors = {"linear",    "mlp",         "cnn-leaf",
-                                               "cnn-cifar", "cnn-mcmahan", "lenet"};
+const std::vector<std::string> kWithFactors = {"linear",      "mlp",       "cnn-leaf", "cnn-cifar",
+                                               "cnn-mcmahan", "cnn-byzfl", "lenet"};
 
 GradientRecord record_of(Model& model, const std::vector<float>& row, const Batch& batch,
                          uint64_t client = 0) {

@@ -35,6 +35,7 @@ const std::vector<HessianCase>& dense_cases() {
 const std::vector<HessianCase>& network_cases() {
   static const std::vector<HessianCase> cases = {{"cnn-leaf", {}, {1, 9, 6}, 5, 3},
                                                  {"cnn-mcmahan", {}, {2, 8, 5}, 4, 2},
+                                                 {"cnn-byzfl", {}, {1, 16, 17}, 3, 2},
                                                  {"lenet", {}, {1, 28, 28}, 10, 4},
                                                  {"lenet", {}, {2, 13, 15}, 2, 1}};
   return cases;

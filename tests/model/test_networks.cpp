@@ -36,6 +36,8 @@ std::vector<NetworkCase> plain_cases() {
           {"cnn-leaf", "squared-error", {3, 7, 8}, 0, 5},
           {"cnn-mcmahan", "cross-entropy", {1, 28, 28}, 10, 3},
           {"cnn-mcmahan", "squared-error", {2, 7, 9}, 0, 4},
+          {"cnn-byzfl", "cross-entropy", {1, 28, 28}, 10, 3},
+          {"cnn-byzfl", "squared-error", {2, 17, 16}, 0, 4},
           {"lenet", "cross-entropy", {1, 28, 28}, 10, 7},
           {"lenet", "cross-entropy", {3, 32, 32}, 10, 2},
           {"lenet", "binary-logistic", {2, 13, 15}, 2, 4},

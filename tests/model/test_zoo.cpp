@@ -27,6 +27,7 @@ TEST(Zoo, KindsHaveAsManyParametersAsPublished) {
                                    {"cnn-cifar", {3, 32, 32}, 10, 1626442},
                                    {"cnn-leaf", {1, 28, 28}, 62, 6603710},
                                    {"cnn-mcmahan", {1, 28, 28}, 10, 1663370},
+                                   {"cnn-byzfl", {1, 28, 28}, 10, 431080},
                                    {"resnet18", {3, 32, 32}, 10, 11173962},
                                    {"lstm", {80}, 80, 819920},
                                    {"transformer", {80}, 90, 61594}};
@@ -64,6 +65,11 @@ TEST(Zoo, FlopsOfAGradient) {
        10,
        28 * 28 * 32 * 25,
        14 * 14 * 64 * 32 * 25 + 3136 * 512 + 512 * 10},
+      {"cnn-byzfl",
+       {1, 28, 28},
+       10,
+       24 * 24 * 20 * 25,
+       8 * 8 * 50 * 20 * 25 + 800 * 500 + 500 * 10},
       {"resnet18", {3, 32, 32}, 10, 1024 * 64 * 27, 555417600 + 512 * 10 - 1024 * 64 * 27},
       {"lstm", {80}, 80, 0, 80 * 4 * 256 * (8 + 256 + 256 + 256) + 256 * 80},
       {"transformer", {80}, 90, 0, 80 * (4 * 64 * 64 + 2 * 64 * 256 + 2 * 80 * 64) + 64 * 90}};
@@ -195,7 +201,8 @@ TEST(Errors, SayWhatTheModelNeeds) {
     EXPECT_NE(message.find(part), std::string::npos) << "\"" << message << "\" lacks " << part;
   };
   const std::string ce = "cross-entropy";
-  expect(refusal(model_options("cnn", ce), {5}, 2), "cnn-leaf, cnn-cifar, cnn-mcmahan, lenet");
+  expect(refusal(model_options("cnn", ce), {5}, 2),
+         "cnn-leaf, cnn-cifar, cnn-mcmahan, cnn-byzfl, lenet");
   expect(refusal(model_options("linear", "hinge"), {5}, 2), "binary-logistic");
   expect(refusal(model_options("linear", ce), {5}, 0), "squared-error is for regression");
   expect(refusal(model_options("linear", ce), {5}, 1), "two classes");
@@ -221,8 +228,11 @@ TEST(Errors, NetworksNameTheShapeTheyNeed) {
     std::string kind;
     int64_t side;
   };
-  for (const Smallest& s :
-       {Smallest{"cnn-leaf", 4}, {"cnn-cifar", 6}, {"cnn-mcmahan", 4}, {"lenet", 12}}) {
+  for (const Smallest& s : {Smallest{"cnn-leaf", 4},
+                            {"cnn-cifar", 6},
+                            {"cnn-mcmahan", 4},
+                            {"cnn-byzfl", 16},
+                            {"lenet", 12}}) {
     const ModelOptions options = model_options(s.kind, "cross-entropy");
     EXPECT_EQ(refusal(options, {1, s.side, s.side}, 3), "");
     const std::string needs = "{channels, height, width} with sides of " + std::to_string(s.side);

@@ -73,8 +73,8 @@ void fill_job(Job& job) {
 }
 
 TEST(EngineChoice, JobsThatGpusTrain) {
-  for (const char* kind : {"linear", "mlp", "cnn-leaf", "cnn-cifar", "cnn-mcmahan", "lenet",
-                           "resnet18", "lstm", "transformer"}) {
+  for (const char* kind : {"linear", "mlp", "cnn-leaf", "cnn-cifar", "cnn-mcmahan", "cnn-byzfl",
+                           "lenet", "resnet18", "lstm", "transformer"}) {
     for (const char* update : {"sgd", "prox", "scaffold", "ditto", "fednova", "feddyn"}) {
       Job job;
       fill_job(job);

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace hanse {
 
@@ -93,6 +94,18 @@ struct AugmentationOptions {
 // The key of the first augmentation that is asked for; empty: none.
 std::string augmentation_key(const AugmentationOptions& options);
 
+// What some clients do to the samples of their batches: class Poisoning.
+enum class Poison { kNone, kFlip, kBackdoor };
+struct PoisonOptions {
+  Poison kind = Poison::kNone;
+  std::vector<int64_t> clients = {};  // that do so, ascending
+  int64_t first_round = 1, last_round = 0;
+  int64_t source = 0;   // kFlip: the class that gets `target`
+  int64_t target = -1;  // kFlip, -1: every class y gets C - 1 - y; kBackdoor, -1: 0
+  int64_t patch = 3;    // kBackdoor: side in pixels of the ones in the lower right corner
+  double share = 0.5;   // kBackdoor: of a batch, in (0, 1]
+};
+
 // Which part of the model is trained, and which stays with the client.
 struct PartOptions {
   std::string personal;           // names of tensors that stay with the client: personal.hpp
@@ -154,6 +167,8 @@ struct ClientOptions : LocalWork,
                        PartOptions,
                        LoweringOptions {
   AugmentationOptions augmentation;  // of images, in training
+  PoisonOptions poison;              // set by attack.kind
+  double worker_momentum = 0;        // of the messages, in [0, 1)
   int64_t seed = 0;                  // of what clients draw: batches, dropout; 0: run.seed
   int64_t state_memory = 1024;       // MiB a rank for client states; the rest in a mapped file
 };

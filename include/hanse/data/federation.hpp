@@ -57,7 +57,11 @@ class Federation {
   // Throws Error when they stand in another order. Local. Cost: O(clients).
   Federation of(std::span<const int64_t> clients) const;
 
-  int64_t clients() const { return sizes_.clients; }  // those with training samples
+  // A view with so many more clients in training, behind the others, who have no samples at all.
+  // Throws InvalidArgument where clients are held out or have names. Local. Cost: O(clients).
+  Federation with_idle(int64_t more) const;
+
+  int64_t clients() const { return sizes_.clients; }  // those in training
   // Clients behind them, clients() <= client < clients() + held_out(): evaluated, never trained on
   // (federation.validation-clients, federation.held-out, and clients whose data are test samples
   // alone). The first of them are for validation.

@@ -78,8 +78,8 @@ struct DataOptions {
 
 struct FederationOptions {
   int64_t clients = 100;
-  // auto|iid|dirichlet|shards|sizes|power-law|by-label|labels|class-shares|by-column; auto:
-  // by-column if the data have clients of their own, else iid
+  // auto|iid|dirichlet|shards|sizes|power-law|by-label|labels|class-shares|similarity|by-column;
+  // auto: by-column if the data have clients of their own, else iid
   std::string partition = "auto";
   int64_t samples = 60;           // made up data: a client's, train and test (random: mean)
   double alpha = 0.5;             // dirichlet: concentration
@@ -88,9 +88,10 @@ struct FederationOptions {
                                   // classes a client
   std::vector<int64_t> sizes = {1, 10, 30, 100};                    // sizes: possible sizes
   std::vector<double> size_probabilities = {0.65, 0.2, 0.1, 0.05};  // sizes: of each size
-  double share = 0.5;   // class-shares: largest share of its part of a class that a client keeps
-  double power = 2.0;   // power-law: exponent of the density of sizes, above 1
-  double held_out = 0;  // clients kept out of training: a share below 1, or a whole number
+  double share = 0.5;  // class-shares: largest share of its part of a class that a client keeps
+  double power = 2.0;  // power-law: exponent of the density of sizes, above 1
+  double similarity = 0.5;  // similarity: share of the samples that is iid
+  double held_out = 0;      // clients kept out of training: a share below 1, or a whole number
   double validation_clients = 0;  // likewise, of the other clients, for validation
 };
 

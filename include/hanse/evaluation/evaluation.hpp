@@ -63,9 +63,9 @@ struct EvaluationRequest {
   AskedMetrics asked = {};
 };
 
-// The clients to evaluate after `round` rounds, in ascending order: all, or `asked.clients` of
-// those in training, of those for validation and of those held out for tests, each a uniform choice
-// of the seed and the round. Cost: O(clients).
+// The clients to evaluate after `round` rounds, in ascending order: all that have samples, or
+// `asked.clients` of those in training, of those for validation and of those held out for tests,
+// each a uniform choice of the seed and the round. Cost: O(clients).
 std::vector<int64_t> evaluated_clients(const Federation& federation, const AskedMetrics& asked,
                                        int64_t round);
 

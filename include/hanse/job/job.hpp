@@ -15,6 +15,7 @@
 #include "hanse/model/options.hpp"
 #include "hanse/protocol/compression_options.hpp"
 #include "hanse/protocol/server_options.hpp"
+#include "hanse/rules/attack/options.hpp"
 #include "hanse/rules/clock/options.hpp"
 #include "hanse/rules/sampling/options.hpp"
 
@@ -112,6 +113,7 @@ struct Job {
   ClientOptions client;
   SamplerOptions sampler;
   AggregatorOptions aggregator;
+  AttackOptions attack;
   ServerOptions server;
   CompressionOptions compression;  // keys of [comm], too
   CommOptions comm;

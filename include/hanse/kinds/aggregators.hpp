@@ -28,9 +28,9 @@ const AggregatorTraits& aggregator_traits(const AggregatorOptions& options);
 // options and clients do not fit together.
 std::unique_ptr<Aggregator> make_aggregator(const Job& job, int64_t clients, double participation);
 
-// Throws InvalidArgument when the rule cannot weigh so few participants, unless such rounds are
-// skipped.
-void require_participants(const Job& job, int64_t participants);
+// Throws InvalidArgument when the rule cannot weigh so few participants of `clients` in all, unless
+// such rounds are skipped.
+void require_participants(const Job& job, int64_t clients, int64_t participants);
 
 // A line for the user about the rule in this job; empty: nothing.
 std::string aggregator_notice(const Job& job);

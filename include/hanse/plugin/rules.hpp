@@ -3,7 +3,7 @@
 //
 // Every maker throws InvalidArgument when the file cannot be loaded, has no such rule, or the rule
 // refuses. A rule's later errors are InvalidArguments that name the option and the file. A rule's
-// state is what it saves, under "own"; all four are called on one rank alone.
+// state is what it saves, under "own"; all are called on one rank alone.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +17,7 @@
 #include "hanse/evaluation/evaluation.hpp"
 #include "hanse/protocol/server_optimizer.hpp"
 #include "hanse/rules/aggregation/aggregator.hpp"
+#include "hanse/rules/attack/attack.hpp"
 #include "hanse/rules/sampling/sampler.hpp"
 
 namespace hanse {
@@ -32,6 +33,9 @@ std::unique_ptr<ClientSampler> make_own_sampler(const RuleSource& source,
 
 // Steps on whole rows only.
 std::unique_ptr<ServerOptimizer> make_own_optimizer(const RuleSource& source, int64_t clients);
+
+// The coefficients must be finite.
+AttackRule make_own_attack(const RuleSource& source);
 
 // More columns of an evaluation. `names` are the clients', in their order.
 using OwnMetric =

@@ -39,7 +39,7 @@ class LocalObjective {
                                       "compute",
                                       update),
                           "client.update",
-                          "use model.kind = linear, mlp, cnn-leaf, cnn-mcmahan or lenet, or "
+                          "use model.kind = linear, mlp, a cnn without dropout or lenet, or "
                           "another update");
   }
 

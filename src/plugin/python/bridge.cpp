@@ -347,6 +347,17 @@ int load(void* rule, const HanseArray* arrays, int64_t n) {
   return result ? 0 : fail(of(rule).path);
 }
 
+int attack(void* rule, const HanseHonest* h, double* coefficients) {
+  const Gil gil;
+  const int64_t rows = h->honest + 2;
+  const Ref result(
+      PyObject_CallMethod(of(rule).object, "attack", "LLLN", static_cast<long long>(h->round),
+                          static_cast<long long>(h->honest), static_cast<long long>(h->byzantine),
+                          numbers(h->gram, rows * rows)));
+  if (!result || !copy_out(result.get(), coefficients)) return fail(of(rule).path);
+  return 0;
+}
+
 const HansePlugin plugin = {.size = sizeof(HansePlugin),
                             .version = HANSE_PLUGIN_VERSION,
                             .create = create,
@@ -363,7 +374,8 @@ const HansePlugin plugin = {.size = sizeof(HansePlugin),
                             .load = load,
                             .candidates = candidates,
                             .draw_by_losses = draw_by_losses,
-                            .observe_late = observe_late};
+                            .observe_late = observe_late,
+                            .attack = attack};
 
 }  // namespace
 

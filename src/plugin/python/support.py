@@ -16,8 +16,9 @@ except ModuleNotFoundError:
     raise ImportError(f"{sys.executable} has no numpy; install it, or choose another Python with "
                       "HANSE_PYTHON") from None
 
-KINDS = {1: "Aggregator", 2: "Sampler", 3: "Optimizer", 4: "Metric"}
-WORK = {"Aggregator": "mix", "Sampler": "draw", "Optimizer": "step", "Metric": "__call__"}
+KINDS = {1: "Aggregator", 2: "Sampler", 3: "Optimizer", 4: "Metric", 5: "Attack"}
+WORK = {"Aggregator": "mix", "Sampler": "draw", "Optimizer": "step", "Metric": "__call__",
+        "Attack": "attack"}
 NEEDS = ("sizes", "losses", "norms", "gram", "layers", "rates", "candidates")
 KNOWN = {"Aggregator": NEEDS[:-1], "Sampler": NEEDS[-1:]}
 
@@ -36,6 +37,11 @@ class Report:
     """A round's participants, as mix() sees them."""
     __slots__ = ("round", "clients", "samples", "lam", "draw_weights", "losses", "norms", "gram",
                  "rates", "staleness", "durations")
+
+
+class Honest:
+    """A round's honest participants, as attack() sees them."""
+    __slots__ = ("round", "honest", "byzantine", "gram")
 
 
 class Evaluation:
@@ -146,7 +152,8 @@ class Rule:
             self.rule.sizes = frombuffer(samples, float64).astype(int64)
             self.rule.sizes.flags.writeable = False
         if kind.__init__ is not object.__init__:
-            self.rule.__init__(*((clients, args) if name != "Metric" else ()))
+            given = {"Metric": (), "Attack": (args,)}
+            self.rule.__init__(*given.get(name, (clients, args)))
         self.observes = hasattr(kind, "observe")
         self.times = times_of(kind.observe) if self.observes else ()
 
@@ -243,6 +250,13 @@ class Rule:
         size = len(theta)
         return self.numbers("step", self.rule.step(theta, update), (size,), f"{size} parameters",
                             float32)
+
+    def attack(self, number, honest, byzantine, gram):
+        report = Honest()
+        report.round, report.honest, report.byzantine = number, honest, byzantine
+        rows = honest + 2
+        report.gram = frombuffer(gram, float64).reshape((rows, rows))
+        return self.numbers("attack", self.rule.attack(report), (rows,), f"{rows} coefficients")
 
     def measure(self, names, *columns):
         clients = Evaluation()

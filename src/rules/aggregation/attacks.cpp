@@ -102,7 +102,7 @@ double line_search(const std::function<double(double)>& value, int64_t evaluatio
   return best;
 }
 
-std::vector<double> attacked_products(const GramView& gram, const std::vector<double>& row,
+std::vector<double> attacked_products(const GramView& gram, std::span<const double> row,
                                       std::size_t f) {
   const std::size_t honest = gram.n - 2;
   const std::size_t n = honest + f;
@@ -120,19 +120,13 @@ std::vector<double> attacked_products(const GramView& gram, const std::vector<do
   return products;
 }
 
-AttackRow optimal_attack(const GramView& gram, std::size_t f, OptimalAttack kind,
-                         const Displacement& displacement) {
-  const std::size_t honest = gram.n - 2;
+AttackRow optimal_attack(std::size_t honest, OptimalAttack kind, const Displacement& displacement) {
   const auto row = [&](double strength) {
     return kind == OptimalAttack::kLittle ? little_attack(honest, strength)
                                           : inner_product_attack(honest, strength);
   };
-  std::vector<double> mean(honest + f);
-  std::fill_n(mean.begin(), honest, 1 / static_cast<double>(honest));
-  return row(line_search([&](double strength) {
-    const auto products = attacked_products(gram, row(strength).coefficients, f);
-    return displacement({products, honest + f}, mean);
-  }));
+  return row(
+      line_search([&](double strength) { return displacement(row(strength).coefficients); }));
 }
 
 AttackRow min_max_attack(const GramView& gram, AttackDirection direction) {

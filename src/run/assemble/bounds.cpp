@@ -45,6 +45,7 @@ Job bound_job(const Job& job, const Federation& federation, Bound which) {
   bound.client = job.client;
   bound.client.kind = "sgd";
   bound.client.personal.clear();
+  bound.client.worker_momentum = 0;
   bound.sampler.kind = sampler_traits(job.sampler).everyone ? "full" : "uniform";
   bound.sampler.seed = job.sampler.seed;
   bound.sampler.per_round = job.sampler.per_round;

@@ -9,12 +9,15 @@
 #include "hanse/comm/agreement.hpp"
 #include "hanse/job/asked.hpp"
 #include "hanse/kinds/aggregators.hpp"
+#include "hanse/kinds/attacks.hpp"
 #include "hanse/kinds/own_rules.hpp"
 #include "hanse/kinds/samplers.hpp"
 #include "hanse/kinds/updates.hpp"
 #include "hanse/model/part_model.hpp"
 #include "hanse/protocol/checked_rules.hpp"
 #include "hanse/protocol/update_stage.hpp"
+#include "hanse/protocol/worker_momentum.hpp"
+#include "hanse/rules/attack/forged_feedback.hpp"
 #include "hanse/run/engine_choice.hpp"
 #include "protocols.hpp"
 #include "results/facts.hpp"
@@ -144,7 +147,12 @@ class RuleFactory {
               : fmt::format("sampler {} does not estimate gradients", job_.sampler.kind),
           "evaluate.regret", "leave it false");
     }
-    auto make = sampler_maker(job_, federation_);
+    std::function<std::unique_ptr<ClientSampler>()> make = sampler_maker(job_, federation_);
+    if (lies()) {
+      make = [honest = make, &job = job_, attackers = attackers()] {
+        return forge_feedback(honest(), job.attack, attackers);
+      };
+    }
     if (!job_.run.check_rules) return make();
     return checked_sampler("sampler.kind = " + job_.sampler.kind, std::move(make), round_);
   }
@@ -158,15 +166,24 @@ class RuleFactory {
   }
   std::unique_ptr<Aggregator> aggregator(double participation) const {
     const auto all = static_cast<double>(federation_.clients());
-    require_participants(job_, std::llround(participation * all));
-    auto make = [&job = job_, clients = federation_.clients(), participation] {
-      return make_aggregator(job, clients, participation);
+    require_participants(job_, federation_.clients(), std::llround(participation * all));
+    auto make = [&job = job_, clients = federation_.clients(), participation, lies = lies(),
+                 attackers = attackers()] {
+      auto rule = make_aggregator(job, clients, participation);
+      return lies ? forge_losses(std::move(rule), job.attack, attackers) : std::move(rule);
     };
     if (!job_.run.check_rules) return make();
     return checked_aggregator("aggregator.kind = " + job_.aggregator.kind, std::move(make), round_);
   }
 
  private:
+  // Do some clients lie about themselves?
+  bool lies() const { return job_.attack.is_on() && job_.attack.feedback != 1; }
+  std::vector<int64_t> attackers() const {
+    return attacking_clients(job_.attack, federation_.clients(),
+                             static_cast<uint64_t>(job_.run.seed));
+  }
+
   const Job& job_;
   const Federation& federation_;
   std::shared_ptr<int64_t> round_;  // that the rules decide on
@@ -210,7 +227,7 @@ void try_sizes(const Job& job, Communicator& comm, FederatedAssembly& parts) {
 
 // Says what rules and samplers see of compressed updates.
 void greet_compression(const AggregatorNeeds& needs, FederatedAssembly& parts) {
-  if (parts.update_stages.empty()) return;
+  if (parts.trained.compression.compress == Compress::kNone) return;
   const auto say = [&](const std::string& kind) {
     parts.greeting.push_back(
         fmt::format("updates are compressed: {} sees what clients send of them", kind));
@@ -284,6 +301,8 @@ void make_updates(const AggregatorNeeds& rule, int64_t ranks, FederatedAssembly&
   parts.tuner = make_tuner(job, federation, model);
   check_view(job, *parts.update);
   check_squares(job, *parts.update);
+  parts.update_stages.push_back(make_worker_momentum(job.client.worker_momentum, model.layout()));
+  parts.update_stages.push_back(make_replacement(job, federation.clients()));
   parts.update_stages.push_back(make_compression(job.compression, model.layout()));
   std::erase(parts.update_stages, nullptr);
   require_state_room(parts.state_width(), federation.clients(), static_cast<int>(ranks),

@@ -9,6 +9,7 @@
 #include "hanse/evaluation/evaluation.hpp"
 #include "hanse/job/asked.hpp"
 #include "hanse/job/job.hpp"
+#include "hanse/kinds/attacks.hpp"
 
 namespace hanse {
 
@@ -97,10 +98,14 @@ Metrics possible_metrics(const Job& job, const Federation& federation) {
   const AskedMetrics asked = asked_of(job);
   std::vector<ClientEvaluation> all;
   for (int64_t client = 0; client < federation.clients() + federation.held_out(); ++client) {
+    if (federation.train(client).size() + federation.test(client).size() == 0) continue;
     all.push_back(possible_evaluation(job, federation, asked, client));
   }
   const std::vector<double> before(evaluates_again(job) ? to_index(federation.clients()) : 0);
   Metrics metrics = summarize_all(all, before, federation, asked);
+  if (poison_of(job, federation.clients()).kind != Poison::kNone) {
+    metrics.emplace_back("attack_success", 0);
+  }
   for (const std::string& name : common_test_names(federation, asked)) {
     metrics.emplace_back(name, 0);
   }

@@ -171,6 +171,11 @@ void load_samples_and_model(const Job& job, Communicator& comm, Assembly& assemb
     assembly.federation =
         Federation::load(job.data, job.federation, seed_of(job, job.data.seed), *assembly.host);
   });
+  const int64_t idle =
+      protocol_kind(job).reading.reads("attack.idle") ? idle_attackers(job.attack) : 0;
+  agree_on(comm, [&] {
+    if (idle > 0) assembly.federation = assembly.federation.with_idle(idle);
+  });
   require_same(comm, "data", fmt::format("{:016x}", assembly.federation.digest()),
                "every host needs the same files");
   agree_on(comm, [&] {

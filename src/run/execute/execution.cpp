@@ -15,8 +15,10 @@
 #include "hanse/base/text.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/comm/bcast_list.hpp"
+#include "hanse/evaluation/attack_success.hpp"
 #include "hanse/job/asked.hpp"
 #include "hanse/job/keyed_job.hpp"
+#include "hanse/kinds/attacks.hpp"
 #include "hanse/kinds/own_rules.hpp"
 #include "hanse/run/assembly.hpp"
 #include "hanse/run/execute.hpp"
@@ -62,7 +64,8 @@ class Execution {
     // Data with clients of their own say how many there are, and the written job says the same.
     const Federation& federation = parts_->federation;
     const int64_t clients = federation.clients();
-    const int64_t all = clients + federation.held_out();
+    int64_t all = clients + federation.held_out();
+    if (reads("attack.idle")) all -= idle_attackers(job.attack);
     if (clients > 0) job.federation.clients = all;
     // What the first start has decided holds for resumed runs of more rounds.
     if (reads("report.participation")) {
@@ -235,6 +238,7 @@ class Execution {
     comm_.enter_phase("evaluation", completed());
     auto found = protocol().evaluate();
     last_.round = completed();
+    measure_attack();
     int64_t is_best = 0;
     on_server([&] {
       last_.take(std::move(found), job_, parts_->federation, protocol(), *directory_);
@@ -246,6 +250,15 @@ class Execution {
     if (!is_best) return;
     protocol().collect();
     on_server([&] { write_present_model(job_, *parts_, directory_->file("best.h5")); });
+  }
+
+  void measure_attack() {
+    if (!reads("attack.kind")) return;
+    const Federation& federation = parts_->federation;
+    const PoisonOptions poison = poison_of(job_, federation.clients());
+    if (poison.kind == Poison::kNone) return;
+    last_.attack_success =
+        attack_success(poison, federation, *parts_->model, protocol().model_row(), comm_);
   }
 
   // Rank 0 tells whether the run ends here.

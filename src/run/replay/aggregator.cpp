@@ -10,6 +10,7 @@
 #include "hanse/job/job.hpp"
 #include "hanse/kinds/aggregators.hpp"
 #include "hanse/protocol/checked_rules.hpp"
+#include "rows.hpp"
 
 namespace hanse {
 
@@ -163,46 +164,15 @@ std::vector<int64_t> read_permutation(const Json& round, std::size_t k, const st
   return permutation;
 }
 
-// [K] "rows" of equally many numbers.
-std::vector<std::vector<double>> read_rows(const Json& round, const std::string& where) {
-  const Json& value = field(round, "rows", where);
-  if (!value.is_array() || value.empty() || !value[0].is_array()) {
-    throw InvalidArgument("expected rows of numbers", where + ".rows");
-  }
-  std::vector<std::vector<double>> rows;
-  for (std::size_t i = 0; i < value.size(); ++i) {
-    rows.push_back(
-        numbers(value[i], value[0].size(), -INFINITY, fmt::format("{}.rows[{}].row", where, i)));
-  }
-  return rows;
-}
-
-std::vector<double> gram_of_rows(const std::vector<std::vector<double>>& rows) {
-  std::vector<double> gram;
-  for (const auto& a : rows) {
-    for (const auto& b : rows) gram.push_back(inner_product(a, b));
-  }
-  return gram;
-}
-
 // The step of a rule by columns.
-Json describe_columns(const Mix& mix, const std::vector<std::vector<double>>& rows) {
-  std::vector<double> update(rows.front().size());
-  if (mix.columns) {
-    std::vector<const double*> values;
-    for (const auto& row : rows) values.push_back(row.data());
-    const auto n = static_cast<std::size_t>(mix.columns->n);
-    std::vector<int64_t> lattice(n * update.size());
-    map_columns(*mix.columns, values, std::ssize(update), lattice);
-    mix_columns(mix.columns->rule, lattice, n, update);
-  }
-  return {{"update", update}, {"dropped", mix.direction.dropped}};
+Json describe_columns(const Mix& mix, const Rows& rows) {
+  return {{"update", step_by_columns(mix, rows)}, {"dropped", mix.direction.dropped}};
 }
 
 // Who takes part in a round, and their updates or the products of these.
 struct Told {
   std::vector<int64_t> clients;
-  std::vector<std::vector<double>> updates;  // of rules by columns
+  Rows updates;  // of rules by columns
   std::vector<double> gram;
   std::size_t rows = 0;  // of the matrices
 };

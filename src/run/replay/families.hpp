@@ -12,6 +12,7 @@ struct Job;
 // every round beside the draw that the trace has, and each round of an online rule or of the
 // virtual clock is that of a fresh one.
 Json replay_aggregator(const Json& trace, const Job& job, bool checks);
+Json replay_attack(const Json& trace, const Job& job, bool checks);
 Json replay_rate(const Json& trace, const Job& job, bool checks);
 Json replay_sampler(const Json& trace, const Job& job, bool checks);
 Json replay_bandit(const Json& trace, const Job& job, bool checks);

@@ -22,10 +22,11 @@ struct Family {
 };
 
 constexpr Family kFamilies[] = {
-    {"aggregator.kind", replay_aggregator}, {"client.rate", replay_rate, false},
-    {"sampler.kind", replay_sampler},       {"online.kind", replay_online},
-    {"bandit.kind", replay_bandit, false},  {"server.optimizer", replay_optimizer},
-    {"async.kind", replay_async},           {"clock.round", replay_rounds}};
+    {"attack.kind", replay_attack, false},  {"aggregator.kind", replay_aggregator},
+    {"client.rate", replay_rate, false},    {"sampler.kind", replay_sampler},
+    {"online.kind", replay_online},         {"bandit.kind", replay_bandit, false},
+    {"server.optimizer", replay_optimizer}, {"async.kind", replay_async},
+    {"clock.round", replay_rounds}};
 
 const Family& family_of(const Json& rule, const KeyedJob& job) {
   const auto* found = std::find_if(std::begin(kFamilies), std::end(kFamilies),
@@ -39,10 +40,11 @@ const Family& family_of(const Json& rule, const KeyedJob& job) {
 }
 
 // The rule's options, set in a job as a job file would. "participation" is no option: a trace of an
-// aggregator has no sampler to take it from.
+// aggregator has no sampler to take it from; and "attack.byzantine" is the number of a trace's
+// attackers.
 void set_options(const Json& rule, KeyedJob& job) {
   for (const auto& [key, value] : rule.items()) {
-    if (key == "participation") continue;
+    if (key == "participation" || key == "attack.byzantine") continue;
     job.table.set(key, value.is_string() ? value.get<std::string>() : value.dump(), "rule." + key);
   }
   job.table.resolve();

@@ -82,6 +82,7 @@ void LastEvaluation::take(std::vector<ClientEvaluation> found, const Job& job,
                           RunDirectory& directory) {
   clients = std::move(found);
   metrics = summarize_all(clients, train_losses, federation, asked_of(job));
+  if (attack_success) metrics.emplace_back("attack_success", *attack_success);
   const auto trained = trained_clients(clients, federation);
   for (auto& metric : protocol.metrics()) metrics.push_back(std::move(metric));
   if (own_metric) add_own_metrics(own_metric(trained, federation.client_names()), metrics);

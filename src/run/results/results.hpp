@@ -30,6 +30,7 @@ struct LastEvaluation {
   // The samples behind the metrics, and behind validation_*, where there are both.
   EvaluatedOn clients_on, held_out_on, validation_on;
   int64_t round = -1;
+  std::optional<double> attack_success;  // of attacks that poison data
 
   // Sets the samples that evaluations are made on.
   void set_samples(const Federation& federation, EvaluateOn on);

@@ -26,6 +26,7 @@ namespace {
 EvaluatedOn evaluated_on(const Federation& federation, int64_t begin, int64_t end, EvaluateOn on) {
   EvaluatedOn found{.validation = on == EvaluateOn::kValidation};
   for (int64_t client = begin; client < end; ++client) {
+    if (federation.train(client).size() + federation.test(client).size() == 0) continue;
     ++(evaluated_apart(federation, client, on) ? found.apart : found.training);
   }
   return found;

@@ -162,9 +162,11 @@ TEST(LineSearch, DoublesWhileItRisesAndThenNarrows) {
 TEST(OptimalAttacks, MoveTheAggregateFartherThanTheOtherStrengths) {
   const Scene s = scene(4, 8, 5);
   const std::size_t f = 2;
-  const Displacement by_median = [&](const GramView& products, const std::vector<double>& mean) {
+  const Displacement by_median = [&](std::span<const double> row) {
+    const Numbers entries = attacked_products(s.gram(), row, f);
+    const GramView products{entries, 8 + f};
     auto c = geometric_median(products, 3, 0.1);
-    for (std::size_t i = 0; i < c.size(); ++i) c[i] -= mean[i];
+    for (std::size_t i = 0; i < 8; ++i) c[i] -= 1. / 8;
     return products.product(c, c);
   };
   // The same on vectors.
@@ -175,7 +177,7 @@ TEST(OptimalAttacks, MoveTheAggregateFartherThanTheOtherStrengths) {
     return distance(combination(geometric_median({entries, 10}, 3, 0.1), all), s.rows[8]);
   };
   for (const auto kind : {OptimalAttack::kLittle, OptimalAttack::kInnerProduct}) {
-    const AttackRow best = optimal_attack(s.gram(), f, kind, by_median);
+    const AttackRow best = optimal_attack(8, kind, by_median);
     for (const double strength : {0.0, 10.0, 30.0}) {
       const AttackRow other = kind == OptimalAttack::kLittle ? little_attack(8, strength)
                                                              : inner_product_attack(8, strength);

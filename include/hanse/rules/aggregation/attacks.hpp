@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "hanse/rules/aggregation/gram_view.hpp"
@@ -32,18 +33,14 @@ AttackRow little_attack(std::size_t honest, double z);
 // InvalidArgument where no z is finite: m <= 0 or m >= n - f. REQUIRES: 0 <= f < n.
 double little_strength(int64_t n, int64_t f);
 
-// |F - h|^2 of what a rule makes of the honest rows and f rows a. `products` [H + f, H + f] are
-// theirs, the a last; `mean` [H + f] is h as their combination.
-using Displacement =
-    std::function<double(const GramView& products, const std::vector<double>& mean)>;
+// |F - h|^2 of what a rule makes of the honest rows and the byzantine participants' row, which has
+// these coefficients [H + 2].
+using Displacement = std::function<double(std::span<const double> row)>;
 
 enum class OptimalAttack { kLittle, kInnerProduct };
 
 // ALIE or IPM with the strength that moves the aggregate farthest from h, by ByzFL's line search.
-// `gram` [H + 2, H + 2] is that of (u, h, s): the products of the rows with a follow from it, so
-// that one evaluation costs O((H + f)^2) beside the rule. REQUIRES: f >= 1.
-AttackRow optimal_attack(const GramView& gram, std::size_t f, OptimalAttack kind,
-                         const Displacement& displacement);
+AttackRow optimal_attack(std::size_t honest, OptimalAttack kind, const Displacement& displacement);
 
 // ByzFL's line search for the largest value: from 0 in steps of 10, doubled while the value
 // rises; after the first that does not, steps of 0.8 of the last, each from the best point, upwards
@@ -67,7 +64,7 @@ AttackRow min_sum_attack(const GramView& gram, AttackDirection direction);
 
 // [H + f, H + f] the inner products of the honest rows and f rows a. `gram` is that of (u, h, s).
 // Cost: O(H^2 + f H).
-std::vector<double> attacked_products(const GramView& gram, const std::vector<double>& row,
+std::vector<double> attacked_products(const GramView& gram, std::span<const double> row,
                                       std::size_t f);
 
 }  // namespace hanse

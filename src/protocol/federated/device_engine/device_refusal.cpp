@@ -43,6 +43,8 @@ std::optional<Refusal> device_refusal(const RoundNeeds& needs) {
        {needs.update_kind + cannot + " with these options", "client.update", "use sgd or prox"}},
       {needs.compress != Compress::kNone,
        {"updates are not compressed on GPUs", "comm.compress", "use none"}},
+      {client.worker_momentum > 0,
+       {"momentum of what clients send" + cannot, "client.worker-momentum", "use 0"}},
       {needs.tunes,
        {"models are not tuned for evaluations on GPUs", "evaluate.tune-steps", "use 0"}},
       {settings.own_models && !needs.update.keeps_own_model(),

@@ -1,0 +1,40 @@
+// Makes byzantine participants by the names of a job.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "hanse/client/options.hpp"
+#include "hanse/protocol/attackers.hpp"
+#include "hanse/protocol/update_stage.hpp"
+#include "hanse/rules/attack/attack.hpp"
+
+namespace hanse {
+
+struct Job;
+
+// The share of the clients that attack, of `clients` in all; 0: nobody does.
+double attack_share(const Job& job, int64_t clients);
+
+// Does the attack choose what hurts the rule most?
+bool attack_searches(const Job& job);
+
+// The decisions of an attack that forges updates, and what it must know; null: the job's does not.
+// For a rule of the user's own: throws InvalidArgument when its file does not fit.
+struct Forgery {
+  AttackRule rule;
+  ForgeNeeds needs;
+};
+Forgery make_forgery(const Job& job);
+
+// Who attacks, and what they send; null: nobody does. Throws InvalidArgument when the job's numbers
+// do not go with so many clients.
+std::unique_ptr<Attackers> make_attackers(const Job& job, int64_t clients);
+
+// What attackers do to what they train on.
+PoisonOptions poison_of(const Job& job, int64_t clients);
+
+// Model replacement: attackers multiply their updates; null: the job has another attack.
+std::unique_ptr<UpdateStage> make_replacement(const Job& job, int64_t clients);
+
+}  // namespace hanse
