@@ -21,27 +21,39 @@ int64_t block_length(int64_t size) {
 
 }  // namespace
 
-GramTraffic gram_traffic(std::span<const RowPart> parts, double k, int64_t ranks) {
+int64_t block_count(std::span<const RowPart> parts) {
+  int64_t blocks = 0;
+  for (const RowPart& part : parts) blocks += divide(part.size(), block_length(part.size()));
+  return blocks;
+}
+
+GramTraffic row_traffic(std::span<const RowPart> parts, double k, int64_t ranks) {
   double values = 0;
-  int64_t blocks = 0, longest = 0;
+  int64_t longest = 0;
   for (const RowPart& part : parts) {
-    const int64_t length = block_length(part.size());
     values += static_cast<double>(part.size());
-    blocks += divide(part.size(), length);
-    longest = std::max(longest, length);
+    longest = std::max(longest, block_length(part.size()));
   }
-  const int64_t elsewhere = blocks - divide(blocks, ranks);  // blocks that rank 0 does not multiply
   const auto exchanges =
-      static_cast<double>(divide(blocks, ranks) * divide(longest, GramExchange::kPiece));
+      static_cast<double>(divide(block_count(parts), ranks) * divide(longest, RowExchange::kPiece));
   const auto n = static_cast<double>(ranks);
   const double others = n - 1;
   const double owners = sizeof(int64_t) * (n + k) * others;  // learn_owners()
   const double rows = sizeof(float) * values * k * others / n;
-  const double products = sizeof(double) * static_cast<double>(elsewhere) * k * (k + 1) / 2;
-  return {.bytes = owners + rows + products,
-          .messages = (2 + exchanges) * n * others + others,
-          .operations = 3 + exchanges,
-          .kept_bytes = 2 * sizeof(float) * k * static_cast<double>(GramExchange::kPiece)};
+  return {.bytes = owners + rows,
+          .messages = (2 + exchanges) * n * others,
+          .operations = 2 + exchanges,
+          .kept_bytes = 2 * sizeof(float) * k * static_cast<double>(RowExchange::kPiece)};
+}
+
+GramTraffic gram_traffic(std::span<const RowPart> parts, double k, int64_t ranks) {
+  GramTraffic traffic = row_traffic(parts, k, ranks);
+  const int64_t blocks = block_count(parts);
+  const int64_t elsewhere = blocks - divide(blocks, ranks);  // blocks that rank 0 does not multiply
+  traffic.bytes += sizeof(double) * static_cast<double>(elsewhere) * k * (k + 1) / 2;
+  traffic.messages += static_cast<double>(ranks) - 1;
+  traffic.operations += 1;
+  return traffic;
 }
 
 GramBlocks::GramBlocks(Communicator& comm, const std::vector<RowPart>& parts)
@@ -103,14 +115,14 @@ void append_lower(std::span<const double> matrix, int64_t size, std::vector<doub
 }
 
 // Empty if there is no such block or piece.
-RowPart GramExchange::piece_of(int64_t block, int64_t piece) const {
+RowPart RowExchange::piece_of(int64_t block, int64_t piece) const {
   const RowPart whole = blocks_.at(block);
   const int64_t begin = std::min(whole.begin + piece * kPiece, whole.end);
   return {begin, std::min(begin + kPiece, whole.end)};
 }
 
 // Sends a piece of block first_block + r, of all rows, to rank r.
-void GramExchange::exchange(std::span<const OwnedRow> rows, int64_t first_block, int64_t piece) {
+void RowExchange::exchange(std::span<const OwnedRow> rows, int64_t first_block, int64_t piece) {
   const auto rows_of = blocks_.rows_of();
   const auto ranks = rows_of.size();
   const RowPart mine = piece_of(first_block + comm_.rank(), piece);
@@ -132,8 +144,7 @@ void GramExchange::exchange(std::span<const OwnedRow> rows, int64_t first_block,
 }
 
 // The addresses of a piece of every row, by position.
-std::vector<const float*> GramExchange::locate(std::span<const OwnedRow> rows,
-                                               RowPart piece) const {
+std::vector<const float*> RowExchange::locate(std::span<const OwnedRow> rows, RowPart piece) const {
   const auto positions = blocks_.positions();
   const auto rows_of = blocks_.rows_of();
   std::vector<const float*> at(positions.size());
@@ -150,22 +161,29 @@ std::vector<const float*> GramExchange::locate(std::span<const OwnedRow> rows,
   return at;
 }
 
-std::vector<double> GramExchange::gram(std::span<const OwnedRow> rows, int64_t k) {
+void RowExchange::each(std::span<const OwnedRow> rows, int64_t k, const Visit& visit) {
   std::vector<int64_t> positions;
   for (const OwnedRow& row : rows) positions.push_back(row.position);
   blocks_.learn_owners(positions, k);
-  std::vector<double> products;
   for (int64_t first = 0; first < blocks_.size(); first += comm_.size()) {
     const int64_t mine = first + comm_.rank();
-    std::vector<double> block(static_cast<std::size_t>(k * k));
     for (int64_t piece = 0; piece < divide(blocks_.longest(), kPiece); ++piece) {
       exchange(rows, first, piece);
       const RowPart part = piece_of(mine, piece);
-      add_gram(locate(rows, part), part.size(), block);
+      if (part.size() > 0) visit(mine, part, locate(rows, part));
     }
-    if (mine < blocks_.size()) append_lower(block, k, products);
   }
-  return blocks_.sum(std::move(products));
+}
+
+std::vector<double> GramExchange::gram(std::span<const OwnedRow> rows, int64_t k) {
+  std::vector<double> products, block;
+  each(rows, k, [&](int64_t number, RowPart part, std::span<const float* const> values) {
+    const RowPart whole = blocks().at(number);
+    if (part.begin == whole.begin) block.assign(static_cast<std::size_t>(k * k), 0);
+    add_gram(values, part.size(), block);
+    if (part.end == whole.end) append_lower(block, k, products);
+  });
+  return blocks().sum(std::move(products));
 }
 
 }  // namespace hanse

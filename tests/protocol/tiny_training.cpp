@@ -140,6 +140,8 @@ TinyTraining::TinyTraining(Communicator& all, const TinyJob& job)
   if (job.sum_stage) sum_stage = job.sum_stage(comm);
   stages.updates = job.stages;
   if (job.turnout && sampler) turnout = job.turnout();
+  if (job.attackers) attackers = job.attackers();
+  root = job.root;
   settings.seed = kSeed;
   settings.server = job.server;
   settings.comm = job.comm;

@@ -92,6 +92,8 @@ struct TinyJob {
   std::function<std::unique_ptr<ClientSampler>()> own_sampler = {};
   std::function<std::unique_ptr<Aggregator>()> own_rule = {};
   std::function<std::unique_ptr<Turnout>()> turnout = {};
+  std::function<std::unique_ptr<Attackers>()> attackers = {};
+  ServerUpdate root = nullptr;
   bool trace = false;
   bool timed = false;  // FederatedSettings's, as `async`
   AsyncOptions async = {};

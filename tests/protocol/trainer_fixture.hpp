@@ -54,7 +54,9 @@ struct TrainerFixture {
                                                                    .availability = availability,
                                                                    .runner = std::move(runner),
                                                                    .stages = stages,
-                                                                   .turnout = turnout.get()},
+                                                                   .turnout = turnout.get(),
+                                                                   .attackers = attackers.get(),
+                                                                   .root = root},
                                            settings);
     trainer->initialize_model();
   }
@@ -72,6 +74,8 @@ struct TrainerFixture {
   RunnerPtr runner;
   Stages stages;
   std::unique_ptr<Turnout> turnout;
+  std::unique_ptr<Attackers> attackers;
+  ServerUpdate root;
   FederatedSettings settings;
   std::unique_ptr<FederatedTrainer> trainer;
 };

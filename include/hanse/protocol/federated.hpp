@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "hanse/client/state_store.hpp"
 #include "hanse/comm/communicator.hpp"
 #include "hanse/data/federation.hpp"
+#include "hanse/protocol/attackers.hpp"
 #include "hanse/protocol/engines.hpp"
 #include "hanse/protocol/federated_settings.hpp"
 #include "hanse/protocol/footprint.hpp"
@@ -51,8 +53,9 @@ struct RoundTrace {
   std::vector<double> batch_losses;   // mean mini-batch loss, the sampler's too
   std::vector<double> samples;        // the participants'
   std::vector<double> losses;         // F_i, when the aggregator needs them
-  std::size_t absent = 0;             // A clients that were not drawn, whose last updates count
+  std::size_t further = 0;            // A rows of clients that were not drawn, or the rule's own
   std::vector<double> gram;           // [L, K + A, K + A], when the aggregator needs it
+  std::vector<int64_t> permutation;   // [K] of the updates, when the aggregator drew one
   std::vector<double> rates;          // [K], when it needs them
   std::vector<double> distances;      // [K], when it needs them
   std::vector<double> squared_norms;  // |theta_i - theta|^2
@@ -63,6 +66,11 @@ struct RoundTrace {
   std::vector<double> candidate_losses;
   std::vector<double> squares, sizes;
 };
+
+// The server's own update, from data that it trusts: writes what training from `model` [P] adds to
+// it in this round. Pure.
+using ServerUpdate =
+    std::function<void(int64_t round, std::span<const float> model, std::span<float> update)>;
 
 class FederatedTrainer final : public Protocol {
  public:
@@ -83,6 +91,8 @@ class FederatedTrainer final : public Protocol {
     Stages stages = {};              // the runner's
     LocalUpdate* tuner = nullptr;    // trains a client's model before it is evaluated; null: nobody
     Turnout* turnout = nullptr;      // rank 0; null: all who are drawn take part
+    Attackers* attackers = nullptr;  // null: all participants are honest
+    ServerUpdate root = nullptr;     // rank 0, for rules with ExtraRow::kServer
   };
   using Settings = FederatedSettings;
 

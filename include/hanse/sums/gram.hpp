@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -63,21 +64,26 @@ struct OwnedRow {
   std::span<const float> values;
 };
 
-// The Gram matrices of the parts of K rows in the hosts' memory.
+// Hands pieces of K rows in the hosts' memory to the ranks that work on them: each rank gets its
+// blocks of all rows.
 //
-// Cost: K^2 P / ranks multiplications and K P / ranks values sent a rank. Memory a rank: pieces of
-// kPiece values of all K rows, and the blocks' K x K results.
-class GramExchange {
+// Cost: K P / ranks values sent a rank. Memory a rank: pieces of kPiece values of all K rows.
+class RowExchange {
  public:
   static constexpr int64_t kPiece = GramBlocks::kLength;  // values of a row that travel at once
 
+  // Gets a piece of this rank's block, and the piece's values in every row, by position.
+  using Visit =
+      std::function<void(int64_t block, RowPart piece, std::span<const float* const> rows)>;
+
   // REQUIRES: as GramBlocks.
-  GramExchange(Communicator& comm, const std::vector<RowPart>& parts)
+  RowExchange(Communicator& comm, const std::vector<RowPart>& parts)
       : comm_(comm), blocks_(comm, parts) {}
 
-  // Collective. GramBlocks::sum of all products; exactly one rank must own each position in [0, k).
-  // Values that are not finite give products that are not.
-  std::vector<double> gram(std::span<const OwnedRow> rows, int64_t k);
+  // Visits this rank's blocks in their order, and the pieces of each. Collective. Exactly one rank
+  // must own each position in [0, k).
+  void each(std::span<const OwnedRow> rows, int64_t k, const Visit& visit);
+  const GramBlocks& blocks() const { return blocks_; }
 
  private:
   RowPart piece_of(int64_t block, int64_t piece) const;
@@ -89,6 +95,16 @@ class GramExchange {
   std::vector<float> out_, in_;
 };
 
+// The Gram matrices of the parts of K rows in the hosts' memory: K^2 P / ranks multiplications a
+// rank, and memory for its blocks' K x K results beside the exchange's.
+class GramExchange final : public RowExchange {
+ public:
+  using RowExchange::RowExchange;
+  // Collective, as each(). GramBlocks::sum of all products. Values that are not finite give
+  // products that are not.
+  std::vector<double> gram(std::span<const OwnedRow> rows, int64_t k);
+};
+
 // What GramExchange::gram sends and keeps for `k` rows that lie evenly on the ranks.
 struct GramTraffic {
   double bytes = 0;       // sent by all ranks
@@ -97,5 +113,9 @@ struct GramTraffic {
   double kept_bytes = 0;  // by a rank, beside the rows
 };
 GramTraffic gram_traffic(std::span<const RowPart> parts, double k, int64_t ranks);
+// The same of RowExchange::each alone.
+GramTraffic row_traffic(std::span<const RowPart> parts, double k, int64_t ranks);
+// How many blocks the parts are cut into.
+int64_t block_count(std::span<const RowPart> parts);
 
 }  // namespace hanse

@@ -74,6 +74,7 @@ class UpdateSum {
   void take(std::span<float> out, int64_t begin = 0);
   void clear() { is_fresh_ = true; }
 
+  bool is_exact() const { return reduction_ == Reduction::kExact; }
   int64_t size() const { return std::ssize(fixed_) + std::ssize(floats_); }  // values
   // Bytes on the wire.
   int64_t bytes() const { return static_cast<int64_t>(8 * fixed_.size() + 4 * floats_.size()); }

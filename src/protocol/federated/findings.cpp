@@ -31,15 +31,20 @@ double checked_squared_step(const RoundContext& round, int64_t client, const Cli
 void note_training(const RoundContext& round, int64_t client, std::size_t entry,
                    const ClientOutcome& outcome, const FoldResult& folded, double seconds,
                    double limit, Findings& findings) {
-  if (!folded.in_range || !std::isfinite(outcome.loss + outcome.rate)) {
+  const bool sound = folded.in_range && std::isfinite(outcome.loss + outcome.rate);
+  if (!sound && !findings.rejects()) {
     throw diverged(
         fmt::format("the update of a client is not finite or above {:.3g} (its loss is {})", limit,
                     number_text(outcome.loss)),
         client, round.number);
   }
-  findings.of(entry, Findings::kLoss) = outcome.loss;
-  findings.of(entry, Findings::kSquaredNorm) = folded.squared_norm;
-  findings.of(entry, Findings::kStatistic) = outcome.rate;
+  const auto finite = [](double value) {
+    return std::isfinite(value) ? value : std::numeric_limits<double>::infinity();
+  };
+  findings.of(entry, Findings::kLoss) = finite(outcome.loss);
+  findings.of(entry, Findings::kSquaredNorm) =
+      folded.in_range ? folded.squared_norm : std::numeric_limits<double>::infinity();
+  findings.of(entry, Findings::kStatistic) = finite(outcome.rate);
   findings.of(entry, Findings::kSeconds) = seconds;
   if (!findings.has_squares()) return;
   findings.of(entry, Findings::kSquares) = outcome.squares;

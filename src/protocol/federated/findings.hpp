@@ -33,10 +33,17 @@ class Findings {
   // What a rank reports: seconds of the round, and 1 where it was asked to stop or has failed.
   enum RankField { kTrainSeconds, kCommSeconds, kWaitSeconds, kStop, kFailed, kRankFields };
 
-  explicit Findings(std::size_t participants, bool squares = false)
-      : fields_(static_cast<std::size_t>(fields(squares))),
+  // `rejects`: AggregatorNeeds's.
+  explicit Findings(std::size_t participants, bool squares = false, bool rejects = false)
+      : rejects_(rejects),
+        fields_(static_cast<std::size_t>(fields(squares))),
         table_(participants * fields_ + kRankFields, kElsewhere) {}
 
+  bool rejects() const { return rejects_; }
+  // Is the participant's update not finite, so that the rule has left it out?
+  bool is_rejected(std::size_t entry) const {
+    return of(entry, kSquaredNorm) == std::numeric_limits<double>::infinity();
+  }
   bool has_squares() const { return fields_ > kFields; }
   double& of(std::size_t entry, Field field) { return table_[entry * fields_ + field]; }
   double of(std::size_t entry, Field field) const { return table_[entry * fields_ + field]; }
@@ -47,6 +54,7 @@ class Findings {
   std::vector<double>& table() { return table_; }
 
  private:
+  bool rejects_;
   std::size_t fields_;
   std::vector<double> table_;
 };
@@ -56,7 +64,8 @@ double checked_squared_step(const RoundContext& round, int64_t client, const Cli
                             double squared);
 
 // Enters a participant's training into `findings`. Throws TrainingError unless its update, which is
-// in range below `limit`, can enter the sum.
+// in range below `limit`, can enter the sum; where the rule rejects such updates, what is not
+// finite is told of as infinity.
 void note_training(const RoundContext& round, int64_t client, std::size_t entry,
                    const ClientOutcome& outcome, const FoldResult& folded, double seconds,
                    double limit, Findings& findings);

@@ -7,6 +7,7 @@
 #include "federated/update_sink.hpp"
 #include "hanse/comm/work_queue.hpp"
 #include "hanse/protocol/federated.hpp"
+#include "hanse/rules/aggregation/robustness.hpp"
 #include "hanse/sums/gram.hpp"
 
 namespace hanse {
@@ -46,11 +47,29 @@ double weighed_updates(const FederatedFacts& facts) {
   return k + (clients - k) * (1 - std::pow(1 - k / clients, std::floor(clients / k)));
 }
 
+// Counts what a step by columns sends, of as many mapped rows as updates: the map, who is honest,
+// and the rows themselves.
+void send_columns(const FederatedFacts& facts, double updates, int64_t ranks,
+                  RoundFootprint& footprint) {
+  const char* kind = "columns";
+  const double k = facts.participants;
+  footprint.broadcast(kind, sizeof(ColumnRule) + kCount);
+  footprint.broadcast(kind, kNumber * k * updates);
+  footprint.broadcast(kind, kCount);
+  footprint.broadcast(kind, kCount * k);
+  footprint.broadcast(kind, kNumber * k);
+  const GramTraffic rows = row_traffic(facts.parts, updates, ranks);
+  footprint.add(kind, rows.bytes, rows.messages, rows.operations);
+  const double blocks = number(block_count(facts.parts));
+  const double elsewhere = blocks - std::ceil(blocks / number(ranks));
+  footprint.gather(kind, sizeof(ColumnDeviations) * elsewhere);
+}
+
 // Counts what mix_kept() sends: rates and norms, absent clients, products, coefficients.
 void send_products(const FederatedFacts& facts, int64_t ranks, RoundFootprint& footprint) {
   const char* kind = facts.needs.gram ? "inner products" : "norms";
   const double k = facts.participants;
-  const double updates = weighed_updates(facts);
+  const double updates = weighed_updates(facts) + number(further_rows(facts.needs));
   footprint.allreduce(kind, kNumber * k * (facts.needs.norms ? 2 : 1));
   if (facts.needs.last_updates) {
     footprint.broadcast(kind, kCount);
@@ -62,6 +81,12 @@ void send_products(const FederatedFacts& facts, int64_t ranks, RoundFootprint& f
     footprint.add(kind, gram.bytes, gram.messages, gram.operations);
     layers = number(static_cast<int64_t>(facts.parts.size()));
   }
+  if (facts.needs.forged) {
+    footprint.allreduce(kind, kCount * number(facts.n_params));  // h
+    footprint.allreduce(kind, kNumber);
+    footprint.reduce(kind, kCount * number(facts.n_params));  // the deviation
+  }
+  if (facts.needs.columns) return send_columns(facts, updates, ranks, footprint);
   footprint.broadcast(kind, kNumber * updates * layers);
 }
 
@@ -86,6 +111,11 @@ void keep_rows(const FederatedFacts& facts, int64_t ranks, int64_t hosts,
     footprint.keep("kept updates",
                    gram_traffic(facts.parts, weighed_updates(facts), ranks).kept_bytes);
   }
+  if (facts.needs.columns) {  // pieces of all rows, and their integers
+    const double piece = number(RowExchange::kPiece) * weighed_updates(facts);
+    footprint.keep("kept updates", (2 * kValue + kCount) * piece);
+  }
+  footprint.keep("model rows", kValue * p * number(further_rows(facts.needs)));
   footprint.keep("client states",
                  kValue * number(facts.state_width) * std::ceil(number(facts.clients) / workers));
 }

@@ -52,10 +52,10 @@ FoldResult KeptSink::keep(bool is_update) {
   return {.squared_norm = trained, .in_range = std::isfinite(trained + buffers)};
 }
 
-std::vector<OwnedRow> KeptSink::rows_of_round() const {
+std::vector<OwnedRow> KeptSink::rows() const {
   std::vector<OwnedRow> rows;
   for (std::size_t i = 0; i < kept_.size(); ++i) rows.push_back({kept_[i].position, updates_[i]});
-  rows.insert(rows.end(), absent_.begin(), absent_.end());
+  rows.insert(rows.end(), further_.begin(), further_.end());
   return rows;
 }
 
@@ -66,10 +66,10 @@ std::vector<double> KeptSink::gram(int64_t k, std::span<const int64_t> absent,
   for (std::size_t i = 0; i < absent.size(); ++i) {
     if (!states->contains(absent[i])) continue;  // another rank has it
     const std::span<const float> state = states->existing_row(absent[i]).last(width);
-    absent_.push_back(
+    further_.push_back(
         {first + static_cast<int64_t>(i), state_block(blocks_, state, "last_update")});
   }
-  return exchange_.gram(rows_of_round(), k);
+  return exchange_.gram(this->rows(), k);
 }
 
 int64_t KeptSink::combine(std::span<const double> coefficients, int64_t k) {
@@ -81,7 +81,7 @@ int64_t KeptSink::combine(std::span<const double> coefficients, int64_t k) {
 
 // Adds block by block, for the sum is wider than the rows.
 int64_t KeptSink::add(std::span<const double> coefficients, int64_t k) {
-  const auto rows = rows_of_round();
+  const auto rows = this->rows();
   int64_t broken = -1;
   for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
     const auto weights = coefficients.subspan(layer * to_index(k), to_index(k));
@@ -89,11 +89,26 @@ int64_t KeptSink::add(std::span<const double> coefficients, int64_t k) {
       const auto length = to_index(std::min(kSinkBlock, layers_[layer].end - begin));
       for (const OwnedRow& row : rows) {
         const auto part = row.values.subspan(to_index(begin), length);
-        if (!sum_.add(part, weights[to_index(row.position)], begin).in_range) broken = row.position;
+        const double weight = weights[to_index(row.position)];
+        if (weight != 0 && !sum_.add(part, weight, begin).in_range) broken = row.position;
       }
     }
   }
   return broken;
+}
+
+bool KeptSink::add_entries(int64_t begin, std::span<const double> values) {
+  const bool fits =
+      std::ranges::all_of(values, [&](double one) { return std::abs(one) <= sum_.limit(); });
+  if (sum_.is_exact()) {
+    std::vector<int64_t> units;
+    for (const double one : values)
+      units.push_back(fits ? std::llrint(one * UpdateSum::kUnits) : 0);
+    sum_.add_integers(units, begin);
+  } else {
+    sum_.add(std::vector<float>(values.begin(), values.end()), 1, begin);
+  }
+  return fits;
 }
 
 void KeptSink::remember(std::span<const float> update, std::span<float> state) const {
@@ -102,7 +117,7 @@ void KeptSink::remember(std::span<const float> update, std::span<float> state) c
 
 void KeptSink::drop() {
   kept_.clear();
-  absent_.clear();
+  further_.clear();
 }
 
 std::unique_ptr<HostSink> make_kept_sink(const RunnerParts& parts,

@@ -24,6 +24,9 @@ class KeptSink : public HostSink {
 
   std::vector<double> gram(int64_t k, std::span<const int64_t> absent,
                            ClientStateStore* states) override;
+  void add_row(OwnedRow row) override { further_.push_back(row); }
+  std::vector<OwnedRow> rows() const override;
+  bool add_entries(int64_t begin, std::span<const double> values) override;
   int64_t combine(std::span<const double> coefficients, int64_t k) override;
   void drop() override;
 
@@ -47,14 +50,13 @@ class KeptSink : public HostSink {
 
  private:
   FoldResult keep(bool is_update);
-  std::vector<OwnedRow> rows_of_round() const;
 
   std::vector<RowPart> layers_;  // the parts of a row that are weighed apart
   std::vector<StateBlock> blocks_;
   GramExchange exchange_;
   std::vector<AlignedFloats> updates_;  // [P] each; the first kept_.size() are in use
   std::vector<Kept> kept_;
-  std::vector<OwnedRow> absent_;
+  std::vector<OwnedRow> further_;  // of absent clients, and add_row()'s
 };
 
 // Blocks of a row that stay in the cache.

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "federated/divergence.hpp"
@@ -53,6 +54,20 @@ void mix_in(std::span<const float> received, std::span<const float> update, doub
     const double behind = static_cast<double>(received[i]) - present;
     theta[i] = static_cast<float>(present + (static_cast<double>(update[i]) + alpha * behind));
   }
+}
+
+// FedNova (Wang et al. 2020): c_i <- c_i / tau_i sum_j c_j tau_j, so that clients that make more
+// steps do not count more for it. `tasks`: how many they made, or empty.
+void normalize(const FederatedTrainer::Parts& parts, std::span<const int64_t> clients,
+               std::span<const TaskOrigin> tasks, int64_t round, std::span<double> coefficients) {
+  std::vector<double> taus;
+  for (const int64_t client : clients) {
+    const int64_t samples = parts.federation.train(client).size();
+    const int64_t made = tasks.empty() ? 0 : tasks[taus.size()].steps;
+    taus.push_back(parts.update.steps().effective_steps(round, samples, made));
+  }
+  const double mean = std::inner_product(taus.begin(), taus.end(), coefficients.begin(), 0.0);
+  for (std::size_t i = 0; i < taus.size(); ++i) coefficients[i] *= mean / taus[i];
 }
 
 }  // namespace
@@ -136,15 +151,22 @@ void Server::forget_mix() {
   trace_.distances.clear();
 }
 
-// What is known of the participants before they train, in the draw's order.
-RoundReport Server::report() const {
+// What is known of the participants, in the draw's order.
+RoundReport Server::report(const Weighable& trained) const {
   const Draw& draw = participation_.drawn();
+  const auto told = [](bool needed, std::span<const double> numbers) {
+    return needed ? numbers : std::span<const double>();
+  };
   return {.round = round_,
           .clients = draw.clients,
           .lambda = participation_.shares(),
           .draw_weights = draw.weights,
           .losses = losses_,
           .samples = samples_,
+          .norms = told(needs_.norms, trained.norms),
+          .gram = told(needs_.gram || needs_.rejects, trained.gram),
+          .rates = told(needs_.rates, trained.statistics),
+          .distances = told(needs_.sign_share.has_value(), trained.statistics),
           .staleness = participation_.turnout().times.staleness,
           .durations = participation_.turnout().times.durations};
 }
@@ -153,46 +175,47 @@ std::vector<int64_t> Server::absent() const {
   return parts_.aggregator.absent(round_, participation_.drawn().clients);
 }
 
-std::vector<double> Server::mix(const Weighable& trained) {
-  RoundReport report = this->report();
+Mix Server::trial(const Weighable& trained) {
+  State before;
+  parts_.aggregator.save(before);
+  Mix mix = parts_.aggregator.mix(report(trained));
+  parts_.aggregator.load(before);
+  return mix;
+}
+
+Mix Server::mix(const Weighable& trained) {
+  const RoundReport report = this->report(trained);
   if (report.clients.empty()) return {};  // nobody was there
-  report.gram = trained.gram;
-  report.norms = trained.norms;
-  if (needs_.rates) report.rates = trained.statistics;
-  if (needs_.sign_share) report.distances = trained.statistics;
-  trace_.absent = absent().size();
+  trace_.further = absent().size();
   Mix mix = parts_.aggregator.mix(report);
   std::vector<double>& c = mix.coefficients;
+  if (needs_.directions) directions_.add(round_, report.clients, report.gram, report.rates, mix);
   if (needs_.gram) {
-    directions_.add(round_, report.clients, report.gram, report.rates, mix);
     for (double& one : c) one *= mix.direction.scale;
   } else if (!losses_.empty()) {
     const double sum = std::accumulate(c.begin(), c.end(), 0.0);
     mixed_loss_ = std::inner_product(losses_.begin(), losses_.end(), c.begin(), 0.0) / sum;
   }
-  if (parts_.update.counts_steps()) normalize(c);
+  std::optional<double> own;  // of the rule's row, which is nobody's update
+  if (needs_.extra_row != ExtraRow::kNone) {
+    own = c.back();
+    c.pop_back();
+    trace_.further += 1;
+  }
+  if (parts_.update.counts_steps()) {
+    normalize(parts_, participation_.drawn().clients, participation_.turnout().tasks, round_, c);
+  }
   weigh_by_staleness(settings_.async, participation_.turnout().times.staleness, c);
-  const bool layered = c.size() > samples_.size() + absent().size();
+  const bool layered = c.size() > samples_.size() + absent().size() || c.empty();
   weights_.assign(c.begin(), layered ? c.begin() : c.begin() + std::ssize(samples_));
+  if (own) c.push_back(*own);
   if (settings_.trace) {
     trace_.gram.assign(report.gram.begin(), report.gram.end());
     trace_.rates.assign(report.rates.begin(), report.rates.end());
     trace_.distances.assign(report.distances.begin(), report.distances.end());
+    trace_.permutation = mix.permutation;
   }
-  return std::move(c);
-}
-
-// FedNova (Wang et al. 2020): c_i <- c_i / tau_i sum_j c_j tau_j, so that clients that make more
-// steps do not count more for it.
-void Server::normalize(std::span<double> coefficients) const {
-  std::vector<double> taus;
-  for (const int64_t client : participation_.drawn().clients) {
-    const int64_t samples = parts_.federation.train(client).size();
-    const int64_t made = steps_made(taus.size());
-    taus.push_back(parts_.update.steps().effective_steps(round_, samples, made));
-  }
-  const double mean = std::inner_product(taus.begin(), taus.end(), coefficients.begin(), 0.0);
-  for (std::size_t i = 0; i < taus.size(); ++i) coefficients[i] *= mean / taus[i];
+  return mix;
 }
 
 // Losses and norms are summed in the draw's order: the plan's depends on measured times.
@@ -209,10 +232,14 @@ double Server::observe(const RoundPlan& plan, const Findings& findings) {
     const auto position = static_cast<std::size_t>(entry.position);
     coefficients[position] = entry.coefficient;
     const bool trained = findings.trained(i);
+    const bool rejected = findings.rejects() && findings.is_rejected(i);
     losses[position] = trained ? findings.of(i, Findings::kLoss) : kNothing;
     squared_norms_[position] = trained ? findings.of(i, Findings::kSquaredNorm) : kNothing;
-    a[position] =
-        feedback(entry.client, entry.importance, squared_norms_[position], steps_made(position));
+    a[position] = rejected ? 0
+                           : feedback(entry.client, entry.importance, squared_norms_[position],
+                                      steps_made(position));
+    if (rejected) squared_norms_[position] = 0;
+    if (rejected && !std::isfinite(losses[position])) losses[position] = 0;
     if (!trained) ++left_out_;
     if (measured == 0) continue;
     squares[position] = findings.of(i, Findings::kSquares);
@@ -299,7 +326,7 @@ void Server::prepare_step(std::span<float> control, std::span<const float> secon
   second_row = second_row.first(controls);
   if (control.empty()) parts_.optimizer->observe(second_row);
   for (std::size_t i = 0; i < control.size(); ++i) control[i] += second_row[i];
-  scale_ = parts_.aggregator.scale(report(), squared_norms_);
+  scale_ = parts_.aggregator.scale(report({}), squared_norms_);
 }
 
 void Server::step(int64_t begin, std::span<float> theta, std::span<float> update) {
@@ -332,7 +359,7 @@ void Server::add_columns(Columns& columns) const {
   if (settings_.round_seconds > 0) {
     columns.add_to_rounds([this] { return Metrics{{"left_out", static_cast<double>(left_out_)}}; });
   }
-  if (needs_.gram) columns.add_to_rounds([this] { return directions_.numbers(); });
+  if (needs_.directions) columns.add_to_rounds([this] { return directions_.numbers(); });
   parts_.aggregator.add_columns(columns);
   parts_.sampler->add_columns(columns);
   if (parts_.turnout) parts_.turnout->add_columns(columns);

@@ -16,7 +16,7 @@ namespace hanse {
 
 // What rules that mix after the training learn from it, in the draw's order.
 struct Weighable {
-  std::span<const double> gram;        // [L, K, K]
+  std::span<const double> gram;        // [L, K, K], or with the rule's own row [K + 1, K + 1]
   std::span<const double> statistics;  // [K] rates, or what the sink found: distances
   std::span<const double> norms;       // [K] |theta_i - theta|^2
 };
@@ -43,9 +43,12 @@ class Server : public Stateful {
   // Clients whose last updates count beside those of the drawn.
   std::vector<int64_t> absent() const;
   // What the updates count, by the losses it took and, for rules that need them, the findings of
-  // the training: [K] in the draw's order, or [L, K + A] of L layers and A absent clients. Empty
-  // without participants.
-  std::vector<double> mix(const Weighable& trained);
+  // the training: coefficients [K] in the draw's order, or [L, K + A] of L layers and A absent
+  // clients, or [K + 1] with a row of the rule's own; or a step by columns. Empty without
+  // participants.
+  Mix mix(const Weighable& trained);
+  // What the rule alone would make of it. The rule forgets it.
+  Mix trial(const Weighable& trained);
   // Tells the rules what the participants reported. Returns the mean loss over those that trained.
   double observe(const RoundPlan& plan, const Findings& findings);
   // Prepares the steps along the sum of a round that observe() has seen; moves `control`, unless it
@@ -70,10 +73,9 @@ class Server : public Stateful {
   const RoundTrace& trace() const { return trace_; }
 
  private:
-  void normalize(std::span<double> coefficients) const;
   void visit(StateFields& fields) override;
   void forget_mix();
-  RoundReport report() const;
+  RoundReport report(const Weighable& trained) const;
   // `made`: mini-batches, where it made fewer than all; 0: all.
   double feedback(int64_t client, double importance, double squared_norm, int64_t made) const;
   int64_t steps_made(std::size_t position) const;

@@ -42,7 +42,7 @@ void mark_participants(std::span<ClientEvaluation> clients, std::span<const int6
 FederatedTrainer::FederatedTrainer(Parts parts, Settings settings)
     : parts_(std::move(parts)),
       settings_(std::move(settings)),
-      needs_(parts_.aggregator.needs()),
+      needs_(needs_among(parts_.aggregator.needs(), parts_.attackers)),
       account_(std::make_unique<RoundAccount>()),
       starts_(std::make_unique<TaskStarts>()) {
   const std::size_t size = SentRow(parts_.model).size;
@@ -57,12 +57,13 @@ FederatedTrainer::FederatedTrainer(Parts parts, Settings settings)
   plan_ = std::make_unique<RoundPlan>(parts_.comm, parts_.host, parts_.federation, *parts_.runner,
                                       settings_);
   if (parts_.comm.rank() == 0) server_ = std::make_unique<Server>(parts_, settings_);
-  weighing_ = std::make_unique<Weighing>(parts_.comm, needs_,
-                                         row_parts(parts_.model.layout(), needs_.layers).size(),
-                                         *plan_, runner(), server_.get());
+  weighing_ = std::make_unique<Weighing>(Weighing::Parts{parts_.comm, needs_, parts_.model.layout(),
+                                                         settings_, *plan_, runner(), server_.get(),
+                                                         parts_.attackers, &parts_.root});
   if (settings_.timed) versions_ = std::make_unique<KeptVersions>(parts_.host, theta_.size());
   columns_.add_to_rounds([this] { return account_->numbers(); });
   if (server_) server_->add_columns(columns_);
+  weighing_->add_columns(columns_);
   if (parts_.update.control_returns()) {
     control_.resize(static_cast<std::size_t>(parts_.update.control_width()));
   }
@@ -85,7 +86,7 @@ RoundRecord FederatedTrainer::round(bool stop_requested) {
   if (versions_) *starts_ = versions_->starts(*plan_, completed_, theta_);
   if (needs_.losses) measure_losses();
 
-  Findings findings(plan_->size(), settings_.squares);
+  Findings findings(plan_->size(), settings_.squares, needs_.rejects);
   train(findings);
   if (needs_.after_training() && !plan_->empty()) {
     const Scope phase(Phase::kProducts, account_->products_s, parts_.comm.seconds());
@@ -160,7 +161,7 @@ PlanMessage FederatedTrainer::take_draw() {
   }
   const RoundTurnout& turnout = server_->draw(completed_ + 1);
   plan_->assign(turnout, server_->importances(), completed_ + 1);
-  weighing_->drawn();
+  weighing_->drawn(completed_ + 1);
   return PlanMessage::kParticipants;
 }
 
@@ -255,12 +256,15 @@ SumStep FederatedTrainer::prepare_step(const Findings& findings, std::span<const
       server_->prepare_step(control_, second_row, starts_->of_first(theta_));
     }
   });
-  if (failure_ || plan_->empty()) return {};
+  if (failure_ || plan_->empty() || !weighing_->has_step()) return {};
   SumStep step = server_->by_entry();
   step.part = [this](int64_t begin, std::span<float> update) {
     const Scope part(Phase::kStep);
     const auto theta = theta_.subspan(static_cast<std::size_t>(begin), update.size());
-    attempt(failure_, [&] { server_->step(begin, theta, update); });
+    attempt(failure_, [&] {
+      weighing_->note_step(begin, update);
+      server_->step(begin, theta, update);
+    });
   };
   return step;
 }
@@ -358,6 +362,7 @@ void FederatedTrainer::visit(StateFields& fields) {
   if (!average_.empty()) fields.fixed("average", average_);
   fields.same(*server_);
   if (versions_) fields.part("versions", *versions_);
+  fields.part("weighing", *weighing_);
 }
 
 void FederatedTrainer::resume(const State& state) {

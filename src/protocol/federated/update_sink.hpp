@@ -16,6 +16,7 @@
 #include "hanse/comm/communicator.hpp"
 #include "hanse/model/entry_step.hpp"
 #include "hanse/protocol/engines.hpp"
+#include "hanse/sums/gram.hpp"
 #include "hanse/sums/update_sum.hpp"
 
 namespace hanse {
@@ -38,6 +39,11 @@ inline std::size_t folded_at_once(int64_t n_params, int64_t second) {
 // Rows of the sum for a rule with these needs: the updates', and the weights' by which a masked sum
 // is divided.
 inline int64_t sum_rows(const AggregatorNeeds& needs) { return needs.sign_share ? 2 : 1; }
+
+// Rows that are weighed beside the updates: the rule's own, and the two that attackers forge with.
+inline int64_t further_rows(const AggregatorNeeds& needs) {
+  return (needs.extra_row != ExtraRow::kNone ? 1 : 0) + (needs.forged ? 2 : 0);
+}
 
 inline Reduction reduction_of(const FederatedSettings& settings) { return settings.comm.reduction; }
 
@@ -71,10 +77,18 @@ class UpdateSink {
   // Multiplies what was taken: sum <- factor * sum. REQUIRES: as UpdateSum::scale().
   virtual void scale(double factor) = 0;
 
-  // The inner products [layers, k, k], on rank 0, of the kept updates, k in all with those of the
-  // `absent` clients, which `states` has on the ranks that keep them. Collective.
+  // The inner products [layers, k, k], on rank 0, of the kept updates and further rows, k in all
+  // with the last of the `absent` clients, which `states` has on the ranks that keep them.
+  // Collective.
   virtual std::vector<double> gram(int64_t k, std::span<const int64_t> absent,
                                    ClientStateStore* states) = 0;
+  // Weighs a further row as a kept update, until these are forgotten; `values` [P] must stay. On
+  // hosts alone, as the next two.
+  virtual void add_row(OwnedRow /*row*/) {}
+  // The kept updates and further rows of this rank.
+  virtual std::vector<OwnedRow> rows() const { return {}; }
+  // Adds entries to the sum from `begin` on. False where one is out of range.
+  virtual bool add_entries(int64_t /*begin*/, std::span<const double> /*values*/) { return false; }
   // Sums the kept updates by coefficients [layers, k], and forgets them. Returns the position of an
   // update that is out of range, else -1.
   virtual int64_t combine(std::span<const double> coefficients, int64_t k) = 0;

@@ -1,65 +1,339 @@
 #include "federated/weighing.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <utility>
 
 #include "attempt.hpp"
 #include "hanse/base/error.hpp"
+#include "hanse/base/index.hpp"
 #include "hanse/comm/bcast_list.hpp"
 
 namespace hanse {
 
-void Weighing::drawn() {
-  if (!needs_.losses && !needs_.after_training()) plan_.weigh(server_->mix({}));
+namespace {
+
+constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr Robustness kUnknown{kNothing, kNothing, kNothing};
+
+bool all_finite(std::span<const double> values) {
+  return std::ranges::all_of(values, [](double one) { return std::isfinite(one); });
+}
+
+}  // namespace
+
+Weighing::Weighing(const Parts& parts)
+    : parts_(parts),
+      layers_(row_parts(parts.layout, parts.needs.layers).size()),
+      robustness_(kUnknown) {
+  const int64_t size = parts.layout.n_params();
+  if (parts.needs.forged) {
+    forging_.emplace(parts.comm, *parts.attackers, size, parts.settings.max_participants);
+  }
+  if (parts.needs.columns) columns_.emplace(parts.comm, row_parts(parts.layout, false));
+  if (parts.server && parts.needs.extra_row != ExtraRow::kNone) own_row_.resize(to_index(size));
+}
+
+void Weighing::visit(StateFields& fields) {
+  if (parts_.needs.extra_row == ExtraRow::kLastStep) fields.fixed("last_step", own_row_);
+}
+
+void Weighing::add_columns(Columns& columns) const {
+  if (!parts_.needs.rejects && parts_.attackers == nullptr) return;
+  columns.add_to_rounds([this] {
+    Metrics metrics{{"kappa_hat", robustness_.kappa},
+                    {"byzantine_weight", robustness_.byzantine_weight},
+                    {"honest_recall", robustness_.honest_recall}};
+    if (forging_)
+      metrics.emplace_back("attack_strength", forges_ ? forging_->strength() : kNothing);
+    return metrics;
+  });
+}
+
+RoundRoles Weighing::roles_of(std::span<const double> norms, int64_t round) const {
+  RoundRoles roles;
+  roles.clients.resize(parts_.plan.size());
+  for (const Assignment& entry : parts_.plan.entries()) {
+    roles.clients[to_index(entry.position)] = entry.client;
+  }
+  roles.byzantine.resize(roles.clients.size());
+  roles.finite.resize(roles.clients.size(), 1);
+  if (parts_.attackers) roles.byzantine = parts_.attackers->among(round, roles.clients);
+  for (std::size_t i = 0; i < norms.size(); ++i) roles.finite[i] = std::isfinite(norms[i]);
+  return roles;
+}
+
+void Weighing::drawn(int64_t round) {
+  robustness_ = kUnknown;
+  forges_ = false;
+  has_step_ = true;
+  if (parts_.needs.losses || parts_.needs.after_training()) return;
+  const Mix mix = parts_.server->mix({});
+  parts_.plan.weigh(mix.coefficients);
+  if (parts_.attackers) measure_weights(mix.coefficients, roles_of({}, round));
 }
 
 void Weighing::measured(std::vector<double> losses, const RoundContext& round) {
-  if (server_) attempt(round.failure, [&] { server_->take_losses(std::move(losses)); });
-  if (needs_.after_training()) {
-    comm_.barrier();  // nobody trains before everyone has found the queue of losses empty
+  Server* const server = parts_.server;
+  if (server) attempt(round.failure, [&] { server->take_losses(std::move(losses)); });
+  if (parts_.needs.after_training()) {
+    parts_.comm.barrier();  // nobody trains before everyone has found the queue of losses empty
     return;
   }
-  if (server_) attempt(round.failure, [&] { plan_.weigh(server_->mix({})); });
-  plan_.share(PlanMessage::kParticipants);
+  if (server) {
+    attempt(round.failure, [&] {
+      const Mix mix = server->mix({});
+      parts_.plan.weigh(mix.coefficients);
+      if (parts_.attackers) measure_weights(mix.coefficients, roles_of({}, round.number));
+    });
+  }
+  parts_.plan.share(PlanMessage::kParticipants);
 }
 
-void Weighing::trained(const Findings& findings, const RoundContext& round) {
-  const std::size_t size = plan_.size();
-  std::vector<double> numbers(needs_.norms ? 2 * size : size);  // in the draw's order
-  const auto statistics = std::span(numbers).first(size);
-  const auto norms = std::span(numbers).subspan(size);
+void Weighing::trained(Findings& findings, const RoundContext& round) {
+  const AggregatorNeeds& needs = parts_.needs;
+  UpdateSink& sink = parts_.runner.sink(round.sink);
+  const std::size_t size = parts_.plan.size();
+  std::vector<double> numbers(needs.norms ? 2 * size : size);  // in the draw's order
   for (std::size_t i = 0; i < size; ++i) {
-    const auto position = static_cast<std::size_t>(plan_.entries()[i].position);
-    statistics[position] = findings.of(i, Findings::kStatistic);
-    if (needs_.norms) norms[position] = findings.of(i, Findings::kSquaredNorm);
+    const auto position = static_cast<std::size_t>(parts_.plan.entries()[i].position);
+    numbers[position] = findings.of(i, Findings::kStatistic);
+    if (needs.norms) numbers[size + position] = findings.of(i, Findings::kSquaredNorm);
   }
-  comm_.allreduce(std::span(numbers), ReduceOp::kMax);
-  if (std::ranges::find(statistics, kElsewhere) != statistics.end()) {
-    return runner_.sink(round.sink).drop();
+  parts_.comm.allreduce(std::span(numbers), ReduceOp::kMax);
+  const auto middle = numbers.begin() + static_cast<std::ptrdiff_t>(size);
+  Known known{.statistics = {numbers.begin(), middle}, .norms = {middle, numbers.end()}};
+  if (std::ranges::find(known.statistics, kElsewhere) != known.statistics.end()) {
+    return sink.drop();
   }
   std::vector<int64_t> absent;
-  if (server_) absent = server_->absent();
-  if (needs_.last_updates) bcast_list(comm_, absent);
-  const std::size_t updates = size + absent.size();
-  std::vector<double> gram;
-  if (needs_.gram) {
-    gram = runner_.sink(round.sink).gram(static_cast<int64_t>(updates), absent, runner_.states());
+  if (parts_.server) absent = parts_.server->absent();
+  if (needs.last_updates) bcast_list(parts_.comm, absent);
+  known.updates = size + absent.size();
+  if (needs.rejects || parts_.attackers) known.roles = roles_of(known.norms, round.number);
+
+  auto rows = static_cast<int64_t>(known.updates);
+  if (needs.extra_row != ExtraRow::kNone) bring_own_row(sink, to_index(rows++), round);
+  forges_ = forging_ && forging_->begin(round.number, known.roles);
+  if (forges_) {
+    const int64_t broken = forging_->make_rows(sink, rows);
+    rows = forging_->rows();
+    attempt(round.failure, [&] {
+      if (broken < 0) return;
+      throw TrainingError("an honest update is out of the range of the attackers' mean",
+                          parts_.plan.client_at(broken), round.number,
+                          "a smaller client.lr or client.clip may help");
+    });
   }
-  combine({.gram = gram, .statistics = statistics, .norms = norms}, updates, round);
+  if (needs.gram) known.gram = sink.gram(rows, absent, parts_.runner.states());
+  if (forges_) forge(known, findings, round);
+  combine(known, round);
 }
 
-void Weighing::combine(const Weighable& found, std::size_t updates, const RoundContext& round) {
-  std::vector<double> coefficients(layers_ * updates);
-  if (server_) attempt(round.failure, [&] { coefficients = server_->mix(found); });
-  comm_.bcast(std::span(coefficients), 0);
-  if (server_ && !needs_.gram) plan_.weigh(coefficients);
+// Rank 0 weighs the rule's own row at this position.
+void Weighing::bring_own_row(UpdateSink& sink, std::size_t position, const RoundContext& round) {
+  if (!parts_.server) return;
+  if (parts_.needs.extra_row == ExtraRow::kServer) {
+    attempt(round.failure, [&] { (*parts_.root)(round.number, round.model, own_row_); });
+  }
+  sink.add_row({static_cast<int64_t>(position), own_row_});
+}
+
+// Decides the forged row. Where it is tried by columns, all ranks take part in that. Collective.
+void Weighing::forge(Known& known, Findings& findings, const RoundContext& round) {
+  if (parts_.server) {
+    const std::vector<double> gram = known.gram;
+    attempt(round.failure, [&] {
+      forging_->decide(gram, [&](const std::vector<double>& row) {
+        return displacement(row, gram, known, round);
+      });
+      known.gram = forging_->products(gram);
+    });
+    int64_t more = 0;
+    if (parts_.needs.columns) parts_.comm.bcast(std::span(&more, 1), 0);
+  } else if (parts_.needs.columns) {
+    serve_trials(round);
+  }
+  const std::size_t n = static_cast<std::size_t>(forging_->mean_row());
+  for (std::size_t i = 0; i < parts_.plan.size(); ++i) {
+    const auto at = static_cast<std::size_t>(parts_.plan.entries()[i].position);
+    if (!known.roles.byzantine[at]) continue;
+    findings.of(i, Findings::kSquaredNorm) = kElsewhere;
+    if (!parts_.server || round.failure) continue;
+    const double square = known.gram[at * n + at];
+    known.roles.finite[at] = std::isfinite(square);
+    known.norms[at] = std::isfinite(square) ? square : kInfinity;
+    findings.of(i, Findings::kSquaredNorm) = known.norms[at];
+  }
+}
+
+// |F - h|^2 when the attackers send this row [R]; gram [R, R]. Rank 0.
+double Weighing::displacement(const std::vector<double>& row, std::span<const double> gram,
+                              Known known, const RoundContext& round) {
+  forging_->try_row(row);
+  known.gram = forging_->products(gram);
+  const std::size_t n = static_cast<std::size_t>(forging_->mean_row());
+  for (std::size_t i = 0; i < known.norms.size(); ++i) known.norms[i] = known.gram[i * n + i];
+  const Mix mix = parts_.server->trial(
+      {.gram = known.gram, .statistics = known.statistics, .norms = known.norms});
+  const GramView all{gram, static_cast<std::size_t>(forging_->rows())};
+  if (parts_.needs.columns) {
+    if (!mix.columns) return all(n, n);
+    int64_t more = 1;
+    parts_.comm.bcast(std::span(&more, 1), 0);
+    ColumnStep step = column_step(*mix.columns, known);
+    step.honest = {forging_->mean_row()};
+    step.shares.assign(step.shares.size(), 0);
+    return mix_columns(step, forging_->rows(), round, nullptr).step;
+  }
+  std::vector<double> away = forging_->spread(mix.coefficients);
+  away[n] -= 1;
+  return all.product(away, away);
+}
+
+void Weighing::serve_trials(const RoundContext& round) {
+  while (true) {
+    int64_t more = 0;
+    parts_.comm.bcast(std::span(&more, 1), 0);
+    if (more == 0) return;
+    ColumnStep step;
+    mix_columns(step, forging_->rows(), round, nullptr);
+  }
+}
+
+void Weighing::combine(const Known& known, const RoundContext& round) {
+  const AggregatorNeeds& needs = parts_.needs;
+  const std::size_t own = needs.extra_row != ExtraRow::kNone ? 1 : 0;
+  const std::size_t rows = forges_ ? to_index(forging_->rows()) : layers_ * known.updates + own;
+  Mix mix;
+  if (parts_.server) {
+    attempt(round.failure, [&] {
+      mix = parts_.server->mix(
+          {.gram = known.gram, .statistics = known.statistics, .norms = known.norms});
+    });
+  }
+  if (needs.columns) {
+    ColumnStep step;
+    if (mix.columns && !round.failure) step = column_step(*mix.columns, known);
+    return combine_columns(std::move(step), rows, known, round);
+  }
+  std::vector<double>& c = mix.coefficients;
+  if (c.empty()) c.resize(forges_ ? to_index(forging_->mean_row()) : rows);
+  if (parts_.server && !needs.gram) parts_.plan.weigh(std::span(c).first(known.updates));
+  if (parts_.server && !round.failure) measure(c, known);
+  if (forges_) c = forging_->spread(c);
+  c.resize(rows);
+  attempt(round.failure, [&] {
+    if (all_finite(c)) return;
+    throw TrainingError("the update that an attacker sends is not finite",
+                        parts_.plan.client_at(known.roles.attacking().front()), round.number,
+                        "robust rules leave such updates out");
+  });
+  if (round.failure) std::ranges::fill(c, 0.0);
+  parts_.comm.bcast(std::span(c), 0);
   attempt(round.failure, [&] {
     const int64_t broken =
-        runner_.sink(round.sink).combine(coefficients, static_cast<int64_t>(updates));
+        parts_.runner.sink(round.sink).combine(c, static_cast<int64_t>(rows / layers_));
     if (broken < 0) return;
-    throw TrainingError("the weighted update of a client is out of range", plan_.client_at(broken),
-                        round.number, "aggregator.radius bounds the step");
+    const bool own_row = broken >= std::ssize(parts_.plan.entries());
+    throw TrainingError("the weighted update of a client is out of range",
+                        parts_.plan.client_at(own_row ? 0 : broken), round.number,
+                        "aggregator.radius bounds the step");
   });
+}
+
+// What the ranks make of the rule's mix [n, K]: a map of the rows that there are. Rank 0.
+Weighing::ColumnStep Weighing::column_step(const ColumnMix& mix, const Known& known) const {
+  ColumnStep step{.mix = {.rule = mix.rule, .map = {}, .n = mix.n},
+                  .honest = known.roles.honest(),
+                  .shares = std::vector<double>(to_index(mix.n))};
+  const std::size_t k = known.updates;
+  for (std::size_t a = 0; a < to_index(mix.n); ++a) {
+    const auto weights = std::span(mix.map).subspan(a * k, k);
+    double sum = 0, byzantine = 0;
+    for (std::size_t i = 0; i < k; ++i) {
+      sum += weights[i];
+      if (known.roles.byzantine[i]) byzantine += weights[i];
+    }
+    step.shares[a] = sum > 0 ? byzantine / sum : 0;
+    const auto wide =
+        forges_ ? forging_->spread(weights) : std::vector<double>(weights.begin(), weights.end());
+    step.mix.map.insert(step.mix.map.end(), wide.begin(), wide.end());
+  }
+  return step;
+}
+
+// Brings rank 0's step to all ranks, and makes it.
+ColumnDeviations Weighing::mix_columns(ColumnStep& step, int64_t rows, const RoundContext& round,
+                                       const WriteColumns& write) {
+  bcast_mix(parts_.comm, step.mix, rows);
+  if (step.mix.n == 0) return {};
+  bcast_list(parts_.comm, step.honest);
+  step.shares.resize(to_index(step.mix.n));
+  parts_.comm.bcast(std::span(step.shares), 0);
+  const bool marked = std::ranges::any_of(step.shares, [](double share) { return share > 0; });
+  return mix_by_columns(parts_.comm, *columns_, parts_.runner.sink(round.sink).rows(), rows,
+                        step.mix,
+                        {.honest = step.honest,
+                         .byzantine_shares = marked ? std::span<const double>(step.shares)
+                                                    : std::span<const double>()},
+                        write);
+}
+
+void Weighing::combine_columns(ColumnStep step, std::size_t rows, const Known& known,
+                               const RoundContext& round) {
+  UpdateSink& sink = parts_.runner.sink(round.sink);
+  bool fits = true;
+  const ColumnDeviations found = mix_columns(step, static_cast<int64_t>(rows), round,
+                                             [&](int64_t begin, std::span<const double> values) {
+                                               fits = sink.add_entries(begin, values) && fits;
+                                             });
+  sink.drop();
+  has_step_ = step.mix.n > 0;
+  if (has_step_ && !step.honest.empty()) {
+    robustness_ = found.result(std::ssize(step.honest));
+  }
+  attempt(round.failure, [&] {
+    if (fits) return;
+    throw TrainingError("the step is out of range", known.roles.clients.front(), round.number,
+                        "a smaller client.lr or client.clip may help");
+  });
+}
+
+// Rank 0.
+void Weighing::measure(std::span<const double> coefficients, const Known& known) {
+  const bool weighed = std::ranges::any_of(coefficients, [](double one) { return one != 0; });
+  has_step_ = weighed || !parts_.needs.rejects;
+  const RoundRoles& roles = known.roles;
+  if (layers_ > 1 || roles.clients.empty() || !has_step_) return;
+  measure_weights(coefficients, roles);
+  const std::vector<int64_t> counted = roles.honest();
+  if (known.gram.empty() || counted.empty() || known.updates > roles.clients.size()) return;
+  std::vector<char> honest(coefficients.size());
+  for (const int64_t at : counted) honest[to_index(at)] = 1;
+  const GramView gram{known.gram, coefficients.size()};
+  robustness_.kappa = measure_robustness(gram, coefficients, honest).kappa;
+}
+
+void Weighing::measure_weights(std::span<const double> coefficients, const RoundRoles& roles) {
+  robustness_ = {kNothing, 0, 0};
+  double honest = 0;
+  for (std::size_t i = 0; i < roles.clients.size(); ++i) {
+    if (roles.byzantine[i]) {
+      robustness_.byzantine_weight += coefficients[i];
+    } else {
+      honest += 1;
+      robustness_.honest_recall += coefficients[i] > 0;
+    }
+  }
+  robustness_.honest_recall /= honest;
+}
+
+void Weighing::note_step(int64_t begin, std::span<const float> update) {
+  if (parts_.needs.extra_row != ExtraRow::kLastStep) return;
+  std::ranges::copy(update, own_row_.begin() + static_cast<std::ptrdiff_t>(begin));
 }
 
 }  // namespace hanse

@@ -112,9 +112,12 @@ class Column {
     return static_cast<double>(sum) / static_cast<double>(size()) * 0x1p-44;
   }
 
-  double share_of(std::span<const std::size_t> marked) const {
-    const auto found = std::ranges::count_if(marked, [&](std::size_t row) { return counts(row); });
-    return static_cast<double>(found) / static_cast<double>(size());
+  double share_of(std::span<const double> weights) const {
+    double found = 0;
+    for (std::size_t row = 0; row < n_; ++row) {
+      if (weights[row] != 0 && counts(row)) found += weights[row];
+    }
+    return found / static_cast<double>(size());
   }
 
  private:
@@ -228,7 +231,7 @@ void mix_columns(const ColumnRule& rule, std::span<const int64_t> values, std::s
     for (std::size_t w = 0; w < width; ++w) {
       const Column column(rule, values.data() + begin + w, columns, strips.data(), w, n);
       out[begin + w] = column.mean();
-      if (!watch.shares.empty()) watch.shares[begin + w] = column.share_of(watch.marked);
+      if (!watch.shares.empty()) watch.shares[begin + w] = column.share_of(watch.weights);
     }
   }
 }

@@ -82,13 +82,17 @@ RowMap clip_rows(const GramView& gram, double longest) {
   return map;
 }
 
-RowMap clip_longest(const GramView& gram, int64_t f) {
+double arc_radius(const GramView& gram, int64_t f) {
   const auto n = static_cast<int64_t>(gram.n);
   const int64_t clipped = 2 * f * (n - f) / n;
   std::vector<double> lengths;
   for (std::size_t i = 0; i < gram.n; ++i) lengths.push_back(std::sqrt(gram(i, i)));
   std::ranges::sort(lengths);
-  return clip_rows(gram, lengths[static_cast<std::size_t>(n - clipped - 1)]);
+  return lengths[static_cast<std::size_t>(n - clipped - 1)];
+}
+
+RowMap clip_longest(const GramView& gram, int64_t f) {
+  return clip_rows(gram, arc_radius(gram, f));
 }
 
 RowMap mix_nearest(const GramView& gram, int64_t f) {
@@ -137,8 +141,11 @@ void MappedRows::apply(const PreRules& rules, int64_t f, std::span<const int64_t
     const std::vector<double> entries = own_entries();
     const GramView own{entries, n_ - extra_};
     switch (rule.kind) {
-      case PreRuleKind::kClip: append(clip_rows(own, rule.number)); break;
-      case PreRuleKind::kArc: append(clip_longest(own, f)); break;
+      case PreRuleKind::kClip:
+      case PreRuleKind::kArc:
+        radius_ = rule.kind == PreRuleKind::kClip ? rule.number : arc_radius(own, f);
+        append(clip_rows(own, radius_));
+        break;
       case PreRuleKind::kNnm: append(mix_nearest(own, f)); break;
       case PreRuleKind::kBucketing:
         append(bucket_rows(order, static_cast<int64_t>(rule.number)));

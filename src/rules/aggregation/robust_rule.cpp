@@ -26,6 +26,11 @@ bool scores_rows(RobustKind kind) {
   return kind == RobustKind::kKrum || kind == RobustKind::kMultiKrum;
 }
 
+bool clips_rows(const RobustOptions& o) {
+  return o.kind == RobustKind::kCenteredClipping || o.before.has(PreRuleKind::kClip) ||
+         o.before.has(PreRuleKind::kArc);
+}
+
 ExtraRow extra_row_of(RobustKind kind) {
   if (kind == RobustKind::kCenteredClipping) return ExtraRow::kLastStep;
   return kind == RobustKind::kFlTrust ? ExtraRow::kServer : ExtraRow::kNone;
@@ -74,6 +79,7 @@ class RobustRule final : public Aggregator {
     columns.add_to_rounds([this] {
       Metrics metrics{{"rejected", rejected_}};
       if (scores_rows(o_.kind)) metrics.emplace_back("krum_margin", margin_);
+      if (clips_rows(o_)) metrics.emplace_back("radius", radius_);
       return metrics;
     });
   }
@@ -88,6 +94,7 @@ class RobustRule final : public Aggregator {
     std::size_t extra = 0;
     int64_t f = 0;
     MappedRows rows;
+    std::vector<int64_t> permutation;  // [K] of bucketing
     std::size_t n() const { return rows.gram().n - extra; }
   };
 
@@ -101,6 +108,7 @@ class RobustRule final : public Aggregator {
   RobustOptions o_;
   double rejected_ = 0;
   double margin_ = std::numeric_limits<double>::quiet_NaN();
+  double radius_ = std::numeric_limits<double>::quiet_NaN();
 };
 
 // The Gram matrix of the rows that are kept; without one, rows that are all alike.
@@ -114,11 +122,9 @@ std::vector<double> entries_of(const RoundReport& report, const Places& kept, st
   return entries;
 }
 
-// The round's permutation of the rows that are kept.
-std::vector<int64_t> permutation_of(const RoundReport& report, const Places& kept, uint64_t seed) {
-  const std::size_t k = report.clients.size();
-  std::vector<int64_t> all(report.permutation.begin(), report.permutation.end());
-  if (all.empty()) all = bucket_permutation(seed, report.round, k);
+// The permutation [K] of the rows that are kept.
+std::vector<int64_t> kept_permutation(const std::vector<int64_t>& all, const Places& kept) {
+  const std::size_t k = all.size();
   std::vector<int64_t> place(k, -1);  // of a row among those that are kept
   for (std::size_t i = 0; i < kept.size(); ++i) {
     if (kept[i] < k) place[kept[i]] = static_cast<int64_t>(i);
@@ -149,9 +155,13 @@ RobustRule::Round RobustRule::read(const RoundReport& report) const {
               .kept = kept,
               .extra = n - k,
               .f = std::max<int64_t>(0, f - rejected),
-              .rows = MappedRows({entries, kept.size()}, n - k)};
+              .rows = MappedRows({entries, kept.size()}, n - k),
+              .permutation = {report.permutation.begin(), report.permutation.end()}};
+  if (o_.before.has(PreRuleKind::kBucketing) && round.permutation.empty()) {
+    round.permutation = bucket_permutation(o_.seed, report.round, k);
+  }
   if (!o_.before.list.empty() && shortfall(round).empty()) {
-    round.rows.apply(o_.before, round.f, permutation_of(report, kept, o_.seed));
+    round.rows.apply(o_.before, round.f, kept_permutation(round.permutation, kept));
   }
   return round;
 }
@@ -242,7 +252,9 @@ Mix RobustRule::mix(const RoundReport& report) {
   const std::size_t k = report.clients.size();
   rejected_ = static_cast<double>(k + round.extra - round.kept.size());
   margin_ = std::numeric_limits<double>::quiet_NaN();
+  radius_ = o_.kind == RobustKind::kCenteredClipping ? o_.radius : round.rows.radius();
   Mix mix{.coefficients = std::vector<double>(k + round.extra)};
+  if (o_.before.has(PreRuleKind::kBucketing)) mix.permutation = round.permutation;
   mix.direction.dropped = static_cast<int64_t>(rejected_);
   if (const std::string found = shortfall(round); !found.empty()) {
     if (o_.shortfall == Shortfall::kSkip) return mix;

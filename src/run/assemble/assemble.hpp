@@ -39,6 +39,7 @@ struct FederatedAssembly final : Assembly {
   std::vector<std::unique_ptr<UpdateStage>> update_stages;  // in their order
   Stages stages() const;                                    // those, borrowed
   int64_t state_width() const;                              // of a client, the rule's aside
+  std::unique_ptr<Attackers> attackers;                     // null: all clients are honest
   std::unique_ptr<ClientSampler> sampler;                   // rank 0
   double participation = 1;                                 // share of clients in a round
   std::unique_ptr<Aggregator> aggregator;

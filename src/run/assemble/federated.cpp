@@ -189,13 +189,22 @@ class RuleFactory {
   std::shared_ptr<int64_t> round_;  // that the rules decide on
 };
 
-// Throws InvalidArgument for rules that replays alone can tell all that they need.
-void refuse_unmet(const AggregatorNeeds& needs) {
-  if (!needs.columns && needs.extra_row == ExtraRow::kNone) return;
-  throw InvalidArgument(needs.columns
-                            ? "rounds give rules inner products of updates, and no columns of them"
-                            : "rounds give rules inner products of the participants' updates alone",
-                        "aggregator.kind", "use another rule; hanse replay runs this one");
+// Throws InvalidArgument for rules that do not go with the job's other parts.
+void check_rule(const Job& job, const AggregatorNeeds& needs) {
+  if (needs.extra_row == ExtraRow::kServer) {
+    throw InvalidArgument("rounds give rules no update of the server's own", "aggregator.kind",
+                          "use another rule; hanse replay runs this one");
+  }
+  if (needs.columns && job.async.is_on()) {
+    throw InvalidArgument("a step by columns cannot count old updates less", "aggregator.kind",
+                          "use a rule with coefficients, or async.kind = none");
+  }
+  if (needs.forged && (needs.layers || needs.last_updates || needs.sign_share)) {
+    throw InvalidArgument(
+        fmt::format("{} weighs more than the round's updates, which attackers forge",
+                    job.aggregator.kind),
+        "aggregator.kind", "use another rule, or an attack on the training");
+  }
 }
 
 // Rank 0's rule; the other ranks get one that knows what it needs. Collective.
@@ -205,8 +214,8 @@ AggregatorNeeds make_server_rule(const RuleFactory& rules, Communicator& comm,
   agree_on(comm, [&] {
     if (comm.rank() != 0) return;
     parts.aggregator = rules.aggregator(parts.participation);
-    needs = parts.aggregator->needs();
-    refuse_unmet(needs);
+    needs = needs_among(parts.aggregator->needs(), parts.attackers.get());
+    check_rule(parts.trained, needs);
   });
   comm.bcast(std::as_writable_bytes(std::span(&needs, 1)), 0);
   if (comm.rank() != 0) parts.aggregator = make_rule(needs, nullptr);
@@ -362,7 +371,8 @@ void build(Communicator& comm, FederatedAssembly& parts) {
                               .runner = std::move(chosen.runner),
                               .stages = parts.stages(),
                               .tuner = parts.tuner.get(),
-                              .turnout = parts.time.turnout.get()},
+                              .turnout = parts.time.turnout.get(),
+                              .attackers = parts.attackers.get()},
       settings);
 }
 

@@ -89,9 +89,9 @@ Fields sampler_round(const RoundTrace& round) {
   return line;
 }
 
-// [[K x K]], or a list of one such matrix a layer, K with absent clients whose updates count.
+// [[K x K]], or a list of one such matrix a layer, K with the rows beside the participants'.
 Json matrices(const RoundTrace& round) {
-  const std::size_t k = round.draw.size() + round.absent;
+  const std::size_t k = round.draw.size() + round.further;
   Json layers = Json::array();
   for (std::span<const double> gram = round.gram; !gram.empty(); gram = gram.subspan(k * k)) {
     layers.push_back(to_rows(gram.first(k * k), k));
@@ -108,6 +108,7 @@ Fields aggregator_round(const RoundTrace& round) {
   if (!round.rates.empty()) line["rates"] = round.rates;
   if (!round.distances.empty()) line["distances"] = round.distances;
   if (!round.gram.empty()) line["gram"] = matrices(round);
+  if (!round.permutation.empty()) line["permutation"] = round.permutation;
   add_times(round.times.staleness, round.times.durations, line);
   return line;
 }

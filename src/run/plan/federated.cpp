@@ -21,7 +21,7 @@ namespace {
 
 FederatedFacts facts_of(const FederatedAssembly& parts, const Workload& workload) {
   const Job& job = parts.trained;
-  const AggregatorNeeds needs = parts.aggregator->needs();
+  const AggregatorNeeds needs = needs_among(parts.aggregator->needs(), parts.attackers.get());
   return {.clients = parts.federation.clients(),
           .participants = workload.participants,
           .role = job.server.role,

@@ -47,10 +47,10 @@ void map_columns(const ColumnMix& mix, std::span<const float* const> rows, int64
 void map_columns(const ColumnMix& mix, std::span<const double* const> rows, int64_t columns,
                  std::span<int64_t> out);
 
-// Who is averaged: `shares` [P] gets the part of the values behind each result that lies in rows
-// `marked`.
+// Who is averaged: `shares` [P] gets the mean of `weights` [n] over the rows whose values are
+// behind each result.
 struct ColumnWatch {
-  std::span<const std::size_t> marked = {};
+  std::span<const double> weights = {};
   std::span<double> shares = {};
 };
 

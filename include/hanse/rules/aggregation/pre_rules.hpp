@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -50,6 +51,8 @@ RowMap clip_rows(const GramView& gram, double longest);
 // ARC, adaptive clipping (Allouah et al. 2024, ByzFL): the k = floor(2 (f/n) (n - f)) longest rows
 // are clipped to the length of the (k+1)-th longest. REQUIRES: 2f <= n. Cost: O(n log n).
 RowMap clip_longest(const GramView& gram, int64_t f);
+// The length of the (k+1)-th longest row.
+double arc_radius(const GramView& gram, int64_t f);
 
 // NNM, nearest-neighbour mixing (Allouah et al. 2023): y_i is the mean of the n - f rows nearest to
 // u_i, itself among them. REQUIRES: f < n. Cost: O(n^2 log n), and O(n^3) for the products.
@@ -82,6 +85,8 @@ class MappedRows {
   std::vector<double> pull_back(std::span<const double> coefficients) const;
   // [n', n] M.
   std::vector<double> matrix() const;
+  // The length to which the last clip or arc has clipped; NaN where there was none.
+  double radius() const { return radius_; }
 
  private:
   std::vector<double> own_entries() const;
@@ -91,6 +96,7 @@ class MappedRows {
   std::size_t extra_;
   std::vector<double> entries_;
   std::size_t n_;
+  double radius_ = std::numeric_limits<double>::quiet_NaN();
   std::vector<RowMap> maps_;
 };
 

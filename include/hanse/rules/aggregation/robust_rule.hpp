@@ -95,8 +95,8 @@ std::string shortfall_of(const RobustOptions& options, int64_t k, int64_t f);
 // rule. Every participant counts once: neither the clients' sizes nor the draws' weights enter, but
 // for kMean. A round with too few participants is an error or no step, by `shortfall`. Rules by
 // columns give Mix.columns, the others coefficients; centered clipping and FLTrust ask for an extra
-// row, and have a coefficient for it. Columns of rounds.csv: rejected, and of Krum's rules
-// krum_margin, the lead of the best score.
+// row, and have a coefficient for it. Columns of rounds.csv: rejected; of Krum's rules
+// krum_margin, the lead of the best score; and of those that clip radius, to what length.
 // Cost a round: that of the rule, and O(K^3) for each map before it.
 std::unique_ptr<Aggregator> make_robust(const RobustOptions& options);
 

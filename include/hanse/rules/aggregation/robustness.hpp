@@ -32,7 +32,8 @@ struct ColumnDeviations {
   double shares = 0;  // sum over the columns of the byzantine share of the values in x
   int64_t columns = 0;
 
-  // Adds a block: x [P], the honest rows' values [|H|, P], and the shares [P].
+  void add(const ColumnDeviations& block);
+  // Adds a block: x [P], the honest rows' values [|H|, P], and the shares [P], or none: 0.
   void add(std::span<const double> x, std::span<const float* const> rows,
            std::span<const double> byzantine_shares);
   // kappa of `honest_rows` rows, and the mean share; honest_recall is NaN.

@@ -20,6 +20,8 @@ std::optional<Refusal> device_refusal(const RoundNeeds& needs) {
       {rule_keeps,
        {fmt::format("what {} keeps of each client does not lie on GPUs", needs.rule_kind),
         "aggregator.kind", "use another"}},
+      {needs.rule.rejects || needs.rule.forged,
+       {"robust rules look at updates in the hosts' memory", "aggregator.kind", "use another"}},
       {settings.squares,
        {"the losses of single samples do not leave GPUs", "sampler.kind", "use another"}},
       {settings.timed,

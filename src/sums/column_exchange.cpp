@@ -1,0 +1,72 @@
+#include "hanse/sums/column_exchange.hpp"
+
+#include <vector>
+
+#include "hanse/base/index.hpp"
+
+namespace hanse {
+
+namespace {
+
+// Adds the blocks' deviations, on rank 0, in the order of the blocks: block b is the
+// (b / ranks)-th of rank b % ranks.
+ColumnDeviations sum_blocks(Communicator& comm, std::span<const ColumnDeviations> mine,
+                            int64_t blocks) {
+  std::vector<int64_t> counts;
+  const auto all = comm.gatherv(mine, 0, &counts);
+  ColumnDeviations sum;
+  if (comm.rank() != 0) return sum;
+  std::vector<std::size_t> first(counts.size());
+  for (std::size_t rank = 1; rank < first.size(); ++rank) {
+    first[rank] = first[rank - 1] + to_index(counts[rank - 1]);
+  }
+  for (std::size_t block = 0; block < to_index(blocks); ++block) {
+    sum.add(all[first[block % first.size()]++]);
+  }
+  return sum;
+}
+
+}  // namespace
+
+ColumnDeviations mix_by_columns(Communicator& comm, RowExchange& exchange,
+                                std::span<const OwnedRow> rows, int64_t k, const ColumnMix& mix,
+                                const ColumnsAsked& asked, const WriteColumns& write) {
+  const auto n = to_index(mix.n);
+  std::vector<int64_t> values(n * to_index(RowExchange::kPiece));
+  std::vector<double> step(to_index(RowExchange::kPiece));
+  std::vector<double> shares(asked.honest.empty() ? 0 : step.size());
+  std::vector<const float*> honest(asked.honest.size());
+  std::vector<ColumnDeviations> blocks;
+  const auto visit = [&](int64_t block, RowPart part, std::span<const float* const> at) {
+    const std::size_t size = to_index(part.size());
+    const auto mapped = std::span(values).first(n * size);
+    const auto out = std::span(step).first(size);
+    map_columns(mix, at, part.size(), mapped);
+    const bool watches = !shares.empty() && !asked.byzantine_shares.empty();
+    const auto shared = std::span(shares).first(shares.empty() ? 0 : size);
+    mix_columns(mix.rule, mapped, n, out,
+                watches ? ColumnWatch{asked.byzantine_shares, shared} : ColumnWatch{});
+    if (write) write(part.begin, out);
+    if (asked.honest.empty()) return;
+    for (std::size_t i = 0; i < honest.size(); ++i) honest[i] = at[to_index(asked.honest[i])];
+    if (part.begin == exchange.blocks().at(block).begin) blocks.emplace_back();
+    blocks.back().add(out, honest, shared);
+  };
+  exchange.each(rows, k, visit);
+  if (asked.honest.empty()) return {};
+  return sum_blocks(comm, blocks, exchange.blocks().size());
+}
+
+void bcast_mix(Communicator& comm, ColumnMix& mix, int64_t k) {
+  struct {
+    ColumnRule rule;
+    int64_t n;
+  } head{mix.rule, mix.n};
+  comm.bcast(std::as_writable_bytes(std::span(&head, 1)), 0);
+  mix.rule = head.rule;
+  mix.n = head.n;
+  mix.map.resize(to_index(mix.n * k));
+  comm.bcast(std::span(mix.map), 0);
+}
+
+}  // namespace hanse

@@ -1,0 +1,131 @@
+// Steps by columns of rows on different ranks: against the rule on whole rows, with the same bits
+// on any number of ranks, and what a rank gets to see.
+#include <algorithm>
+#include <cmath>
+#include <mutex>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "hanse/sums/column_exchange.hpp"
+#include "sums/gram_support.hpp"
+#include "support/thread_communicator.hpp"
+
+namespace hanse {
+namespace {
+
+struct Step {
+  std::vector<double> values;  // [P]
+  ColumnDeviations deviations;
+};
+
+// A mix of n = K - 1 rows: neighbours' means.
+ColumnMix neighbours(int64_t k, const ColumnRule& rule) {
+  ColumnMix mix{
+      .rule = rule, .map = std::vector<double>(static_cast<std::size_t>((k - 1) * k)), .n = k - 1};
+  for (int64_t a = 0; a + 1 < k; ++a) {
+    mix.map[static_cast<std::size_t>(a * k + a)] = 0.25;
+    mix.map[static_cast<std::size_t>(a * k + a + 1)] = 0.75;
+  }
+  return mix;
+}
+
+std::vector<OwnedRow> rows_of(int rank, int ranks, const Rows& rows, int stride) {
+  std::vector<OwnedRow> mine;
+  for (auto position = static_cast<int64_t>(rows.size()) - 1; position >= 0; --position) {
+    if ((position * stride + 1) % ranks != rank) continue;
+    mine.push_back({position, rows[static_cast<std::size_t>(position)]});
+  }
+  return mine;
+}
+
+Step step_on(int ranks, const Rows& rows, const ColumnMix& mix, int stride,
+             const ColumnsAsked& asked) {
+  const std::size_t n = rows.front().size();
+  Step result{.values = std::vector<double>(n, std::nan("")), .deviations = {}};
+  std::mutex mutex;
+  run_threads(ranks, [&](Communicator& comm) {
+    RowExchange exchange(comm, {{0, static_cast<int64_t>(n)}});
+    ColumnMix own;
+    if (comm.rank() == 0) own = mix;
+    bcast_mix(comm, own, std::ssize(rows));
+    const auto mine = rows_of(comm.rank(), ranks, rows, stride);
+    const auto found = mix_by_columns(comm, exchange, mine, std::ssize(rows), own, asked,
+                                      [&](int64_t begin, std::span<const double> values) {
+                                        const std::lock_guard lock(mutex);
+                                        for (std::size_t i = 0; i < values.size(); ++i) {
+                                          double& value =
+                                              result.values[static_cast<std::size_t>(begin) + i];
+                                          EXPECT_TRUE(std::isnan(value)) << "written twice";
+                                          value = values[i];
+                                        }
+                                      });
+    const std::lock_guard lock(mutex);
+    if (comm.rank() == 0) result.deviations = found;
+  });
+  return result;
+}
+
+const ColumnRule kRules[] = {{ColumnKind::kMedian, 0, false},
+                             {ColumnKind::kTrimmedMean, 1, false},
+                             {ColumnKind::kNearMedian, 2, false}};
+
+TEST(ColumnExchange, IsTheRuleOnWholeRowsWithTheSameBitsOnAnyRanks) {
+  const std::vector<int64_t> honest{0, 2, 3};
+  for (const int64_t n : {1, 2, 97, 4097, 25000}) {
+    const Rows rows = make_rows(6, n);
+    std::vector<const float*> whole;
+    for (const auto& row : rows) whole.push_back(row.data());
+    for (const ColumnRule& rule : kRules) {
+      const ColumnMix mix = neighbours(6, rule);
+      std::vector<int64_t> lattice(static_cast<std::size_t>(5 * n));
+      std::vector<double> expected(static_cast<std::size_t>(n)), shares(expected.size());
+      const std::vector<double> weights{0, 0.5, 0, 1, 0.25};
+      map_columns(mix, whole, n, lattice);
+      mix_columns(rule, lattice, 5, expected, {weights, shares});
+      ColumnDeviations slow;
+      const std::vector<const float*> good{whole[0], whole[2], whole[3]};
+      slow.add(expected, good, shares);
+      const Step alone = step_on(1, rows, mix, 1, {honest, weights});
+      EXPECT_EQ(alone.values, expected);
+      EXPECT_NEAR(alone.deviations.step, slow.step, 1e-12 * slow.step);
+      EXPECT_NEAR(alone.deviations.honest, slow.honest, 1e-12 * slow.honest);
+      EXPECT_NEAR(alone.deviations.shares, slow.shares, 1e-12 * static_cast<double>(n));
+      EXPECT_EQ(alone.deviations.columns, n);
+      for (int ranks = 2; ranks <= 4; ++ranks) {
+        for (const int stride : {0, 1, 3}) {  // 0: one rank has all rows
+          const Step step = step_on(ranks, rows, mix, stride, {honest, weights});
+          EXPECT_EQ(step.values, expected) << n << " " << ranks;
+          EXPECT_EQ(step.deviations.step, alone.deviations.step);
+          EXPECT_EQ(step.deviations.honest, alone.deviations.honest);
+          EXPECT_EQ(step.deviations.shares, alone.deviations.shares);
+        }
+      }
+    }
+  }
+}
+
+TEST(ColumnExchange, NoRankGetsAnothersWholeRow) {
+  for (const int ranks : {2, 3, 4}) {
+    for (const int64_t n : {2, 100, 5000, 40000}) {
+      const Rows rows = make_rows(ranks, n);
+      run_threads(ranks, [&](Communicator& inner) {
+        Counting comm(inner);
+        RowExchange exchange(comm, {{0, n}});
+        const OwnedRow mine{comm.rank(), rows[static_cast<std::size_t>(comm.rank())]};
+        ColumnMix mix{.rule = {ColumnKind::kMedian, 0, false}, .map = {}, .n = ranks};
+        for (int i = 0; i < ranks * ranks; ++i) mix.map.push_back(i % (ranks + 1) == 0);
+        const std::vector<int64_t> honest{0};
+        mix_by_columns(comm, exchange, {&mine, 1}, ranks, mix, {.honest = honest}, nullptr);
+        EXPECT_EQ(comm.received[comm.rank()], 0);
+        EXPECT_LT(comm.others, 8 * 3 * ranks + 128 * 32);  // who owns what, and deviations
+        for (const auto& [from, bytes] : comm.received) {
+          EXPECT_LT(bytes, 4 * n) << ranks << " ranks, " << n << " values, from " << from;
+        }
+      });
+    }
+  }
+}
+
+}  // namespace
+}  // namespace hanse
