@@ -70,6 +70,7 @@ FAMILIES = {
     "samplers": (IMAGES, {"formula": {"sampler.formula": "sqrt(a) * (1 + age)"},
                           "python": {"sampler.path": "jobs/own-rules/bandit.py"}}),
     "aggregators": (HEART, {"formula": {"aggregator.formula": "lambda * exp(F - mean(F))"},
+                            "fltrust": {"federation.held-out": 1},
                             "python": {"aggregator.path": "jobs/own-rules/superquantile.py"}}),
     "updates": (HEART, {"fednew": {"client.weight-decay": 0.01},
                         "fednl": {"client.weight-decay": 0.01}}),
@@ -129,6 +130,11 @@ NEEDS_FILE = {"data/tff": "needs a file of TensorFlow Federated",
 
 # Further options of a kind: "family/kind": {name: options}.
 VARIANTS = {
+    "aggregators/trimmed-mean": {
+        "mixed": {**IMAGES, "aggregator.byzantine": 1, "aggregator.before": "clip(0.1),nnm"}},
+    "aggregators/centered-clipping": {
+        "buckets": {**IMAGES, "aggregator.radius": 0.02, "aggregator.before": "bucketing(2)",
+                    "run.trace": "true"}},
     "samplers/uniform": {
         "replacement": {"sampler.replacement": "true"},
         "availability": {"sampler.availability": "0.5"},

@@ -72,8 +72,13 @@ std::vector<KindRow<Job>> rows_by_products() {
        {robust_keys(), with_default(iterations_key(), &iterations_of, 1),
         with_default(key()("radius", &Options::radius, above(0), "longest difference that counts"),
                      &radius_of, 100)}},
-      {"fltrust", "robust: by the cosine to the server's own update (Cao et al. 2021)",
-       robust_keys()},
+      {"fltrust",
+       "robust: by the cosine to the server's own update (Cao et al. 2021)",
+       {robust_keys(),
+        key()(
+            "root", &Options::root, at_least(0),
+            "which of the clients kept out of training (federation.held-out) has the samples that "
+            "the server trusts and trains on: 0 is the first of them")}},
       {"smea", "robust: mean of the set of least variance (Allouah et al. 2023)", robust_keys()},
       {"caf",
        "robust: mean without what spreads most, step by step (Allouah et al. 2025)",

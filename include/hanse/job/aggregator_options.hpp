@@ -39,6 +39,7 @@ struct AggregatorOptions {
   int64_t iterations = 3;                       // geometric-median, centered-clipping
   double smoothing = 0.1;                       // geometric-median
   int64_t pivot = 0;                            // monna: the client that is trusted
+  int64_t root = 0;                             // fltrust: of the clients kept out of training
   PreRules before;                              // robust rules, fedavg
   Shortfall shortfall = Shortfall::kError;      // robust rules, fedavg
   std::string formula;                          // formula

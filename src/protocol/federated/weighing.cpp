@@ -14,9 +14,9 @@ namespace hanse {
 
 namespace {
 
-constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
+constexpr double kUnmeasured = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr Robustness kUnknown{kNothing, kNothing, kNothing};
+constexpr Robustness kUnknown{kUnmeasured, kUnmeasured, kUnmeasured};
 
 bool all_finite(std::span<const double> values) {
   return std::ranges::all_of(values, [](double one) { return std::isfinite(one); });
@@ -47,7 +47,7 @@ void Weighing::add_columns(Columns& columns) const {
                     {"byzantine_weight", robustness_.byzantine_weight},
                     {"honest_recall", robustness_.honest_recall}};
     if (forging_)
-      metrics.emplace_back("attack_strength", forges_ ? forging_->strength() : kNothing);
+      metrics.emplace_back("attack_strength", forges_ ? forging_->strength() : kUnmeasured);
     return metrics;
   });
 }
@@ -318,7 +318,7 @@ void Weighing::measure(std::span<const double> coefficients, const Known& known)
 }
 
 void Weighing::measure_weights(std::span<const double> coefficients, const RoundRoles& roles) {
-  robustness_ = {kNothing, 0, 0};
+  robustness_ = {kUnmeasured, 0, 0};
   double honest = 0;
   for (std::size_t i = 0; i < roles.clients.size(); ++i) {
     if (roles.byzantine[i]) {

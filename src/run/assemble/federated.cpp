@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "assemble.hpp"
+#include "federated_checks.hpp"
 #include "hanse/base/digest.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/comm/agreement.hpp"
@@ -27,14 +28,6 @@
 namespace hanse {
 
 namespace {
-
-// Clients that send gradients, and rules that mix after the training, know nothing of buffers.
-void check_buffers(const Job& job, const ParameterLayout& layout, bool gradients_count) {
-  if (!gradients_count || layout.n_trainable() == layout.n_params()) return;
-  throw InvalidArgument(
-      fmt::format("{} works on gradients, and the model has buffers", job.aggregator.kind),
-      "aggregator.kind", "group norm has no buffers; other aggregators average them");
-}
 
 constexpr int64_t kMostLines = 1'000'000;  // of participation.csv, unasked
 
@@ -64,50 +57,6 @@ FederatedTrainer::Settings trainer_settings(const Job& job, int64_t max_particip
           .own_models = evaluates_own_models(job),
           .state_bytes = job.client.state_memory << 20,
           .state_folder = job.run.out};
-}
-
-// A round with a time limit reports nothing of those it leaves out.
-void check_time_limit(const Job& job, const LocalUpdate& update, const AggregatorNeeds& needs,
-                      const ParameterLayout& layout) {
-  if (job.run.round_seconds == 0) return;
-  const auto refuse = [](const std::string& who, const std::string& key, const std::string& hint) {
-    throw InvalidArgument(who + " needs every participant's update", key,
-                          hint + ", or run.round-seconds = 0");
-  };
-  if (!sampler_traits(job.sampler).blind) {
-    refuse(job.sampler.kind, "sampler.kind", "use uniform, full, weighted or lipschitz");
-  }
-  if (needs.norms || needs.after_training() || needs.rates || needs.trials > 0) {
-    refuse(job.aggregator.kind, "aggregator.kind", "use a rule that weighs before training");
-  }
-  if (update.state_width() > 0 || update.sends_direction()) {
-    refuse(job.client.kind, "client.update", "use sgd or prox");
-  }
-  if (job.run.trace) refuse("a trace", "run.trace", "use run.trace = false");
-  // The scaled sum weighs them as a mean on average alone: a variance could turn negative.
-  if (layout.n_trainable() < layout.n_params()) {
-    refuse("a model with buffers", "model.kind", "group norm has no buffers");
-  }
-}
-
-// The sampler may need what the loss of each sample is.
-void check_squares(const Job& job, const LocalUpdate& update) {
-  if (!sampler_traits(job.sampler).squares) return;
-  const auto refuse = [&](const std::string& who, const std::string& key, const std::string& hint) {
-    throw InvalidArgument(
-        fmt::format("sampler {} needs the loss of each sample, which {} does not tell",
-                    job.sampler.kind, who),
-        key, hint);
-  };
-  const std::string own_loss = own_loss_key(job.client);
-  if (!own_loss.empty()) refuse(own_loss, own_loss, "leave it as it is by default");
-  if (!update.finds_squares()) refuse(job.client.kind, "client.update", "use sgd or prox");
-}
-
-void check_view(const Job& job, const LocalUpdate& update) {
-  if (!evaluates_own_models(job) || !update.sends_direction()) return;
-  throw InvalidArgument("clients of this job send directions and have no models of their own",
-                        "evaluate.view", "use evaluate.view = global");
 }
 
 // Takes another loss for training than model.loss.
@@ -188,24 +137,6 @@ class RuleFactory {
   const Federation& federation_;
   std::shared_ptr<int64_t> round_;  // that the rules decide on
 };
-
-// Throws InvalidArgument for rules that do not go with the job's other parts.
-void check_rule(const Job& job, const AggregatorNeeds& needs) {
-  if (needs.extra_row == ExtraRow::kServer) {
-    throw InvalidArgument("rounds give rules no update of the server's own", "aggregator.kind",
-                          "use another rule; hanse replay runs this one");
-  }
-  if (needs.columns && job.async.is_on()) {
-    throw InvalidArgument("a step by columns cannot count old updates less", "aggregator.kind",
-                          "use a rule with coefficients, or async.kind = none");
-  }
-  if (needs.forged && (needs.layers || needs.last_updates || needs.sign_share)) {
-    throw InvalidArgument(
-        fmt::format("{} weighs more than the round's updates, which attackers forge",
-                    job.aggregator.kind),
-        "aggregator.kind", "use another rule, or an attack on the training");
-  }
-}
 
 // Rank 0's rule; the other ranks get one that knows what it needs. Collective.
 AggregatorNeeds make_server_rule(const RuleFactory& rules, Communicator& comm,
@@ -318,7 +249,22 @@ void make_updates(const AggregatorNeeds& rule, int64_t ranks, FederatedAssembly&
                      job.client.state_memory << 20, job.run.out);
   check_time_limit(job, *parts.update, rule, model.layout());
   check_virtual_time(job, rule);
+  if (rule.extra_row == ExtraRow::kServer) check_root(job, federation, *parts.update);
   check_buffers(job, model.layout(), rule.after_training() || parts.update->sends_direction());
+}
+
+// The server's own update where the rule asks for it: it trains as a client does.
+ServerUpdate root_update(const AggregatorNeeds& rule, const FederatedAssembly& parts) {
+  if (rule.extra_row != ExtraRow::kServer) return nullptr;
+  const int64_t client = parts.federation.clients() + parts.trained.aggregator.root;
+  return
+      [&update = *parts.update, client, seed = seed_of(parts.trained, parts.trained.client.seed)](
+          int64_t round, std::span<const float> model, std::span<float> row) {
+        std::ranges::copy(model, row.begin());
+        update.train({.client = client, .round = round, .seed = seed, .row = row});
+        for (std::size_t i = 0; !update.sends_direction() && i < row.size(); ++i)
+          row[i] -= model[i];
+      };
 }
 
 // Builds the job parts.trained.
@@ -345,6 +291,7 @@ void build(Communicator& comm, FederatedAssembly& parts) {
   comm.bcast(std::span(&max_participants, 1), 0);
   parts.participation =
       static_cast<double>(max_participants) / static_cast<double>(federation.clients());
+  agree_on(comm, [&] { parts.attackers = make_attackers(job, federation.clients()); });
   const AggregatorNeeds rule_needs = make_server_rule(rules, comm, parts);
   agree_on(comm, [&] { make_updates(rule_needs, comm.size(), parts); });
   make_clock(comm, parts);
@@ -372,7 +319,8 @@ void build(Communicator& comm, FederatedAssembly& parts) {
                               .stages = parts.stages(),
                               .tuner = parts.tuner.get(),
                               .turnout = parts.time.turnout.get(),
-                              .attackers = parts.attackers.get()},
+                              .attackers = parts.attackers.get(),
+                              .root = root_update(rule_needs, parts)},
       settings);
 }
 

@@ -1,0 +1,97 @@
+#include "federated_checks.hpp"
+
+#include <string>
+
+#include <fmt/format.h>
+
+#include "hanse/base/error.hpp"
+#include "hanse/kinds/aggregators.hpp"
+#include "hanse/kinds/samplers.hpp"
+#include "hanse/kinds/updates.hpp"
+#include "simulation.hpp"
+
+namespace hanse {
+
+// Clients that send gradients, and rules that mix after the training, know nothing of buffers.
+void check_buffers(const Job& job, const ParameterLayout& layout, bool gradients_count) {
+  if (!gradients_count || layout.n_trainable() == layout.n_params()) return;
+  throw InvalidArgument(
+      fmt::format("{} works on gradients, and the model has buffers", job.aggregator.kind),
+      "aggregator.kind", "group norm has no buffers; other aggregators average them");
+}
+
+// A round with a time limit reports nothing of those it leaves out.
+void check_time_limit(const Job& job, const LocalUpdate& update, const AggregatorNeeds& needs,
+                      const ParameterLayout& layout) {
+  if (job.run.round_seconds == 0) return;
+  const auto refuse = [](const std::string& who, const std::string& key, const std::string& hint) {
+    throw InvalidArgument(who + " needs every participant's update", key,
+                          hint + ", or run.round-seconds = 0");
+  };
+  if (!sampler_traits(job.sampler).blind) {
+    refuse(job.sampler.kind, "sampler.kind", "use uniform, full, weighted or lipschitz");
+  }
+  if (needs.norms || needs.after_training() || needs.rates || needs.trials > 0) {
+    refuse(job.aggregator.kind, "aggregator.kind", "use a rule that weighs before training");
+  }
+  if (update.state_width() > 0 || update.sends_direction()) {
+    refuse(job.client.kind, "client.update", "use sgd or prox");
+  }
+  if (job.run.trace) refuse("a trace", "run.trace", "use run.trace = false");
+  // The scaled sum weighs them as a mean on average alone: a variance could turn negative.
+  if (layout.n_trainable() < layout.n_params()) {
+    refuse("a model with buffers", "model.kind", "group norm has no buffers");
+  }
+}
+
+// The sampler may need what the loss of each sample is.
+void check_squares(const Job& job, const LocalUpdate& update) {
+  if (!sampler_traits(job.sampler).squares) return;
+  const auto refuse = [&](const std::string& who, const std::string& key, const std::string& hint) {
+    throw InvalidArgument(
+        fmt::format("sampler {} needs the loss of each sample, which {} does not tell",
+                    job.sampler.kind, who),
+        key, hint);
+  };
+  const std::string own_loss = own_loss_key(job.client);
+  if (!own_loss.empty()) refuse(own_loss, own_loss, "leave it as it is by default");
+  if (!update.finds_squares()) refuse(job.client.kind, "client.update", "use sgd or prox");
+}
+
+void check_view(const Job& job, const LocalUpdate& update) {
+  if (!evaluates_own_models(job) || !update.sends_direction()) return;
+  throw InvalidArgument("clients of this job send directions and have no models of their own",
+                        "evaluate.view", "use evaluate.view = global");
+}
+
+// Throws InvalidArgument for rules that do not go with the job's other parts.
+void check_rule(const Job& job, const AggregatorNeeds& needs) {
+  if (needs.columns && job.async.is_on()) {
+    throw InvalidArgument("a step by columns cannot count old updates less", "aggregator.kind",
+                          "use a rule with coefficients, or async.kind = none");
+  }
+  if (needs.forged && (needs.layers || needs.last_updates || needs.sign_share)) {
+    throw InvalidArgument(
+        fmt::format("{} weighs more than the round's updates, which attackers forge",
+                    job.aggregator.kind),
+        "aggregator.kind", "use another rule, or an attack on the training");
+  }
+}
+
+void check_root(const Job& job, const Federation& federation, const LocalUpdate& update) {
+  const int64_t kept_out = federation.held_out(), root = job.aggregator.root;
+  if (root >= kept_out || federation.train(federation.clients() + root).size() == 0) {
+    throw InvalidArgument(
+        fmt::format("{} trusts the samples of a client that is kept out of training; {} are, with "
+                    "samples to train on",
+                    job.aggregator.kind, kept_out),
+        "aggregator.root", "federation.held-out = 1 keeps one out");
+  }
+  if (update.state_width() + update.control_width() == 0) return;
+  throw InvalidArgument(
+      fmt::format("the server trains as a client that keeps nothing, and those of {} do",
+                  job.client.kind),
+      "client.update", "use sgd or prox");
+}
+
+}  // namespace hanse

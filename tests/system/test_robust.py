@@ -1,0 +1,125 @@
+"""Robust rules among attackers: the same bits on any ranks, and what a round tells of them."""
+
+import json
+import math
+import os
+
+import hanse
+
+SILOS = {"federation.clients": 11, "sampler.kind": "full", "model.kind": "mlp",
+         "model.hidden": "9", "aggregator.byzantine": 2}
+RULES = {
+    "krum": {},
+    "multi-krum": {"aggregator.keep": 5},
+    "mda": {},
+    "monna": {"aggregator.pivot": 4},
+    "geometric-median": {"aggregator.before": "bucketing(2)", "aggregator.byzantine": 1},
+    "centered-clipping": {"aggregator.radius": 0.05, "aggregator.iterations": 2},
+    "fltrust": {"federation.clients": 13, "federation.held-out": 2, "aggregator.root": 1},
+    "smea": {"aggregator.before": "clip(0.3)"},
+    "caf": {"aggregator.before": "arc"},
+    "median": {"aggregator.before": "bucketing(2),nnm", "aggregator.byzantine": 1},
+    "trimmed-mean": {},
+    "meamed": {"aggregator.before": "nnm"},
+    "bulyan": {},
+    "fedavg": {"aggregator.before": "clip(0.2)"},
+}
+ATTACKS = ["sign-flip", "ipm", "alie", "optimal-alie", "optimal-ipm", "min-max", "min-sum",
+           "mimic", "gauss", "nan", "label-flip", "replace"]
+
+
+class EveryRule(hanse.Case):
+    """The same bits on one rank, on four, and stopped and resumed on others."""
+
+    def check(self, name, changes):
+        job = self.job(changes, name=f"{name}.cfg")
+        alone = self.train(job, name)
+        self.assert_digest(self.train(job, name + "-four", ranks=4), alone, name)
+        stopped = self.train(job, name + "-stopped", ranks=2, changes={"run.rounds": 5})
+        self.hanse("resume", stopped, "--run.rounds=12", ranks=3)
+        self.assert_digest(stopped, alone, name)
+        for field in ("kappa_hat", "byzantine_weight", "rejected"):
+            self.assertEqual(hanse.column(stopped, "rounds.csv", field),
+                             hanse.column(alone, "rounds.csv", field), name)
+
+    def test_each_with_some_of_the_attacks(self):
+        every = os.environ.get("HANSE_EVERY_ATTACK") == "1"
+        cases = {}
+        for i, (rule, more) in enumerate(RULES.items()):
+            changes = {**SILOS, "aggregator.kind": rule, "attack.clients": 2, **more}
+            for attack in ATTACKS if every else (ATTACKS[i % 12], ATTACKS[(5 * i + 3) % 12]):
+                cases[f"{rule}-{attack}"] = {**changes, "attack.kind": attack}
+        hanse.together([lambda name=name: self.check(name, cases[name]) for name in cases])
+
+    def test_an_honest_round_is_the_mean(self):
+        # Momentum makes float rows of all updates, which rules that keep them need anyway.
+        same = {**SILOS, "aggregator.byzantine": 0, "client.worker-momentum": 0.4}
+        mean = self.train(self.job({**same, "aggregator.weights": "uniform"}), "mean")
+        for name, changes in {
+                "multi-krum": {"aggregator.kind": "multi-krum", "aggregator.keep": 11},
+                "mda": {"aggregator.kind": "mda"}, "smea": {"aggregator.kind": "smea"},
+                "monna": {"aggregator.kind": "monna"}, "caf": {"aggregator.kind": "caf"},
+                "nnm": {"aggregator.before": "nnm", "aggregator.weights": "uniform"},
+                "arc": {"aggregator.before": "arc", "aggregator.weights": "uniform"},
+                "bucketing": {"aggregator.before": "bucketing(1)",
+                              "aggregator.weights": "uniform"}}.items():
+            run = self.train(self.job({**same, **changes}, name=f"{name}.cfg"), name, ranks=2)
+            self.assert_digest(run, mean, name)
+
+
+class Columns(hanse.Case):
+    def test_of_rounds_with_attackers(self):
+        job = self.job({**SILOS, "aggregator.kind": "multi-krum", "aggregator.before": "arc",
+                        "attack.clients": 2, "attack.kind": "sign-flip", "attack.strength": 5})
+        run = self.train(job, "run", 2)
+        for row in hanse.table(run, "rounds.csv"):
+            self.assertEqual(row["rejected"], "0")
+            self.assertGreater(float(row["kappa_hat"]), 0)
+            self.assertTrue(0 <= float(row["byzantine_weight"]) <= 1)
+            self.assertTrue(0 < float(row["honest_recall"]) <= 1)
+            self.assertGreater(float(row["radius"]), 0)
+            self.assertGreaterEqual(float(row["krum_margin"]), 0)
+            self.assertNotIn("squared_norm", row)
+        self.assertFalse(os.path.exists(os.path.join(run, "directions.csv")))
+
+    def test_a_column_rule_holds_where_the_mean_does_not(self):
+        weights = {}
+        for kind in ("fedavg", "trimmed-mean"):
+            job = self.job({**SILOS, "aggregator.kind": kind, "attack.clients": 2,
+                            "attack.kind": "sign-flip", "attack.strength": 50})
+            run = self.train(job, kind, 2)
+            weights[kind] = [float(x) for x in hanse.column(run, "rounds.csv", "byzantine_weight")]
+        self.assertGreater(min(weights["fedavg"]), 0.05)
+        self.assertLess(max(weights["trimmed-mean"]), 0.1)
+
+    def test_updates_that_are_not_finite_are_rejected(self):
+        changes = {**SILOS, "attack.clients": 2, "attack.kind": "nan"}
+        for kind in ("multi-krum", "trimmed-mean", "centered-clipping"):
+            job = self.job({**changes, "aggregator.kind": kind}, name=f"{kind}.cfg")
+            run = self.train(job, kind, 2)
+            self.assertEqual(set(hanse.column(run, "rounds.csv", "rejected")), {"2"})
+            self.assertTrue(all(math.isfinite(float(x))
+                                for x in hanse.column(run, "rounds.csv", "loss")))
+        self.assert_one_error(self.hanse("run", self.job(changes), ranks=2, expect=None), 1,
+                              "client", "not finite")
+
+
+class Traces(hanse.Case):
+    def test_replay_gives_the_weights_of_the_run(self):
+        for kind, more in {"krum": {}, "centered-clipping": {"aggregator.radius": 0.05},
+                           "geometric-median": {"aggregator.before": "bucketing(2)",
+                                                "aggregator.byzantine": 1}}.items():
+            job = self.job({**SILOS, "aggregator.kind": kind, "attack.clients": 2,
+                            "attack.kind": "alie", "run.trace": "true", **more},
+                           name=f"{kind}.cfg")
+            run = self.train(job, kind, 2)
+            path = os.path.join(run, "trace-aggregator.json")
+            replayed = json.loads(self.hanse("replay", path).stdout())["rounds"]
+            weights = [float(line["weight"]) for line in hanse.table(run, "participation.csv")]
+            for t, found in enumerate(replayed):
+                for i in range(11):
+                    self.assertAlmostEqual(found["weights"][i], weights[11 * t + i], places=5)
+
+
+if __name__ == "__main__":
+    hanse.main()
