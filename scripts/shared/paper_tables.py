@@ -5,7 +5,9 @@ their numbers. The files have the form of studies (hanse/study_files.py), and mo
               is run when none is named; "whole" is all of it)
   set         options of every run; `quick` are those of --quick
   rows        name, set (options), paper (a text for each column, "" where it has no number), grid,
-              base (the row that its factors are of),
+              base (the row that its factors are of), worst and best ({KEY = [VALUE, ...]}: each of
+              their combinations runs, and the row's number is the largest over `best` of the least
+              over `worst`),
               may-diverge = true (a run that diverges is a result, and no failure of the table's)
   columns     label, metric (of evaluations.csv or of `file`; of summary.json its metrics), at (a
               round), from (a round, of which on the number is the mean) or sum ("x" or "-log1p", of
@@ -92,8 +94,18 @@ def points_of(row):
     return [dict(zip(grid, values)) for values in itertools.product(*grid.values())] if grid else []
 
 
+def members_of(row):
+    """The options of each run of a row and seed: lists of those among which the worst counts, and of
+    such lists the best."""
+    def combinations(key):
+        choices = row.get(key, {})
+        return [dict(zip(choices, values)) for values in itertools.product(*choices.values())]
+    return [[{**best, **worst} for worst in combinations("worst")]
+            for best in combinations("best")]
+
+
 def runs_of(table, seeds=None):
-    return (len(table["rows"]) * (seeds or table["seeds"])
+    return (sum(len(cases_of(row)) for row in table["rows"]) * (seeds or table["seeds"])
             + sum(len(points_of(row)) for row in table["rows"]))
 
 
@@ -147,21 +159,28 @@ def text_of(point):
     return ", ".join(f"{key} = {value}" for key, value in point.items())
 
 
-def case_of(row):
+def case_of(row, member=None):
     """The choice is in the name, and so in the folder: another choice has other runs."""
-    return Case(row["name"] + (f", {row['tuned']}" if "tuned" in row else ""), row.get("set", {}))
+    name = ", ".join([row["name"], *([row["tuned"]] if "tuned" in row else []),
+                      *([text_of(member)] if member else [])])
+    return Case(name, {**row.get("set", {}), **(member or {})})
+
+
+def cases_of(row):
+    return [case_of(row, member) for members in members_of(row) for member in members]
 
 
 def sweep_of(table, seeds, common, out):
     """The runs of the rows; those whose grid has failed have none."""
     return Sweep(out, ROOT / table["job"],
-                 [case_of(row) for row in table["rows"] if not row.get("failed")],
+                 [case for row in table["rows"] if not row.get("failed") for case in cases_of(row)],
                  seeds_of(table, seeds), common)
 
 
 def failures_of(table, sweep):
     """The failures of the sweep that the table does not allow."""
-    may = tuple(f"{case_of(row).name}, " for row in table["rows"] if row.get("may-diverge"))
+    may = tuple(f"{case.name}, " for row in table["rows"] if row.get("may-diverge")
+                for case in cases_of(row))
     return [text for text in sweep.failures if not (text.startswith(may) and DIVERGED in text)]
 
 
@@ -257,19 +276,33 @@ def value_of(task, column):
 
 def numbers_of(table, sweep):
     """Our numbers, [rows][columns][finished runs], None where a run has none; and how many runs of
-    each row have finished."""
-    done = [[task for task in sweep.tasks if task.case.name == case_of(row).name and task.summary()]
-            for row in table["rows"]]
-    bases = {row["name"]: {task.seed: task for task in own}
-             for row, own in zip(table["rows"], done)}
+    each row have finished, of all members of a seed."""
+    tasks = {(task.case.name, task.seed): task for task in sweep.tasks if task.summary()}
 
-    def number(row, task, column):
+    def of_members(row, seed):
+        """The row's tasks of a seed, as members_of(); None when one has not finished."""
+        found = [[tasks.get((case_of(row, member).name, seed)) for member in members]
+                 for members in members_of(row)]
+        return None if any(None in members for members in found) else found
+
+    done = [[seed for seed in sweep.seeds if of_members(row, seed)] for row in table["rows"]]
+    rows = {row["name"]: row for row in table["rows"]}
+
+    def value(row, seed, column):
+        values = [[value_of(task, column) for task in members] for members in of_members(row, seed)]
+        if any(None in members for members in values):
+            return None
+        return max(min(members) for members in values)
+
+    def number(row, seed, column):
         if not column.get("factor"):
-            return value_of(task, column)
-        base = bases.get(row.get("base"), {}).get(task.seed)
-        values = [base and value_of(base, column), value_of(task, column)]
+            return value(row, seed, column)
+        base = rows.get(row.get("base"))
+        if base is None or of_members(base, seed) is None:
+            return None
+        values = [value(base, seed, column), value(row, seed, column)]
         return None if None in values else values[0] / values[1]
-    return [[[number(row, task, column) for task in own] for column in table["columns"]]
+    return [[[number(row, seed, column) for seed in own] for column in table["columns"]]
             for row, own in zip(table["rows"], done)], list(map(len, done))
 
 

@@ -243,13 +243,26 @@ const AttackTraits& traits_of(const Job& job) {
   return find_kind(kAttacks, "attack.kind", job.attack.kind).traits;
 }
 
+ForgeNeeds forge_needs(const Job& job) {
+  const AttackTraits& traits = traits_of(job);
+  ForgeNeeds needs{.forges = traits.own || traits.form, .direction = traits.direction};
+  const bool perturbs = traits.form == AttackForm::kMinMax || traits.form == AttackForm::kMinSum;
+  if (perturbs && job.attack.direction == Perturbation::kStd) {
+    needs.direction = ForgedDirection::kDeviation;
+  } else if (perturbs && job.attack.direction == Perturbation::kSign) {
+    needs.direction = ForgedDirection::kSign;
+  }
+  return needs;
+}
+
 class JobAttackers final : public Attackers {
  public:
-  JobAttackers(const Job& job, int64_t clients)
+  JobAttackers(const Job& job, int64_t clients, bool decides)
       : options_(job.attack),
         seed_(static_cast<uint64_t>(job.run.seed)),
         attacks_(to_index(clients)),
-        forgery_(make_forgery(job)) {
+        needs_(forge_needs(job)) {
+    if (decides) rule_ = make_forgery(job).rule;
     for (const int64_t client : attacking_clients(options_, clients, seed_)) {
       attacks_[to_index(client)] = 1;
     }
@@ -263,7 +276,7 @@ class JobAttackers final : public Attackers {
     return found;
   }
 
-  ForgeNeeds needs() const override { return forgery_.needs; }
+  ForgeNeeds needs() const override { return needs_; }
 
   // Value i of the row is the i-th normal number of the round's stream.
   void fill(int64_t round, int64_t begin, std::span<float> p) const override {
@@ -273,20 +286,19 @@ class JobAttackers final : public Attackers {
   }
 
   AttackRow forge(const ForgeView& view) override {
-    last_ = forgery_.rule({.round = view.round,
-                           .honest = view.honest.size(),
-                           .byzantine = view.byzantine.size(),
-                           .gram = view.gram,
-                           .displacement = view.displacement});
-    return last_;
+    return rule_({.round = view.round,
+                  .honest = view.honest.size(),
+                  .byzantine = view.byzantine.size(),
+                  .gram = view.gram,
+                  .displacement = view.displacement});
   }
 
  private:
   AttackOptions options_;
   uint64_t seed_;
   std::vector<char> attacks_;  // [M]
-  Forgery forgery_;
-  AttackRow last_;
+  ForgeNeeds needs_;
+  AttackRule rule_;
 };
 
 class Replacement final : public UpdateStage {
@@ -328,27 +340,18 @@ bool attack_searches(const Job& job) { return traits_of(job).searches; }
 
 Forgery make_forgery(const Job& job) {
   const AttackTraits& traits = traits_of(job);
-  Forgery forgery;
+  Forgery forgery{.needs = forge_needs(job)};
   if (traits.own) {
     forgery.rule = make_own_attack(own_rule("attack", job.attack.kind, job.attack.own));
   } else if (traits.form) {
     forgery.rule = make_attack(*traits.form, job.attack);
-  } else {
-    return forgery;
-  }
-  forgery.needs = {.forges = true, .direction = traits.direction};
-  const bool perturbs = traits.form == AttackForm::kMinMax || traits.form == AttackForm::kMinSum;
-  if (perturbs && job.attack.direction == Perturbation::kStd) {
-    forgery.needs.direction = ForgedDirection::kDeviation;
-  } else if (perturbs && job.attack.direction == Perturbation::kSign) {
-    forgery.needs.direction = ForgedDirection::kSign;
   }
   return forgery;
 }
 
-std::unique_ptr<Attackers> make_attackers(const Job& job, int64_t clients) {
+std::unique_ptr<Attackers> make_attackers(const Job& job, int64_t clients, bool decides) {
   if (!job.attack.is_on()) return nullptr;
-  return std::make_unique<JobAttackers>(job, clients);
+  return std::make_unique<JobAttackers>(job, clients, decides);
 }
 
 PoisonOptions poison_of(const Job& job, int64_t clients) {

@@ -254,6 +254,22 @@ TEST(PartitionClassShares, BadArgumentsAreRefused) {
       {"client 0", "keeps no sample", "larger share"});
 }
 
+TEST(PartitionSimilarity, AShareIsAtRandomAndTheRestSorted) {
+  const Dataset dataset = cyclic_dataset(1000, 10);
+  for (const double similarity : {0.0, 0.3, 1.0}) {
+    const Partition partition = partition_samples(
+        dataset, {.clients = 5, .partition = "similarity", .similarity = similarity}, 7);
+    EXPECT_EQ(std::set<int64_t>(partition.order.begin(), partition.order.end()).size(), 1000U);
+    const auto counts = class_counts(dataset, partition);
+    for (std::size_t client = 0; client < 5; ++client) {
+      EXPECT_EQ(partition.offsets[client + 1] - partition.offsets[client], 200);
+      int64_t own = 0;  // of the two classes that are the client's when all is sorted
+      for (std::size_t k = 2 * client; k < 2 * client + 2; ++k) own += counts[client][k];
+      EXPECT_NEAR(static_cast<double>(own), 200 - 160 * similarity, similarity > 0 ? 25 : 0);
+    }
+  }
+}
+
 TEST(PartitionByLabel, BadArgumentsAreRefused) {
   const Dataset dataset = cyclic_dataset(100, 10);
   FederationOptions options{.clients = 7, .partition = "by-label", .labels_per_client = 2};

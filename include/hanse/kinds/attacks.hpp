@@ -22,14 +22,15 @@ bool attack_searches(const Job& job);
 // The decisions of an attack that forges updates, and what it must know; null: the job's does not.
 // For a rule of the user's own: throws InvalidArgument when its file does not fit.
 struct Forgery {
-  AttackRule rule;
-  ForgeNeeds needs;
+  AttackRule rule = nullptr;
+  ForgeNeeds needs = {};
 };
 Forgery make_forgery(const Job& job);
 
-// Who attacks, and what they send; null: nobody does. Throws InvalidArgument when the job's numbers
-// do not go with so many clients.
-std::unique_ptr<Attackers> make_attackers(const Job& job, int64_t clients);
+// Who attacks, and what they send; null: nobody does. `decides`: will it be asked to forge? A file
+// of the user's own is read then alone. Throws InvalidArgument when the job's numbers do not go
+// with so many clients.
+std::unique_ptr<Attackers> make_attackers(const Job& job, int64_t clients, bool decides = true);
 
 // What attackers do to what they train on.
 PoisonOptions poison_of(const Job& job, int64_t clients);

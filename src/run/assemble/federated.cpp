@@ -291,7 +291,8 @@ void build(Communicator& comm, FederatedAssembly& parts) {
   comm.bcast(std::span(&max_participants, 1), 0);
   parts.participation =
       static_cast<double>(max_participants) / static_cast<double>(federation.clients());
-  agree_on(comm, [&] { parts.attackers = make_attackers(job, federation.clients()); });
+  agree_on(comm,
+           [&] { parts.attackers = make_attackers(job, federation.clients(), comm.rank() == 0); });
   const AggregatorNeeds rule_needs = make_server_rule(rules, comm, parts);
   agree_on(comm, [&] { make_updates(rule_needs, comm.size(), parts); });
   make_clock(comm, parts);
