@@ -53,7 +53,12 @@ class MeanOf final : public Aggregator {
   AggregatorNeeds needs() const override { return needs_; }
   Mix mix(const RoundReport& report) override {
     const std::size_t k = report.clients.size();
-    return {.coefficients = std::vector<double>(k, 1 / static_cast<double>(k))};
+    Mix mix{.coefficients = std::vector<double>(k, 1 / static_cast<double>(k))};
+    if (needs_.extra_row != ExtraRow::kNone) mix.coefficients.push_back(0.5);
+    if (!needs_.columns) return mix;
+    mix.columns = {.rule = {}, .map = {}, .n = static_cast<int64_t>(k)};
+    for (std::size_t i = 0; i < k * k; ++i) mix.columns->map.push_back(i % (k + 1) == 0);
+    return mix;
   }
   bool accepts(std::span<const double>, std::span<const double>) const override { return true; }
 
@@ -90,6 +95,15 @@ std::vector<FootprintCase> footprint_cases() {
       {.name = "gram", .needs = {.gram = true}, .comm = {.dispatch = AskedDispatch::kPlanned}},
       {.name = "gram, losses, rates, trials",
        .needs = {.losses = true, .gram = true, .rates = true, .trials = 1},
+       .comm = {.dispatch = AskedDispatch::kPlanned}},
+      {.name = "own row",
+       .needs = {.gram = true, .extra_row = ExtraRow::kLastStep},
+       .comm = {.dispatch = AskedDispatch::kPlanned}},
+      {.name = "columns",
+       .needs = {.norms = true, .late = true, .columns = true, .rejects = true},
+       .comm = {.dispatch = AskedDispatch::kPlanned}},
+      {.name = "columns, gram",
+       .needs = {.gram = true, .columns = true},
        .comm = {.dispatch = AskedDispatch::kPlanned}},
       {.name = "signs", .needs = {.sign_share = 0.3}, .everyone = true},
       {.name = "signs, losses", .needs = {.losses = true, .sign_share = 0.3}, .everyone = true},
@@ -152,6 +166,8 @@ FederatedFacts facts_of(const FootprintCase& c, const Measured& one, int64_t par
           .control_returns = c.has_controls && c.control_returns};
 }
 
+bool keeps_rows(const AggregatorNeeds& needs) { return needs.gram || needs.columns; }
+
 // The first round sends the initial model beside the one behind it. In it costs are in samples,
 // equal ones, so that the ranks get as many participants each, on which inner products depend;
 // later ones go by measured times, which are 0 here.
@@ -159,7 +175,9 @@ TEST(Footprint, FederatedRoundsSendAsMuch) {
   for (const FootprintCase& c : footprint_cases()) {
     for (int ranks = 1; ranks <= 4; ++ranks) {
       SCOPED_TRACE(c.name + " on " + std::to_string(ranks));
-      const int64_t participants = c.everyone ? kClients : c.needs.gram && ranks == 4 ? 8 : 6;
+      const int64_t participants = c.everyone                          ? kClients
+                                   : keeps_rows(c.needs) && ranks == 4 ? 8
+                                                                       : 6;
       run_threads(ranks, [&](Communicator& comm) {
         Measured one(comm, c, participants);
         const RoundFootprint footprint =
@@ -168,7 +186,7 @@ TEST(Footprint, FederatedRoundsSendAsMuch) {
         for (int64_t round = 1; round <= 3; ++round) {
           const RoundRecord record = one.trainer->round(false);
           ASSERT_EQ(one.trainer->failure(), nullptr);
-          if (comm.rank() != 0 || (round == 1) != c.needs.gram) continue;
+          if (comm.rank() != 0 || (round == 1) != keeps_rows(c.needs)) continue;
           EXPECT_EQ(static_cast<double>(record.bytes_sent),
                     footprint.bytes_sent() + (round == 1 ? model : 0))
               << "round " << round;

@@ -112,7 +112,7 @@ void Weighing::trained(Findings& findings, const RoundContext& round) {
   if (parts_.server) absent = parts_.server->absent();
   if (needs.last_updates) bcast_list(parts_.comm, absent);
   known.updates = size + absent.size();
-  if (needs.rejects || parts_.attackers) known.roles = roles_of(known.norms, round.number);
+  if (needs.rejects || needs.columns || parts_.attackers) known.roles = roles_of(known.norms, round.number);
 
   auto rows = static_cast<int64_t>(known.updates);
   if (needs.extra_row != ExtraRow::kNone) bring_own_row(sink, to_index(rows++), round);
