@@ -42,15 +42,18 @@ Network sorting_network(std::size_t n) {
   return network;
 }
 
-// The exchanges on which the sorted places of the window depend.
-Network network_for(std::size_t n, const Window& window) {
+// The exchanges on which the sorted places of the window depend; or, where that is all that
+// counts, which values are in it.
+Network network_for(std::size_t n, const Window& window, bool in_order) {
+  enum Place { kOutside, kInside, kExact };
   const Network all = sorting_network(n);
-  std::vector<char> needed(n);
-  for (std::size_t i = window.begin; i < window.end; ++i) needed[i] = 1;
+  std::vector<Place> places(n, kOutside);
+  for (std::size_t i = window.begin; i < window.end; ++i) places[i] = in_order ? kExact : kInside;
   Network kept;
   for (auto at = all.rbegin(); at != all.rend(); ++at) {
-    if (!needed[at->first] && !needed[at->second]) continue;
-    needed[at->first] = needed[at->second] = 1;
+    Place &low = places[at->first], &high = places[at->second];
+    if (low == high && low != kExact) continue;  // they may change places
+    low = high = kExact;
     kept.push_back(*at);
   }
   std::ranges::reverse(kept);
@@ -70,19 +73,109 @@ Network network_for(std::size_t n, const Window& window) {
   }
 }
 
-void sort_plain(Strip* strips, const Network& network) { exchange_all(strips, network); }
+// Sorts the columns side by side, and adds up the places of the window of each.
+[[gnu::always_inline]] inline void sort_and_sum(Strip* strips, const Network& network,
+                                                const Window& window, Strip& sums) {
+  exchange_all(strips, network);
+  sums.fill(0);
+  for (std::size_t i = window.begin; i < window.end; ++i) {
+    for (std::size_t w = 0; w < kStrip; ++w) sums[w] += strips[i][w];
+  }
+}
+
+// The lattice values of `size` numbers. NaN aside, clamping needs no branches.
+[[gnu::always_inline]] inline int64_t lattice_value(double u, double limit) {
+  const double z = std::nearbyint(u * 0x1p44);
+  const double low = z < -limit ? -limit : z;
+  return static_cast<int64_t>(low > limit ? limit : low);
+}
+
+template <class Real>
+[[gnu::always_inline]] inline void to_lattice_all(const Real* __restrict in, std::size_t size,
+                                                  double limit, int64_t* __restrict out) {
+  for (std::size_t j = 0; j < size; ++j) out[j] = lattice_value(static_cast<double>(in[j]), limit);
+}
+
+template <class Real>
+[[gnu::always_inline]] inline void add_row(double weight, const Real* __restrict row,
+                                           std::size_t size, double* __restrict sum) {
+  for (std::size_t j = 0; j < size; ++j) sum[j] += weight * static_cast<double>(row[j]);
+}
+
+template <class Real>
+[[gnu::always_inline]] inline void map_all(const ColumnMix& mix, std::span<const Real* const> rows,
+                                           std::size_t size, int64_t* out) {
+  const auto limit = static_cast<double>(lattice_limit(mix.n));
+  std::vector<double> sum(size);
+  for (std::size_t a = 0; a < static_cast<std::size_t>(mix.n); ++a) {
+    const double* const weights = mix.map.data() + a * rows.size();
+    const auto counted =
+        std::count_if(weights, weights + rows.size(), [](double w) { return w != 0; });
+    const auto first =
+        std::find_if(weights, weights + rows.size(), [](double w) { return w != 0; }) - weights;
+    int64_t* const values = out + a * size;
+    if (counted == 1 && weights[first] == 1) {
+      to_lattice_all(rows[static_cast<std::size_t>(first)], size, limit, values);
+      continue;
+    }
+    std::ranges::fill(sum, 0.0);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      if (weights[i] != 0) add_row(weights[i], rows[i], size, sum.data());
+    }
+    to_lattice_all(sum.data(), size, limit, values);
+  }
+}
+
+// The loops for a family of processors; the results are the same.
+struct Plain {
+  static void sort(Strip* strips, const Network& network, const Window& window, Strip& sums) {
+    sort_and_sum(strips, network, window, sums);
+  }
+  template <class Real>
+  static void map(const ColumnMix& mix, std::span<const Real* const> rows, std::size_t size,
+                  int64_t* out) {
+    map_all(mix, rows, size, out);
+  }
+};
 
 #if defined(__x86_64__)
-HANSE_AVX2 void sort_avx2(Strip* strips, const Network& network) { exchange_all(strips, network); }
-HANSE_AVX512 void sort_avx512(Strip* strips, const Network& network) {
-  exchange_all(strips, network);
-}
+struct Avx2 {
+  HANSE_AVX2 static void sort(Strip* strips, const Network& network, const Window& window,
+                              Strip& sums) {
+    sort_and_sum(strips, network, window, sums);
+  }
+  template <class Real>
+  HANSE_AVX2 static void map(const ColumnMix& mix, std::span<const Real* const> rows,
+                             std::size_t size, int64_t* out) {
+    map_all(mix, rows, size, out);
+  }
+};
+struct Avx512 {
+  HANSE_AVX512 static void sort(Strip* strips, const Network& network, const Window& window,
+                                Strip& sums) {
+    sort_and_sum(strips, network, window, sums);
+  }
+  template <class Real>
+  HANSE_AVX512 static void map(const ColumnMix& mix, std::span<const Real* const> rows,
+                               std::size_t size, int64_t* out) {
+    map_all(mix, rows, size, out);
+  }
+};
 #else
-constexpr auto sort_avx2 = sort_plain;
-constexpr auto sort_avx512 = sort_plain;
+using Avx2 = Plain;
+using Avx512 = Plain;
 #endif
 
-auto sorter() { return has_avx512() ? sort_avx512 : has_avx2() ? sort_avx2 : sort_plain; }
+auto sorter() { return has_avx512() ? Avx512::sort : has_avx2() ? Avx2::sort : Plain::sort; }
+
+template <class Real>
+void map_values(const ColumnMix& mix, std::span<const Real* const> rows, int64_t columns,
+                std::span<int64_t> out) {
+  const auto map = has_avx512() ? Avx512::map<Real>
+                   : has_avx2() ? Avx2::map<Real>
+                                : Plain::map<Real>;
+  map(mix, rows, static_cast<std::size_t>(columns), out.data());
+}
 
 // The places whose values may count.
 Window window_of(const ColumnRule& rule, std::size_t n) {
@@ -178,33 +271,14 @@ class Column {
   std::vector<std::size_t> chosen_;  // in the place of the window, where rows decide
 };
 
-template <class Real>
-void map_values(const ColumnMix& mix, std::span<const Real* const> rows, int64_t columns,
-                std::span<int64_t> out) {
-  const auto size = static_cast<std::size_t>(columns);
-  const int64_t limit = lattice_limit(mix.n);
-  std::vector<double> sum(size);
-  for (std::size_t a = 0; a < static_cast<std::size_t>(mix.n); ++a) {
-    std::ranges::fill(sum, 0.0);
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      const double weight = mix.map[a * rows.size() + i];
-      for (std::size_t j = 0; weight != 0 && j < size; ++j) {
-        sum[j] += weight * static_cast<double>(rows[i][j]);
-      }
-    }
-    for (std::size_t j = 0; j < size; ++j) out[a * size + j] = to_lattice(sum[j], limit);
-  }
-}
-
 }  // namespace
 
-int64_t lattice_limit(int64_t n) { return (int64_t{1} << 62) / std::max<int64_t>(n, 4); }
-
-int64_t to_lattice(double u, int64_t limit) {
-  const double z = std::nearbyint(u * 0x1p44);
-  if (std::abs(z) >= static_cast<double>(limit)) return u < 0 ? -limit : limit;
-  return static_cast<int64_t>(z);
+// A float64 has it exactly.
+int64_t lattice_limit(int64_t n) {
+  return (int64_t{1} << 62) / std::max<int64_t>(n, 4) & ~int64_t{1023};
 }
+
+int64_t to_lattice(double u, int64_t limit) { return lattice_value(u, static_cast<double>(limit)); }
 
 void map_columns(const ColumnMix& mix, std::span<const float* const> rows, int64_t columns,
                  std::span<int64_t> out) {
@@ -219,7 +293,11 @@ void map_columns(const ColumnMix& mix, std::span<const double* const> rows, int6
 void mix_columns(const ColumnRule& rule, std::span<const int64_t> values, std::size_t n,
                  std::span<double> out, const ColumnWatch& watch) {
   const std::size_t columns = out.size();
-  const Network network = network_for(n, window_of(rule, n));
+  const Window window = window_of(rule, n);
+  const bool only_sums = rule.kind != ColumnKind::kNearMedian && watch.shares.empty();
+  const Network network = network_for(n, window, !only_sums);
+  const auto count = static_cast<double>(window.end - window.begin);
+  Strip sums;
   const auto sort = sorter();
   std::vector<Strip> strips(n);
   for (std::size_t begin = 0; begin < columns; begin += kStrip) {
@@ -227,8 +305,11 @@ void mix_columns(const ColumnRule& rule, std::span<const int64_t> values, std::s
     for (std::size_t i = 0; i < n; ++i) {
       std::ranges::copy(values.subspan(i * columns + begin, width), strips[i].begin());
     }
-    sort(strips.data(), network);
-    for (std::size_t w = 0; w < width; ++w) {
+    sort(strips.data(), network, window, sums);
+    for (std::size_t w = 0; w < width && only_sums; ++w) {
+      out[begin + w] = static_cast<double>(sums[w]) / count * 0x1p-44;
+    }
+    for (std::size_t w = 0; w < width && !only_sums; ++w) {
       const Column column(rule, values.data() + begin + w, columns, strips.data(), w, n);
       out[begin + w] = column.mean();
       if (!watch.shares.empty()) watch.shares[begin + w] = column.share_of(watch.weights);
