@@ -266,7 +266,9 @@ double Server::observe(const RoundPlan& plan, const Findings& findings) {
   if (settings_.participation) describe_participation(plan, findings);
   double loss = 0;
   for (const double one : losses) loss += std::isnan(one) ? 0 : one;
-  return loss / static_cast<double>(static_cast<int64_t>(losses.size()) - left_out_);
+  // Attackers without data have no loss.
+  const int64_t counted = std::ssize(losses) - left_out_ - std::ranges::count(samples_, 0.0);
+  return loss / static_cast<double>(counted);
 }
 
 // Writes the draw to the trace.

@@ -9,6 +9,7 @@
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
 #include "hanse/comm/bcast_list.hpp"
+#include "hanse/rules/attack/certain_step.hpp"
 
 namespace hanse {
 
@@ -112,7 +113,8 @@ void Weighing::trained(Findings& findings, const RoundContext& round) {
   if (parts_.server) absent = parts_.server->absent();
   if (needs.last_updates) bcast_list(parts_.comm, absent);
   known.updates = size + absent.size();
-  if (needs.rejects || needs.columns || parts_.attackers) known.roles = roles_of(known.norms, round.number);
+  if (needs.rejects || needs.columns || parts_.attackers)
+    known.roles = roles_of(known.norms, round.number);
 
   auto rows = static_cast<int64_t>(known.updates);
   if (needs.extra_row != ExtraRow::kNone) bring_own_row(sink, to_index(rows++), round);
@@ -179,8 +181,12 @@ double Weighing::displacement(const std::vector<double>& row, std::span<const do
   const Mix mix = parts_.server->trial(
       {.gram = known.gram, .statistics = known.statistics, .norms = known.norms});
   const GramView all{gram, static_cast<std::size_t>(forging_->rows())};
+  std::optional<std::vector<double>> coefficients = mix.coefficients;
   if (parts_.needs.columns) {
     if (!mix.columns) return all(n, n);
+    coefficients = certain_step(*mix.columns);
+  }
+  if (!coefficients) {
     int64_t more = 1;
     parts_.comm.bcast(std::span(&more, 1), 0);
     ColumnStep step = column_step(*mix.columns, known);
@@ -188,7 +194,7 @@ double Weighing::displacement(const std::vector<double>& row, std::span<const do
     step.shares.assign(step.shares.size(), 0);
     return mix_columns(step, forging_->rows(), round, nullptr).step;
   }
-  std::vector<double> away = forging_->spread(mix.coefficients);
+  std::vector<double> away = forging_->spread(*coefficients);
   away[n] -= 1;
   return all.product(away, away);
 }
