@@ -243,9 +243,10 @@ void Weighing::combine(const Known& known, const RoundContext& round) {
     const int64_t broken =
         parts_.runner.sink(round.sink).combine(c, static_cast<int64_t>(rows / layers_));
     if (broken < 0) return;
-    const bool own_row = broken >= std::ssize(parts_.plan.entries());
+    const bool further = broken >= std::ssize(parts_.plan.entries());
+    const int64_t attacker = forges_ ? known.roles.attacking().front() : 0;
     throw TrainingError("the weighted update of a client is out of range",
-                        parts_.plan.client_at(own_row ? 0 : broken), round.number,
+                        parts_.plan.client_at(further ? attacker : broken), round.number,
                         "aggregator.radius bounds the step");
   });
 }
