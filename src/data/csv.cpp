@@ -1,6 +1,8 @@
 // Numeric tables with a header line; data/README.md has the grammar.
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -8,10 +10,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "csv_faults.hpp"
+#include "csv_feature.hpp"
 #include "csv_header.hpp"
 #include "csv_names.hpp"
 #include "csv_scanner.hpp"
 #include "file_signature.hpp"
+#include "folder_files.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
 #include "hanse/base/log.hpp"
@@ -34,60 +39,100 @@ std::vector<int64_t> shape_of(const CsvColumns& columns, const DataOptions& opti
                         "data.shape", "leave it empty for a row of numbers");
 }
 
-// Reads the rows below the header. Labels are numbered when all of them are known.
+// A file of the table, read up to its first row.
+struct CsvFile {
+  CsvFile(std::string file, std::string name, const DataOptions& options)
+      : path(std::move(file)), client(std::move(name)), text(path), rows(path, {}, {}) {
+    require_text(text.view(), path, "CSV");
+    std::string_view content = text.view();
+    const CsvDialect dialect = find_dialect(content, options.label_column);
+    rows = CsvScanner(path, content, dialect);
+    columns = read_header(rows, options);
+  }
+
+  std::string path;
+  std::string client;  // whose file it is; empty: the path names nobody
+  InputText text;
+  CsvScanner rows;
+  CsvColumns columns;
+};
+
+// Reads the rows below the headers. Labels are numbered when all of them are known.
 class CsvTable {
  public:
-  CsvTable(CsvScanner& scanner, const CsvColumns& columns, const DataOptions& options)
-      : scanner_(scanner),
-        first_row_(scanner),
-        columns_(columns),
+  CsvTable(const std::vector<std::unique_ptr<CsvFile>>& files, const DataOptions& options)
+      : files_(files),
+        scanner_(files.front()->rows),
+        columns_(files.front()->columns),
+        options_(options),
         regression_(options.task == "regression"),
-        several_(columns.labels.size() > 1),
+        several_(columns_.labels.size() > 1),
         standardized_(options.standardize != Standardize::kNone),
-        classes_(scanner_, false, place(columns.labels.front())),
-        clients_(scanner_, true, columns.client ? place(*columns.client) : "") {
-    for (std::size_t column = 0; column < columns.names.size(); ++column) {
-      if (columns.is_feature(column)) features_.push_back(column);
+        classes_(scanner_, NamesOf::kClasses, place(columns_.labels.front())),
+        clients_(scanner_, NamesOf::kClients, columns_.client ? place(*columns_.client) : "") {
+    for (std::size_t column = 0; column < columns_.names.size(); ++column) {
+      if (!columns_.is_feature(column)) continue;
+      features_.push_back(column);
+      if (std::ranges::count(columns_.categories, column) == 0) continue;
+      odd_.resize(features_.size());
+      odd_.back() = make_odd(column, true);
     }
+    odd_.resize(features_.size());
   }
 
   Dataset read() {
-    while (scanner_.next()) read_row();
-    if (dataset_.features.empty()) {
+    for (const auto& file : files_) {
+      scanner_ = file->rows;
+      while (next_row()) read_row(*file);
+    }
+    if (samples_ == 0) {
+      faults_.refuse();
       throw InvalidArgument("there is no row below the header", scanner_.where(),
                             "a row is a sample");
     }
-    if (several_) {
-      name_several();
-    } else if (!regression_) {
-      check_header();
-      number_classes(classes_, dataset_);
-    }
+    check_header();
+    faults_.attempt([&] { number_labels(); });
+    close_columns();
+    faults_.refuse();
     for (const CsvName& client : clients_.all()) dataset_.group_names.push_back(client.text);
     dataset_.storage = Storage::kFloat;
     if (standardized_) read_precise();
     say_what_is_odd();
+    if (options_.missing == MissingValues::kDrop) drop_rows();
     return std::move(dataset_);
   }
 
  private:
-  void read_row() {
-    check_fields();
-    for (const std::size_t column : features_) {
-      row_.push_back(read_float(column, rounded_features_));
+  // A fault of the quotes ends the file: what is behind it may be read in two ways.
+  bool next_row() {
+    bool is_there = false;
+    faults_.attempt([&] { is_there = scanner_.next(); });
+    return is_there;
+  }
+
+  void read_row(const CsvFile& file) {
+    if (!faults_.attempt([&] { check_fields(); })) return;
+    for (std::size_t i = 0; i < features_.size(); ++i) {
+      row_.push_back(std::numeric_limits<float>::quiet_NaN());
+      faults_.attempt([&] { row_.back() = read_feature(i); });
     }
     const auto values = std::as_bytes(std::span<const float>(row_));
     dataset_.features.insert(dataset_.features.end(), values.begin(), values.end());
     row_.clear();
-    if (regression_ || several_) {
-      for (const std::size_t column : columns_.labels) read_target(column);
-    } else {
-      read_label(columns_.labels.front());
+    for (const std::size_t column : columns_.labels) {
+      faults_.attempt([&] { is_target() ? read_target(column) : read_label(column); });
     }
-    if (columns_.client) {
-      dataset_.groups.push_back(clients_.number(cell(*columns_.client)).first);
+    if (columns_.client || !file.client.empty()) {
+      faults_.attempt([&] {
+        const CsvField own{file.client, true};
+        dataset_.groups.push_back(
+            clients_.number(columns_.client ? cell(*columns_.client) : own).first);
+      });
     }
+    ++samples_;
   }
+
+  bool is_target() const { return regression_ || several_; }
 
   void check_fields() const {
     const auto& fields = scanner_.fields();
@@ -104,29 +149,54 @@ class CsvTable {
              : "is the row cut? fill it in or remove it");
   }
 
-  float read_float(std::size_t column, RoundedNumbers& rounded_numbers) {
-    const std::string& text = cell(column).text;
-    const auto value = to_number(text);
-    if (!value || std::isnan(*value)) {
-      throw InvalidArgument(fmt::format("'{}' is not a number", text), where(column),
-                            number_hint(text));
+  // Most cells are plain numbers; the others are left to the column's CsvFeature.
+  float read_feature(std::size_t i) {
+    const std::size_t column = features_[i];
+    const CsvField& field = scanner_.fields()[column];
+    if (!odd_[i] || !odd_[i]->is_category()) {
+      const auto value = to_number(field.text);
+      if (value && !std::isnan(*value)) return rounded(*value, column, rounded_features_);
     }
-    const auto rounded = static_cast<float>(*value);
+    if (!odd_[i]) odd_[i] = make_odd(column, false);
+    const double value = odd_[i]->read(field, samples_);
+    for (const auto& [sample, level] : odd_[i]->patches()) {
+      value_of(sample, i) = static_cast<float>(level);
+    }
+    return static_cast<float>(value);
+  }
+
+  std::unique_ptr<CsvFeature> make_odd(std::size_t column, bool is_category) const {
+    return std::make_unique<CsvFeature>(scanner_, options_, columns_.names[column], is_category);
+  }
+
+  float& value_of(int64_t sample, std::size_t i) {
+    return reinterpret_cast<float*>(
+        dataset_.features.data())[to_index(sample) * features_.size() + i];
+  }
+
+  float rounded(double value, std::size_t column, RoundedNumbers& rounded_numbers) {
+    const auto rounded = static_cast<float>(value);
     if (!std::isfinite(rounded)) {
-      throw InvalidArgument(fmt::format("'{}' is not finite in float32", text), where(column),
-                            "replace it or remove the row");
+      throw InvalidArgument(
+          fmt::format("'{}' is not finite in float32", scanner_.fields()[column].text),
+          where(column), "replace it or remove the row");
     }
-    rounded_numbers.see(*value, static_cast<int64_t>(column));
+    rounded_numbers.see(value, static_cast<int64_t>(column));
     return rounded;
   }
 
   // Reads a number, or the mark of one of several classes.
   void read_target(std::size_t column) {
-    const float value = read_float(column, rounded_targets_);
+    const std::string& text = cell(column).text;
+    const auto number = to_number(text);
+    if (!number || std::isnan(*number)) {
+      throw InvalidArgument(fmt::format("'{}' is not a number", text), where(column),
+                            number_hint(text));
+    }
+    const float value = rounded(*number, column, rounded_targets_);
     if (!regression_ && value != 0 && value != 1) {
       throw InvalidArgument(
-          fmt::format("one of several labels is 0 or 1, not '{}'", cell(column).text),
-          where(column),
+          fmt::format("one of several labels is 0 or 1, not '{}'", text), where(column),
           "set data.task = regression for numbers, or name one column of data.label-column");
     }
     dataset_.targets.push_back(value);
@@ -136,7 +206,7 @@ class CsvTable {
     const CsvField& label = cell(column);
     const auto [number, is_new] = classes_.number(label);
     dataset_.labels.push_back(static_cast<int32_t>(number));
-    if (!is_new || whole_number(label.text)) return;
+    if (!is_new || options_.label_above || whole_number(label.text)) return;
     const auto fraction = to_number(label.text);
     if (!fraction || std::isnan(*fraction)) return;  // a name
     if (!std::isfinite(*fraction)) {
@@ -147,13 +217,70 @@ class CsvTable {
                           "set data.task = regression, or label classes by integers or text");
   }
 
+  void number_labels() {
+    if (several_) return name_several();
+    if (regression_) return;
+    if (!options_.label_above) return number_classes(classes_, dataset_);
+    std::vector<int32_t> is_above;
+    for (const CsvName& label : classes_.all()) {
+      const auto number = to_number(label.text);
+      if (!number || std::isnan(*number)) {
+        throw InvalidArgument(fmt::format("label '{}' is not a number", label.text),
+                              classes_.where(label), "data.label-above compares numbers");
+      }
+      is_above.push_back(*number > *options_.label_above ? 1 : 0);
+    }
+    for (int32_t& label : dataset_.labels) label = is_above[to_index(label)];
+    dataset_.classes = 2;
+  }
+
+  // Columns that are not of numbers alone stay open; the values of their categories become places
+  // in sorted order.
+  void close_columns() {
+    for (std::size_t i = 0; i < features_.size(); ++i) {
+      if (!odd_[i]) continue;
+      std::vector<int64_t> places;
+      std::optional<OpenColumn> open;
+      faults_.attempt([&] { open = odd_[i]->finish(places); });
+      if (!open) continue;
+      open->feature = static_cast<int64_t>(i);
+      for (int64_t sample = 0; sample < samples_ && !places.empty(); ++sample) {
+        float& value = value_of(sample, i);
+        if (!std::isnan(value)) value = static_cast<float>(places[static_cast<std::size_t>(value)]);
+      }
+      dataset_.open.push_back(std::move(*open));
+    }
+  }
+
+  // Leaves out the rows that miss a value.
+  void drop_rows() {
+    std::vector<int64_t> kept;
+    for (int64_t sample = 0; sample < samples_; ++sample) {
+      const bool is_whole = std::ranges::none_of(dataset_.open, [&](const OpenColumn& column) {
+        return std::isnan(value_of(sample, to_index(column.feature)));
+      });
+      if (is_whole) kept.push_back(sample);
+    }
+    std::erase_if(dataset_.open, [](const OpenColumn& column) { return column.levels.empty(); });
+    for (OpenColumn& column : dataset_.open) column.missing = 0;
+    if (std::ssize(kept) == samples_) return;
+    if (kept.empty()) {
+      throw InvalidArgument("every row misses a value", scanner_.file(),
+                            "data.missing = mean fills them; data.drop-columns leaves columns out");
+    }
+    notice(fmt::format("{}: {} of {} rows miss a value, and are left out", options_.path,
+                       samples_ - std::ssize(kept), samples_));
+    dataset_.shape = {std::ssize(features_)};
+    keep_samples(dataset_, kept);
+  }
+
   // Is the label column's name one of its labels?
   void check_header() const {
     if (!columns_.perhaps_a_sample) return;
     const std::string& name = columns_.names[columns_.labels.front()];
     const bool found = std::ranges::any_of(
         classes_.all(), [&](const CsvName& label) { return label.text == name; });
-    if (found) refuse_sample(first_row_.where(), columns_.names);
+    if (found) refuse_sample(files_.front()->rows.where(), columns_.names);
   }
 
   void name_several() {
@@ -172,10 +299,14 @@ class CsvTable {
       dataset_.precise.push_back({.feature = static_cast<int64_t>(i), .values = {}});
     }
     if (dataset_.precise.empty()) return;
-    while (first_row_.next()) {
-      for (PreciseFeature& feature : dataset_.precise) {
-        const std::size_t column = features_[to_index(feature.feature)];
-        feature.values.push_back(*to_number(first_row_.fields()[column].text));
+    for (const auto& file : files_) {
+      CsvScanner rows = file->rows;
+      while (rows.next()) {
+        for (PreciseFeature& feature : dataset_.precise) {
+          const auto number =
+              number_or_truth(rows.fields()[features_[to_index(feature.feature)]].text);
+          feature.values.push_back(number.value_or(std::numeric_limits<double>::quiet_NaN()));
+        }
       }
     }
   }
@@ -211,18 +342,35 @@ class CsvTable {
     return fmt::format("{}, {}", scanner_.where(), place(column));
   }
 
-  CsvScanner& scanner_;
-  CsvScanner first_row_;  // the header is its last record
+  const std::vector<std::unique_ptr<CsvFile>>& files_;
+  CsvScanner scanner_;  // of the file that is read
   const CsvColumns& columns_;
+  const DataOptions& options_;
   bool regression_;
   bool several_;  // label columns
   bool standardized_;
-  std::vector<std::size_t> features_;  // columns
+  std::vector<std::size_t> features_;             // columns
+  std::vector<std::unique_ptr<CsvFeature>> odd_;  // [features]; null: of numbers alone
   Dataset dataset_;
+  int64_t samples_ = 0;
   std::vector<float> row_;
   RoundedNumbers rounded_features_, rounded_targets_;
+  CsvFaults faults_;
   CsvNames classes_, clients_;  // labels as they are written
 };
+
+// Opens all files of the table, and reads their headers.
+std::vector<std::unique_ptr<CsvFile>> open_files(const std::string& path,
+                                                 const DataOptions& options) {
+  std::vector<std::unique_ptr<CsvFile>> files;
+  for (const auto& [file, name] : files_of_pattern(path)) {
+    files.push_back(std::make_unique<CsvFile>(file, name, options));
+    if (files.back()->columns.names == files.front()->columns.names) continue;
+    throw InvalidArgument("the header is another than that of " + files.front()->path, file,
+                          "the files of a table have the same columns");
+  }
+  return files;
+}
 
 }  // namespace
 
@@ -231,14 +379,14 @@ Dataset read_csv(const std::string& file, const DataOptions& options) {
     throw InvalidArgument(fmt::format("unknown data.task '{}'", options.task), "data.task",
                           "known: classification, regression");
   }
-  const InputText text(file);
-  require_text(text.view(), file, "CSV");
-  std::string_view content = text.view();
-  const CsvDialect dialect = find_dialect(content, options.label_column);
-  CsvScanner scanner(file, content, dialect);
-  const CsvColumns columns = read_header(scanner, options);
+  if (options.label_above && options.task == "regression") {
+    throw InvalidArgument("a number to predict is no class", "data.label-above",
+                          "set data.task = classification");
+  }
+  const auto files = open_files(file, options);
+  const CsvColumns& columns = files.front()->columns;
   std::vector<int64_t> shape = shape_of(columns, options);
-  Dataset dataset = CsvTable(scanner, columns, options).read();
+  Dataset dataset = CsvTable(files, options).read();
   dataset.shape = std::move(shape);
   return dataset;
 }

@@ -98,20 +98,33 @@ std::size_t find_column(const CsvScanner& scanner, const ColumnNames& names,
 }
 
 // Finds one name, which may have a comma, or several.
-std::vector<std::size_t> find_labels(const CsvScanner& scanner, const ColumnNames& names,
-                                     const std::string& wanted) {
-  if (wanted.empty()) return {names.size() - 1};
-  if (std::ranges::count(names, wanted) > 0) {
-    return {find_column(scanner, names, wanted, "data.label-column")};
-  }
-  std::vector<std::size_t> labels;
+std::vector<std::size_t> find_columns(const CsvScanner& scanner, const ColumnNames& names,
+                                      const std::string& wanted, const std::string& option) {
+  if (wanted.empty()) return {};
+  if (std::ranges::count(names, wanted) > 0) return {find_column(scanner, names, wanted, option)};
+  std::vector<std::size_t> columns;
   for (const std::string& name : split_list(wanted)) {
-    labels.push_back(find_column(scanner, names, name, "data.label-column"));
-    if (std::ranges::count(labels, labels.back()) == 1) continue;
-    throw InvalidArgument(fmt::format("column '{}' is named twice", name), "data.label-column",
-                          "name every label's column once");
+    columns.push_back(find_column(scanner, names, name, option));
+    if (std::ranges::count(columns, columns.back()) == 1) continue;
+    throw InvalidArgument(fmt::format("column '{}' is named twice", name), option,
+                          "name every column once");
   }
-  return labels;
+  return columns;
+}
+
+// The columns that one option names belong to no other.
+void check_uses(const CsvScanner& scanner, const CsvColumns& columns) {
+  for (const std::size_t column : columns.dropped) {
+    if (!columns.is_label(column) && column != columns.client) continue;
+    throw InvalidArgument(fmt::format("column '{}' is left out, and is the label or the client",
+                                      columns.names[column]),
+                          scanner.where(), "name it in one of the options alone");
+  }
+  for (const std::size_t column : columns.categories) {
+    if (columns.is_feature(column)) continue;
+    throw InvalidArgument(fmt::format("column '{}' is no feature", columns.names[column]),
+                          scanner.where(), "data.category-columns names columns of features");
+  }
 }
 
 void check_names(const CsvScanner& scanner, const ColumnNames& names) {
@@ -185,8 +198,12 @@ bool CsvColumns::is_label(std::size_t column) const {
   return std::ranges::count(labels, column) > 0;
 }
 
+bool CsvColumns::is_feature(std::size_t column) const {
+  return !is_label(column) && column != client && std::ranges::count(dropped, column) == 0;
+}
+
 int64_t CsvColumns::features() const {
-  return std::ssize(names) - std::ssize(labels) - (client ? 1 : 0);
+  return std::ssize(names) - std::ssize(labels) - std::ssize(dropped) - (client ? 1 : 0);
 }
 
 CsvDialect find_dialect(std::string_view& text, const std::string& label_column) {
@@ -230,7 +247,13 @@ CsvColumns read_header(CsvScanner& scanner, const DataOptions& options) {
     require_utf8(field.text, scanner.where());
     columns.names.push_back(field.text);
   }
-  columns.labels = find_labels(scanner, columns.names, options.label_column);
+  const auto find = [&](const std::string& wanted, const std::string& option) {
+    return find_columns(scanner, columns.names, wanted, option);
+  };
+  columns.labels = find(options.label_column, "data.label-column");
+  if (columns.labels.empty()) columns.labels = {columns.names.size() - 1};
+  columns.dropped = find(options.drop_columns, "data.drop-columns");
+  columns.categories = find(options.category_columns, "data.category-columns");
   if (!options.client_column.empty()) {
     columns.client =
         find_column(scanner, columns.names, options.client_column, "data.client-column");
@@ -240,6 +263,7 @@ CsvColumns read_header(CsvScanner& scanner, const DataOptions& options) {
         fmt::format("column '{}' is both label and client", columns.names[*columns.client]),
         scanner.where(), "set data.label-column and data.client-column to different columns");
   }
+  check_uses(scanner, columns);
   if (columns.features() < 1) {
     throw InvalidArgument("there is no feature column", scanner.where(),
                           columns.names.size() > 1

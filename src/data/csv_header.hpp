@@ -14,6 +14,8 @@ namespace hanse {
 struct CsvColumns {
   std::vector<std::string> names;
   std::vector<std::size_t> labels;  // at least one
+  std::vector<std::size_t> dropped;
+  std::vector<std::size_t> categories;  // that the options name
   std::optional<std::size_t> client;
   // All features' names are numbers: if the label column also has its own name as a label, the
   // table has no header.
@@ -21,7 +23,7 @@ struct CsvColumns {
   std::vector<std::string> remarks;  // for the user, when the table is read
 
   bool is_label(std::size_t column) const;
-  bool is_feature(std::size_t column) const { return !is_label(column) && column != client; }
+  bool is_feature(std::size_t column) const;
   int64_t features() const;
 };
 

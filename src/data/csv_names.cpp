@@ -100,14 +100,18 @@ std::pair<int64_t, bool> CsvNames::number(const CsvField& field) {
       is_new ? missing_mark(field.text) : names_[to_index(found->second)].missing;
   if (missing == Missing::kYes && !field.quoted) {
     throw InvalidArgument(
-        fmt::format("the {} is missing: '{}'", of_clients_ ? "client" : "label", field.text),
-        where(scanner_.line()),
+        fmt::format("the {} is missing: '{}'",
+                    what_ == NamesOf::kClients   ? "client"
+                    : what_ == NamesOf::kClasses ? "label"
+                                                 : "category",
+                    field.text),
+        here(),
         fmt::format("fill it in or remove the row; \"{}\" in quotes is a name", field.text));
   }
   if (!is_new) return {found->second, false};
-  require_utf8(field.text, where(scanner_.line()));
+  require_utf8(field.text, here());
   const int64_t number = std::ssize(names_);
-  names_.push_back({field.text, scanner_.line(), field.quoted, missing});
+  names_.push_back({field.text, &scanner_.file(), scanner_.line(), field.quoted, missing});
   number_of_.emplace(names_.back().text, number);
   return {number, true};
 }
@@ -121,7 +125,8 @@ void CsvNames::say_what_is_odd() const {
     if (name.missing == Missing::kYes || (name.missing == Missing::kPerhaps && !name.quoted)) {
       marks.push_back(fmt::format("'{}'", name.text));
     }
-    if (!of_clients_ && whole_number(name.text)) continue;  // labels are numbers by value
+    if (what_ != NamesOf::kClients && whole_number(name.text))
+      continue;  // labels are numbers by value
     const std::string form = common_form(name.text);
     const auto [first, is_new] = first_of.emplace(form, &name);
     if (is_new || form.empty()) continue;
@@ -132,7 +137,9 @@ void CsvNames::say_what_is_odd() const {
         all.begin(), all.begin() + std::min(std::ssize(all), std::ptrdiff_t{kMostShown}));
     return fmt::format("{}{}", fmt::join(first, ", "), all.size() > kMostShown ? ", ..." : "");
   };
-  const char* what = of_clients_ ? "client" : "class";
+  const char* what = what_ == NamesOf::kClients   ? "client"
+                     : what_ == NamesOf::kClasses ? "class"
+                                                  : "category";
   if (!marks.empty()) {
     notice(fmt::format("{}: {} names a {} as any text does", file_and_column(), some(marks), what));
   }
@@ -148,25 +155,37 @@ std::string CsvNames::file_and_column() const {
   return fmt::format("{}, {}", scanner_.file(), place_);
 }
 
-std::string CsvNames::where(int64_t line) const {
-  return fmt::format("{}:{}, {}", scanner_.file(), line, place_);
+std::string CsvNames::where(const CsvName& name) const {
+  return fmt::format("{}:{}, {}", *name.file, name.line, place_);
+}
+
+std::string CsvNames::here() const {
+  return fmt::format("{}:{}, {}", scanner_.file(), scanner_.line(), place_);
+}
+
+SortedNames sorted_names(const CsvNames& names, bool are_mixed) {
+  std::map<ClassKey, int64_t> place_of;
+  std::vector<const int64_t*> places;
+  for (const CsvName& name : names.all()) places.push_back(&place_of[ClassKey(name, are_mixed)]);
+  SortedNames sorted;
+  for (auto& [key, place] : place_of) {
+    place = std::ssize(sorted.names);
+    sorted.names.push_back(key.text.empty() ? key.number : key.text);
+  }
+  for (const int64_t* place : places) sorted.places.push_back(*place);
+  return sorted;
 }
 
 void number_classes(const CsvNames& names, Dataset& dataset) {
   const auto words = std::ranges::count_if(names.all(), is_word);
   const bool are_mixed = words > 0 && words < std::ssize(names.all());
   if (are_mixed) check_mixture(names);
-  std::map<ClassKey, int32_t> class_of;
-  std::vector<const int32_t*> class_by_name;
-  for (const CsvName& name : names.all()) {
-    class_by_name.push_back(&class_of[ClassKey(name, are_mixed)]);
+  SortedNames sorted = sorted_names(names, are_mixed);
+  dataset.classes = std::ssize(sorted.names);
+  dataset.class_names = without_numbers(std::move(sorted.names));
+  for (int32_t& label : dataset.labels) {
+    label = static_cast<int32_t>(sorted.places[to_index(label)]);
   }
-  for (auto& [key, number] : class_of) {
-    number = static_cast<int32_t>(dataset.classes++);
-    dataset.class_names.push_back(key.text.empty() ? key.number : key.text);
-  }
-  dataset.class_names = without_numbers(std::move(dataset.class_names));
-  for (int32_t& label : dataset.labels) label = *class_by_name[static_cast<std::size_t>(label)];
 }
 
 }  // namespace hanse

@@ -7,15 +7,19 @@
 #include <string_view>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "csv_scanner.hpp"
 #include "hanse/data/dataset.hpp"
 
 namespace hanse {
 
+enum class NamesOf { kClients, kClasses, kCategories };
+
 // Where a name appeared first.
 struct CsvName {
   std::string text;
+  const std::string* file = nullptr;
   int64_t line = 0;
   bool quoted = false;
   Missing missing = Missing::kNo;
@@ -24,8 +28,8 @@ struct CsvName {
 class CsvNames {
  public:
   // `place` ends the place in messages: "column 'site'". The scanner outlives it.
-  CsvNames(const CsvScanner& scanner, bool of_clients, std::string place)
-      : scanner_(scanner), of_clients_(of_clients), place_(std::move(place)) {}
+  CsvNames(const CsvScanner& scanner, NamesOf what, std::string place)
+      : scanner_(scanner), what_(what), place_(std::move(place)) {}
 
   // The number of a field's name, by first appearance, and whether it is new. Throws
   // InvalidArgument: it is missing, or not UTF-8.
@@ -37,17 +41,25 @@ class CsvNames {
   void say_what_is_odd() const;
 
   std::string file_and_column() const;
-  std::string where(const CsvName& name) const { return where(name.line); }
+  std::string where(const CsvName& name) const;
 
  private:
-  std::string where(int64_t line) const;
+  std::string here() const;
 
   const CsvScanner& scanner_;
-  bool of_clients_;  // false: of classes
+  NamesOf what_;
   std::string place_;
   std::deque<CsvName> names_;  // a deque: names stay in place
   std::unordered_map<std::string_view, int64_t> number_of_;
 };
+
+// Names in sorted order: whole numbers by value, and behind them the others by their bytes.
+struct SortedNames {
+  std::vector<int64_t> places;     // of the names, in the order of CsvNames::all()
+  std::vector<std::string> names;  // numbers as whole_number() writes them
+};
+// If `are_mixed`, ways to write one number are several names; else they are one.
+SortedNames sorted_names(const CsvNames& names, bool are_mixed);
 
 // Numbers the classes in `names`, and names them, in sorted order: whole numbers by value, so that
 // labels 0..n-1 keep their numbers, and behind them the others by their bytes. The dataset's labels

@@ -80,6 +80,15 @@ std::vector<std::string> without_numbers(std::vector<std::string> names) {
   return {};
 }
 
+void keep_samples(Dataset& dataset, const std::vector<int64_t>& kept) {
+  compact(dataset.features, kept, dataset.sample_bytes());
+  compact(dataset.labels, kept, dataset.label_values);
+  compact(dataset.targets, kept, dataset.label_values);
+  compact(dataset.groups, kept, 1);
+  for (PreciseFeature& feature : dataset.precise) compact(feature.values, kept, 1);
+  drop_empty_groups(dataset);
+}
+
 Dataset keep_labels(Dataset dataset, const std::vector<int64_t>& labels) {
   if (dataset.sample_classes().empty()) {
     throw InvalidArgument(
@@ -100,13 +109,9 @@ Dataset keep_labels(Dataset dataset, const std::vector<int64_t>& labels) {
   if (dataset.test_begin >= 0) {
     dataset.test_begin = std::ranges::lower_bound(kept, dataset.test_begin) - kept.begin();
   }
-  compact(dataset.features, kept, dataset.sample_bytes());
-  compact(dataset.labels, kept, 1);
-  compact(dataset.groups, kept, 1);
-  for (PreciseFeature& feature : dataset.precise) compact(feature.values, kept, 1);
+  keep_samples(dataset, kept);
   dataset.class_names = names_of(dataset.class_names, labels);
   dataset.classes = static_cast<int64_t>(labels.size());
-  drop_empty_groups(dataset);
   return dataset;
 }
 

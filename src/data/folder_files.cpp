@@ -31,6 +31,27 @@ bool is_hidden(const std::string& name) {
   return name.starts_with('.') || std::ranges::find(kToolsNames, name) != kToolsNames.end();
 }
 
+std::vector<std::pair<std::string, std::string>> files_of_pattern(const std::string& path) {
+  namespace fs = std::filesystem;
+  const std::string name = fs::path(path).filename().string();
+  const std::size_t star = name.find('*');
+  std::error_code error;
+  if (star == name.npos || fs::exists(path, error)) return {{path, ""}};
+  const std::string front = name.substr(0, star), back = name.substr(star + 1);
+  std::vector<std::pair<std::string, std::string>> files;
+  const fs::path folder = fs::path(path).parent_path();
+  for (const auto& entry : fs::directory_iterator(folder.empty() ? "." : folder, error)) {
+    const std::string own = entry.path().filename().string();
+    if (own.size() <= front.size() + back.size()) continue;
+    if (!own.starts_with(front) || !own.ends_with(back) || entry.is_directory(error)) continue;
+    const auto middle = own.substr(front.size(), own.size() - front.size() - back.size());
+    files.emplace_back((folder / own).string(), middle);
+  }
+  std::ranges::sort(files, {}, &std::pair<std::string, std::string>::second);
+  if (files.empty()) files.emplace_back(path, "");
+  return files;
+}
+
 void Unread::add(const std::string& one, const std::string& many, int64_t count) {
   if (count > 0) counts_[{one, many}] += count;
 }

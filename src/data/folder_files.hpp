@@ -17,6 +17,11 @@ std::string lower_case(std::string text);
 // @eaDir.
 bool is_hidden(const std::string& name);
 
+// The files of a path whose last part may have one `*`, which stands for any characters, and what
+// it stands for in each, by which they are sorted. A path without one, or of no file at all:
+// itself.
+std::vector<std::pair<std::string, std::string>> files_of_pattern(const std::string& path);
+
 class Unread {
  public:
   // Counts for "1 ONE" or "COUNT MANY", on top of earlier counts for the same words.

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "folder_files.hpp"
 #include "hanse/base/error.hpp"
 #include "split.hpp"
 
@@ -61,6 +62,21 @@ const Keys<Options> kTexts{
 const Keys<Options> kCharacters = key("vocabulary", &Options::vocabulary,
                                       "characters: a fixed list of 97, or those the texts have");
 
+const Keys<Options> kTable{
+    key("missing", &Options::missing,
+        "missing values of features: refuse them; fill them with the mean or median of the samples "
+        "that are trained on (data.standardize = client: of the client's own); category: one of "
+        "its "
+        "own, numbers the mean and a column that marks them; drop: leave the rows out"),
+    key("categories", &Options::categories,
+        "columns of text: refuse them; one-hot: a column of 0 and 1 for each text that the clients "
+        "in training have"),
+    key("category-columns", &Options::category_columns,
+        "columns whose numbers are categories, too, separated by commas"),
+    key("drop-columns", &Options::drop_columns, "columns that are left out, separated by commas"),
+    key("label-above", &Options::label_above, "none",
+        "make two classes of a label that is a number: 1 above this one, else 0")};
+
 // data.shape for kinds whose samples are mostly MNIST's.
 Keys<Options> image_key(const std::string& help) {
   return with_default(key("shape", &Options::shape, at_least(1), help), &Options::shape,
@@ -111,7 +127,7 @@ const std::vector<DataKind> kDataKinds = {
         key("shape", &Options::shape, at_least(1),
             "shape that the feature columns have together, 1,28,28 for images; empty: a row of "
             "numbers"),
-        kTask}}},
+        kTable, kTask}}},
      {},
      [](const DataOptions& data, int64_t, int64_t, uint64_t) { return read_csv(data.path, data); }},
     {{{"tff",
@@ -195,13 +211,13 @@ const std::vector<DataKind> kDataKinds = {
      make_synthetic_classification},
 };
 
-// A name that the system refuses is no file's.
-bool exists(const std::string& path) {
-  std::error_code error;
-  return std::filesystem::exists(path, error);
-}
-
 }  // namespace
+
+// A name that the system refuses is no file's.
+bool data_exist(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::exists(files_of_pattern(path).front().first, error);
+}
 
 const DataKind& find_data_kind(const std::string& name) {
   return find_kind(kDataKinds, "data.kind", name);
@@ -211,13 +227,13 @@ std::vector<DataKindRow> data_kinds() { return {kDataKinds.begin(), kDataKinds.e
 
 void check_data(const DataOptions& data, const FederationOptions& federation) {
   const DataKind& kind = find_data_kind(data.kind);
-  if (kind.traits.reads_a_file && !exists(data.path)) {
+  if (kind.traits.reads_a_file && !data_exist(data.path)) {
     throw InvalidArgument(
         missing_text(data.path, "file or folder"), "data.path",
         "--data.path=PATH says where it lies; scripts/setup installs Fashion-MNIST; data/README.md "
         "describes the formats");
   }
-  if (!data.test_path.empty() && !exists(data.test_path)) {
+  if (!data.test_path.empty() && !data_exist(data.test_path)) {
     throw InvalidArgument(missing_text(data.test_path), "data.test-path",
                           "--data.test-path=PATH says where it lies");
   }

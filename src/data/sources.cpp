@@ -6,6 +6,7 @@
 #include "hanse/base/error.hpp"
 #include "kinds.hpp"
 #include "partition_kinds.hpp"
+#include "split.hpp"
 
 namespace hanse {
 
@@ -91,6 +92,8 @@ std::unique_ptr<ClientSource> make_partitioned_source(const DataOptions& data,
   if (named && takes_own_clients(dataset, federation)) names = dataset.group_names;
   split_train_test(partition, dataset, data.test_fraction, seed);
   split_validation(partition, dataset, names, data.validation_fraction, seed);
+  complete(dataset, partition, untrained_clients(partition.clients(), names, federation, seed),
+           data.missing, data.standardize);
   standardize(dataset, partition, data.standardize);
   return std::make_unique<PartitionedSource>(std::move(dataset), std::move(partition),
                                              std::move(names), common_labels);

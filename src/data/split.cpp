@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "hanse/base/error.hpp"
+#include "hanse/base/index.hpp"
 #include "hanse/base/options.hpp"
 #include "hanse/data/names.hpp"
 #include "hanse/data/partition.hpp"
@@ -39,6 +40,18 @@ void split_each(Partition& partition, ClientSplitter& splitter) {
     const int64_t begin = partition.offsets[c];
     const std::span<int64_t> own(partition.order.data() + begin, partition.order.data() + end);
     end = begin + splitter.split(own, c);
+  }
+}
+
+constexpr std::string_view kName = "name:";  // in front of a name that is a number
+constexpr std::string_view kEach = "each";   // scripts/sweep's word
+
+bool is_number(const std::string& word) {
+  try {
+    parse_number(word);
+    return true;
+  } catch (const InvalidArgument&) {
+    return false;
   }
 }
 
@@ -155,30 +168,95 @@ void split_validation(Partition& partition, const Dataset& dataset,
   partition.validation = std::move(before);
 }
 
-void hold_out(std::vector<ClientRanges>& clients, std::vector<std::string>& names,
-              int64_t& held_out, double wanted, uint64_t seed, HeldFor what) {
+HeldOut HeldOut::parse(std::string_view text) {
+  const std::vector<std::string> words = split_list(text);
+  HeldOut held_out;
+  if (words.size() == 1 && is_number(words[0])) {
+    held_out.number = parse_number(words[0]);
+    if (held_out.number >= 0) return held_out;
+    throw InvalidArgument(fmt::format("{} is not in [0, inf)", words[0]));
+  }
+  for (const std::string& word : words) {
+    if (word == kEach) {
+      throw InvalidArgument("'each' holds every client out once: it is for scripts/sweep", "",
+                            "a client of this name is written name:each");
+    }
+    if (is_number(word)) {
+      throw InvalidArgument(fmt::format("'{}' is a number among names", word), "",
+                            fmt::format("a client of this name is written name:{}", word));
+    }
+    held_out.names.push_back(word.starts_with(kName) ? word.substr(kName.size()) : word);
+    if (held_out.names.back().empty()) throw InvalidArgument("a name is empty");
+  }
+  if (words.empty()) throw InvalidArgument("expected a number or names", "", "0: nobody");
+  return held_out;
+}
+
+std::string HeldOut::text() const {
+  if (names.empty()) return fmt::format("{}", number);
+  std::vector<std::string> words;
+  for (const std::string& name : names) {
+    const bool is_plain = !is_number(name) && name != kEach && !name.starts_with(kName);
+    words.push_back(is_plain ? name : std::string(kName) + name);
+  }
+  return join(words, ",");
+}
+
+std::vector<char> chosen_clients(const HeldOut& wanted, int64_t n,
+                                 std::span<const std::string> names, uint64_t seed, HeldFor what) {
   const bool tests = what == HeldFor::kTests;
   const std::string key = tests ? "federation.held-out" : "federation.validation-clients";
-  const int64_t there = std::ssize(clients) - held_out;
-  check_part(wanted, key);
-  const int64_t number = part_of(wanted, there);
-  if (number == 0) return;
-  if (number >= there) {
+  std::vector<char> chosen(to_index(n));
+  for (const std::string& name : wanted.names) {
+    std::vector<std::string> known(names.begin(), names.begin() + (names.empty() ? 0 : n));
+    for (int64_t c = 0; c < n && names.empty(); ++c) known.push_back(std::to_string(c));
+    auto found = std::ranges::find(known, name);
+    if (found == known.end()) {
+      throw InvalidArgument(fmt::format("no client is called '{}'", name), key,
+                            suggestion(name, known));
+    }
+    for (; found != known.end(); found = std::find(found + 1, known.end(), name)) {
+      chosen[to_index(found - known.begin())] = 1;
+    }
+  }
+  check_part(wanted.number, key);
+  const int64_t number =
+      wanted.names.empty() ? part_of(wanted.number, n) : std::ranges::count(chosen, char{1});
+  if (number == 0) return chosen;
+  if (number >= n) {
     throw InvalidArgument(
-        fmt::format("holding {} of {} clients out leaves nobody to train", number, there), key,
+        fmt::format("holding {} of {} clients out leaves nobody to train", number, n), key,
         "hold fewer out");
   }
-  std::vector<int64_t> order(static_cast<std::size_t>(there));
+  if (!wanted.names.empty()) return chosen;
+  std::vector<int64_t> order(to_index(n));
   std::iota(order.begin(), order.end(), 0);
   partition_stream(seed, tests ? PartitionStream::kHeldOut : PartitionStream::kValidationClients)
       .shuffle(std::span<int64_t>(order));
-  std::vector<char> chosen(order.size());
-  for (int64_t i = 0; i < number; ++i) {
-    chosen[static_cast<std::size_t>(order[static_cast<std::size_t>(i)])] = 1;
+  for (int64_t i = 0; i < number; ++i) chosen[to_index(order[to_index(i)])] = 1;
+  return chosen;
+}
+
+std::vector<char> untrained_clients(int64_t n, std::vector<std::string> names,
+                                    const FederationOptions& federation, uint64_t seed) {
+  std::vector<ClientRanges> clients(to_index(n));
+  for (int64_t c = 0; c < n; ++c) clients[to_index(c)].begin = c;  // its number
+  int64_t held_out = 0;
+  hold_out(clients, names, held_out, federation.held_out, seed);
+  hold_out(clients, names, held_out, federation.validation_clients, seed, HeldFor::kValidation);
+  std::vector<char> untrained(clients.size());
+  for (const ClientRanges& last : std::span(clients).last(to_index(held_out))) {
+    untrained[to_index(last.begin)] = 1;
   }
+  return untrained;
+}
+
+void hold_out(std::vector<ClientRanges>& clients, std::vector<std::string>& names,
+              int64_t& held_out, const HeldOut& wanted, uint64_t seed, HeldFor what) {
+  const auto chosen = chosen_clients(wanted, std::ssize(clients) - held_out, names, seed, what);
+  held_out += std::ranges::count(chosen, char{1});
   move_behind(std::span(clients).first(chosen.size()), chosen);
   if (!names.empty()) move_behind(std::span(names).first(chosen.size()), chosen);
-  held_out += number;
 }
 
 }  // namespace hanse

@@ -70,10 +70,20 @@ class ClientSplitter {
 // The reason to keep clients out of training: federation.held-out, federation.validation-clients.
 enum class HeldFor { kTests, kValidation };
 
-// Moves `wanted` of the clients, a share below 1 (rounded) or a whole number, and their names
-// behind the others, a uniform choice of the seed; the last `held_out` of them are there already.
-// Both parts keep their order; `held_out` grows. Throws InvalidArgument when nobody would be left.
+// Marks which of n clients are kept out: a share below 1 (rounded) or a whole number of them, a
+// uniform choice of the seed, or those of the names. `names` are the clients', [n] or more; none:
+// their numbers. Throws InvalidArgument: no client has a name, or nobody would be left.
+std::vector<char> chosen_clients(const HeldOut& wanted, int64_t n,
+                                 std::span<const std::string> names, uint64_t seed, HeldFor what);
+
+// Marks which of n clients nobody trains on: those for tests and those for validation.
+std::vector<char> untrained_clients(int64_t n, std::vector<std::string> names,
+                                    const FederationOptions& federation, uint64_t seed);
+
+// Moves the chosen clients, and their names, behind the others; the last `held_out` of them are
+// there already. Both parts keep their order; `held_out` grows. Throws as chosen_clients().
 void hold_out(std::vector<ClientRanges>& clients, std::vector<std::string>& names,
-              int64_t& held_out, double wanted, uint64_t seed, HeldFor what = HeldFor::kTests);
+              int64_t& held_out, const HeldOut& wanted, uint64_t seed,
+              HeldFor what = HeldFor::kTests);
 
 }  // namespace hanse

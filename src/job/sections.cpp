@@ -97,9 +97,10 @@ void bind_data(OptionTable& table, DataOptions& data) {
 void bind_federation(OptionTable& table, FederationOptions& federation) {
   table.add("federation.clients", federation.clients, at_least(1),
             "number of clients; by-column: taken from the data");
-  table.add("federation.held-out", federation.held_out, at_least(0),
-            "clients that are evaluated and never trained on: a share below 1, or a number");
-  table.add("federation.validation-clients", federation.validation_clients, at_least(0),
+  table.add("federation.held-out", federation.held_out,
+            "clients that are evaluated and never trained on: a share below 1, a number, or names "
+            "separated by commas; one that is a number is written name:3");
+  table.add("federation.validation-clients", federation.validation_clients,
             "the same of the others, for validation (evaluate.on)");
 }
 

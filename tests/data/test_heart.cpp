@@ -50,6 +50,31 @@ TEST(Heart, AllPatients) {
   EXPECT_EQ(std::count(federation.labels().begin(), federation.labels().end(), 1), 509);
 }
 
+// The four files as they are give the tables that prepare makes of them.
+TEST(Heart, RawFilesAreReadAsTheyAre) {
+  const auto alone = make_single_communicator();
+  const auto digest = [&](const DataOptions& data) {
+    return Federation::load(data, {.partition = "by-column"}, 1, *alone).digest();
+  };
+  DataOptions raw{.kind = "csv", .path = kFolder + "/processed.*.data"};
+  raw.label_column = "target";
+  raw.label_above = 0;
+  raw.category_columns = "cp,restecg";
+  raw.drop_columns = "slope,ca,thal";
+  raw.missing = MissingValues::kDrop;
+  raw.test_fraction = 0.2;
+  DataOptions made{.kind = "csv", .path = kFolder + "/heart.csv", .client_column = "hospital"};
+  made.test_fraction = 0.2;
+  EXPECT_EQ(digest(raw), digest(made));
+  raw.standardize = made.standardize = Standardize::kClient;
+  EXPECT_EQ(digest(raw), digest(made));
+  // All patients: prepare takes the means of all of a hospital's patients.
+  raw.missing = MissingValues::kMean;
+  raw.test_fraction = made.test_fraction = 0;
+  made.path = kFolder + "/heart-920.csv";
+  EXPECT_EQ(digest(raw), digest(made));
+}
+
 TEST(Heart, FourHospitals) {
   DataOptions data{.kind = "csv", .path = kFolder + "/heart.csv", .client_column = "hospital"};
   data.test_fraction = 0;

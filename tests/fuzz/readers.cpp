@@ -105,6 +105,21 @@ void read_csv_file(const std::string& input, const std::string& folder) {
         .task = "regression",
         .standardize = Standardize::kClient});
   load({.kind = "csv", .path = path, .client_column = "client"});
+  for (const MissingValues missing : all_of<MissingValues>()) {
+    load({.kind = "csv",
+          .path = path,
+          .client_column = "client",
+          .standardize = missing == MissingValues::kMean ? Standardize::kAll : Standardize::kClient,
+          .missing = missing,
+          .categories = Categories::kOneHot},
+         {.held_out = HeldOut::parse("b")});
+    load({.kind = "csv",
+          .path = path,
+          .missing = missing,
+          .category_columns = "x",
+          .drop_columns = "y",
+          .label_above = 1});
+  }
 }
 
 void read_leaf(const std::string& input, const std::string& folder) {

@@ -87,6 +87,7 @@ Seeds npz_seeds(const std::string&) {
 Seeds csv_seeds(const std::string&) {
   return {bytes_of(kSources + "/data/tiny.csv"),
           "label,client,x\nyes,a,1\nno,b,\"2\"\nyes,\"a\"\"c\",-3e-2\nno,a,4\n",
+          "client,x,s,y,label\na,1,r,,0\nb,?,g,7,1\na,true,?,2,3\nb,3,unknown,1,2\n",
           "\xEF\xBB\xBFx,label\r\n1,0\r\n2,1\r\n\r\n"};
 }
 

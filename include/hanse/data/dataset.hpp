@@ -57,6 +57,15 @@ struct PreciseFeature {
   std::vector<double> values;  // [size]
 };
 
+// A column of a table that complete() makes whole (partition.hpp). Its feature is NaN where the
+// value is missing; of categories it is the number of a level.
+struct OpenColumn {
+  int64_t feature = 0;  // its place among the values of a sample
+  std::string name;
+  std::vector<std::string> levels;  // sorted; empty: numbers
+  int64_t missing = 0;              // samples
+};
+
 struct Dataset {
   std::vector<int64_t> shape;  // of one sample: {1, 28, 28} (channels, height, width) or {d}
   Storage storage = Storage::kFloat;
@@ -72,6 +81,7 @@ struct Dataset {
   std::vector<std::string> group_names;
   int64_t test_begin = -1;              // the source's own test samples start here; -1: none
   std::vector<PreciseFeature> precise;  // by feature; for standardize() alone
+  std::vector<OpenColumn> open;         // by feature; csv alone
   // Parts of the source that were not read, for the line at the start: "3 .bmp files".
   std::vector<std::string> unread;
 
@@ -99,6 +109,8 @@ struct ChannelScale {
 
 // The files of data/README.md, one reader each.
 Dataset read_idx_folder(const std::string& folder);
+// A table, or several of one header: `*` in the file's name stands for any characters, and where no
+// column names the client they name it.
 Dataset read_csv(const std::string& file, const DataOptions& options);
 Dataset read_cifar(const std::string& folder, const std::string& label_column);
 Dataset read_npz(const std::string& file, const std::string& task);
@@ -141,6 +153,9 @@ Dataset make_synthetic_classification(const DataOptions& options, int64_t client
 
 // The names, or none if each one is its own index: "0", "1", ...
 std::vector<std::string> without_numbers(std::vector<std::string> names);
+
+// Keeps these samples, in ascending order, and the groups that they leave.
+void keep_samples(Dataset& dataset, const std::vector<int64_t>& kept);
 
 // Only the samples of the given classes, renumbered 0, 1, ... in the order given; each class keeps
 // its name, or has its old number as one.

@@ -17,6 +17,9 @@ struct DataKindRow : KindRow<DataOptions> {
 // In the order of data/README.md.
 std::vector<DataKindRow> data_kinds();
 
+// Is there a file or folder of this path, or one that a `*` in its name stands for (read_csv)?
+bool data_exist(const std::string& path);
+
 // Checks the options of the chosen kinds, and that the files are there. Throws InvalidArgument.
 void check_data(const DataOptions& data, const FederationOptions& federation);
 

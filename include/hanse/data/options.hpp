@@ -3,7 +3,9 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace hanse {
@@ -16,6 +18,17 @@ constexpr auto choices_of(OwnTests) { return std::array{"own", "common"}; }
 // By means of each client's training samples, or of all clients': partition.hpp.
 enum class Standardize { kNone, kClient, kAll };
 constexpr auto choices_of(Standardize) { return std::array{"none", "client", "all"}; }
+
+// A table's missing values: refused; filled with a statistic of training samples; filled with the
+// mean and marked (numbers), or a category of their own; or their rows are left out.
+enum class MissingValues { kRefuse, kMean, kMedian, kCategory, kDrop };
+constexpr auto choices_of(MissingValues) {
+  return std::array{"refuse", "mean", "median", "category", "drop"};
+}
+
+// A table's columns of text: refused, or a column of 0 and 1 for each category.
+enum class Categories { kRefuse, kOneHot };
+constexpr auto choices_of(Categories) { return std::array{"refuse", "one-hot"}; }
 
 // A fixed list of 97 characters, or the characters of the texts: data/README.md.
 enum class Characters { kAscii, kData };
@@ -32,6 +45,20 @@ constexpr auto choices_of(Design) { return std::array{"dense", "support"}; }
 // s_m Sigma is a covariance, or a deviation.
 enum class FeatureScale { kCovariance, kDeviation };
 constexpr auto choices_of(FeatureScale) { return std::array{"covariance", "deviation"}; }
+
+// Clients kept out of training: so many, or those of these names.
+struct HeldOut {
+  HeldOut(double so_many = 0) : number(so_many) {}
+
+  // "0.2", "5", or "hospital-03,name:7", where "name:" is in front of a name that is a number.
+  // Throws InvalidArgument: neither, or a word that belongs to sweeps ("each").
+  static HeldOut parse(std::string_view text);
+  std::string text() const;  // parse(text()) is *this
+  bool is_none() const { return names.empty() && number == 0; }
+
+  double number;                   // a share below 1, or a whole number; unless there are names
+  std::vector<std::string> names;  // where clients have none, their numbers
+};
 
 struct DataOptions {
   std::string kind = "idx";                                // a name of data_kinds()
@@ -50,8 +77,13 @@ struct DataOptions {
   std::vector<int64_t> shape;           // of one sample; empty: as the data have it
   int64_t classes = 10;                 // random: classes
   int64_t tokens = 0;                   // random: values are whole numbers below it; 0: in [0, 1]
-  Standardize standardize = Standardize::kNone;  // csv
-  std::string normalize = "none";  // images: none | all | numbers, see src/data/normalize.hpp
+  Standardize standardize = Standardize::kNone;    // csv
+  MissingValues missing = MissingValues::kRefuse;  // csv
+  Categories categories = Categories::kRefuse;     // csv: columns of text
+  std::string category_columns;       // csv: names of columns that are categories, numbers or not
+  std::string drop_columns;           // csv: names of columns that are left out
+  std::optional<double> label_above;  // csv: the label is 1 above it, else 0
+  std::string normalize = "none";     // images: none | all | numbers, see src/data/normalize.hpp
 
   std::string test_path;       // tff: file of the clients' test samples; empty: none
   std::string feature_column;  // tff: dataset of the features; empty: the layout's
@@ -90,9 +122,9 @@ struct FederationOptions {
   std::vector<double> size_probabilities = {0.65, 0.2, 0.1, 0.05};  // sizes: of each size
   double share = 0.5;  // class-shares: largest share of its part of a class that a client keeps
   double power = 2.0;  // power-law: exponent of the density of sizes, above 1
-  double similarity = 0.5;  // similarity: share of the samples that is iid
-  double held_out = 0;      // clients kept out of training: a share below 1, or a whole number
-  double validation_clients = 0;  // likewise, of the other clients, for validation
+  double similarity = 0.5;     // similarity: share of the samples that is iid
+  HeldOut held_out;            // clients kept out of training
+  HeldOut validation_clients;  // likewise, of the other clients, for validation
 };
 
 }  // namespace hanse

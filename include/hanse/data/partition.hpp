@@ -49,6 +49,16 @@ void split_validation(Partition& partition, const Dataset& dataset,
                       const std::vector<std::string>& names, double validation_fraction,
                       uint64_t seed);
 
+// Fills the missing values of a table's columns, and makes a column of 0 and 1 of each category,
+// dataset.open, by the samples that are trained on: those in the training parts of clients that are
+// not `held_out` [clients], or each client's own (`scope` kClient; where it has none, all
+// clients'). Categories are those of the clients that are not held out; a value that only others
+// have is 0 in all of them. Notices say what was filled, and with what. Throws InvalidArgument: no
+// value is known, or the samples have a shape that columns are added to. Cost: two passes over
+// these columns; where columns are added, a copy of the features.
+void complete(Dataset& dataset, const Partition& partition, const std::vector<char>& held_out,
+              MissingValues missing, Standardize scope);
+
 // x <- (x - mean) / deviation, column by column, for every sample of the partition. Mean and
 // population deviation (divided by n) are those of the training samples, so that test samples stay
 // unseen: the sample's own client's (kClient: what a hospital can do alone) or all clients' (kAll:

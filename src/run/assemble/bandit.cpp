@@ -33,6 +33,10 @@ Arms read_arms(const Job& job) {
     data.client_column.clear();
   }
   const Dataset read = read_csv(clusters ? job.data.path : job.bandit.path, data);
+  if (!read.open.empty()) {
+    throw InvalidArgument("arms have neither missing values nor categories",
+                          "data.missing, data.categories", "use refuse");
+  }
   const auto* features = reinterpret_cast<const float*>(read.features.data());
   Arms arms{.inputs = read.sample_values()};
   arms.points.assign(features, features + read.size() * read.sample_values());

@@ -24,11 +24,10 @@ namespace {
 // Jobs are kept beside their data, jobs/heart.cfg beside data/heart, in a folder that is not always
 // the current one: what is missing here may be in the job's folder or beside it.
 std::string found_near(const std::string& job_file, const std::string& path) {
-  std::error_code error;
-  if (path.empty() || fs::path(path).is_absolute() || fs::exists(path, error)) return path;
+  if (path.empty() || fs::path(path).is_absolute() || data_exist(path)) return path;
   const fs::path folder = fs::path(job_file).parent_path();
   for (const fs::path& near : {folder / path, folder / ".." / path}) {
-    if (fs::exists(near, error)) return fs::canonical(near).string();
+    if (data_exist(near.string())) return fs::weakly_canonical(near).string();
   }
   return path;
 }
@@ -82,7 +81,7 @@ void check_job(const Job& job) {
   for (const auto& [key, wanted] :
        {std::pair{"federation.held-out", job.federation.held_out},
         {"federation.validation-clients", job.federation.validation_clients}}) {
-    if (wanted == 0 || protocol.traits.holds_out) continue;
+    if (wanted.is_none() || protocol.traits.holds_out) continue;
     throw InvalidArgument(fmt::format("a {} run trains every client", job.run.protocol), key,
                           "leave it 0");
   }

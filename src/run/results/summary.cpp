@@ -72,7 +72,7 @@ Lines model_lines(const Metrics& metrics, const std::string& own, const std::str
   Lines lines;
   const auto add = [&](const char* metric, const std::string& label, auto text) {
     const auto value = values.find(metric), deviation = values.find(metric + std::string("_std"));
-    if (value == values.end()) return;
+    if (value == values.end() || std::isnan(value->second)) return;
     lines.emplace_back(label, text(value->second));
     if (deviation != values.end()) lines.back().second += " +- " + text(deviation->second);
   };
@@ -83,10 +83,12 @@ Lines model_lines(const Metrics& metrics, const std::string& own, const std::str
   add("accuracy_mean", own + "accuracy, mean of clients", percent);
   add("accuracy_worst10", own + "accuracy, worst 10 %", percent);
   add("accuracy_best10", own + "accuracy, best 10 %", percent);
+  add("auroc", own + "area under the ROC curve", number);
   add("validation_loss_mean", "validation loss, mean of clients", number);
   add("validation_accuracy_mean", "validation accuracy, mean of clients", percent);
   add("held_out_loss_mean", other + "loss, held-out clients", number);
   add("held_out_accuracy_mean", other + "accuracy, held-out clients", percent);
+  add("held_out_auroc", other + "area under the ROC curve, held-out clients", number);
   return lines;
 }
 

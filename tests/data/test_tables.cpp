@@ -1,0 +1,291 @@
+// Tables as people have them: missing values, categories, truths, dates, and all faults at once.
+#include <cmath>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "hanse/comm/agreement.hpp"
+#include "hanse/data/federation.hpp"
+#include "support.hpp"
+#include "support/errors.hpp"
+#include "support/thread_communicator.hpp"
+
+namespace hanse {
+namespace {
+
+class TablesTest : public testing::Test {
+ protected:
+  using Rows = std::vector<std::vector<float>>;
+
+  TablesTest() {
+    data_.kind = "csv";
+    data_.test_fraction = 0;
+    data_.client_column = "site";
+  }
+
+  Federation load(const std::string& content) {
+    data_.path = folder_.write("table.csv", content);
+    testing::internal::CaptureStderr();
+    try {
+      Federation found = Federation::load(data_, options_, 1, *alone_);
+      said_ = testing::internal::GetCapturedStderr();
+      return found;
+    } catch (...) {
+      said_ = testing::internal::GetCapturedStderr();
+      throw;
+    }
+  }
+
+  // The features of all samples, in the order of the clients.
+  Rows read(const std::string& content) {
+    const Federation found = load(content);
+    Rows rows;
+    for (int64_t i = 0; i < found.samples(); ++i) {
+      rows.emplace_back(to_index(found.sample_values()));
+      found.copy({i, i + 1}, rows.back().data());
+    }
+    return rows;
+  }
+
+  void expect_bad(const std::string& content, std::initializer_list<std::string> parts) {
+    expect_error<AgreedError>([&] { load(content); }, parts);
+  }
+
+  void expect_said(const std::string& part) {
+    EXPECT_NE(said_.find(part), std::string::npos) << said_;
+  }
+
+  TempFolder folder_;
+  DataOptions data_;
+  FederationOptions options_{.partition = "by-column"};
+  std::unique_ptr<Communicator> alone_ = make_single_communicator();
+  std::string said_;  // on stderr
+};
+
+// ---- faults
+
+TEST_F(TablesTest, AllFaultsAreToldAtOnceByLine) {
+  expect_bad("site,x,y,label\na,1,,0\nb,oops,?,1\na,3,4,\nb,5\n\na,6,7,1\n",
+             {"6 faults, all told above; the first: the cell is empty", ":2, column 'y'"});
+  const char* lines[] = {":2, column 'y'",     ":3, column 'x'", ":3, column 'y'",
+                         ":4, column 'label'", ":5, column 'y'", ":6"};
+  std::size_t at = 0;
+  for (const char* line : lines) {
+    const std::size_t found = said_.find(line, at);
+    ASSERT_NE(found, std::string::npos) << line << " in " << said_;
+    at = found;
+  }
+}
+
+TEST_F(TablesTest, TwentyFaultsAreShown) {
+  std::string table = "site,x,label\n";
+  for (int i = 0; i < 25; ++i) table += "a,oops,0\n";
+  expect_bad(table, {"25 faults, 20 of them told above", "'oops' is not a number"});
+  EXPECT_EQ(std::count(said_.begin(), said_.end(), '\n'), 20);
+  expect_said(":21, column 'x'");
+  EXPECT_EQ(said_.find(":22, column"), std::string::npos);
+}
+
+TEST_F(TablesTest, DatesAreRefusedWithAHint) {
+  for (const char* date : {"2024-01-31", "31.01.2024", "1/31/24", "2024-01-31T12:00:05Z",
+                           "31-Jan-2024", "12:30", "Jan 31, 2024"}) {
+    for (const Categories categories : {Categories::kRefuse, Categories::kOneHot}) {
+      data_.categories = categories;
+      expect_bad("site,x,label\na,\"" + std::string(date) + "\",0\n",
+                 {"is not a number but a date", "column 'x'", "days since", "data.drop-columns"});
+    }
+  }
+}
+
+// ---- truths, and columns left out
+
+TEST_F(TablesTest, TruthsAreNumbers) {
+  EXPECT_EQ(read("site,x,label\na,True,0\na,FALSE,1\na,\"true\",0\na,2,1\n"),
+            (Rows{{1}, {0}, {1}, {2}}));
+  data_.standardize = Standardize::kAll;  // numbers that float32 does not hold are read twice
+  const Rows rows = read("site,x,label\na,true,0\na,16777217,1\na,16777219,1\n");
+  EXPECT_LT(rows[1][0], rows[2][0]);
+}
+
+TEST_F(TablesTest, ColumnsAreLeftOut) {
+  data_.drop_columns = "note, when";
+  EXPECT_EQ(read("when,site,x,note,label\n2024-01-31,a,1,hello,0\n,a,2,?,1\n"), (Rows{{1}, {2}}));
+  data_.drop_columns = "site";
+  expect_bad("site,x,label\na,1,0\n",
+             {"column 'site' is left out, and is the label or the client"});
+  data_.drop_columns = "sight";
+  expect_bad("site,x,label\na,1,0\n", {"no column 'sight'", "data.drop-columns"});
+}
+
+TEST_F(TablesTest, ALabelMayBeCutInTwo) {
+  data_.label_above = 0;
+  const Federation found = load("site,x,label\na,1,0\na,2,3\na,3,1.0\na,4,-1\n");
+  EXPECT_EQ(std::vector<int32_t>(found.labels().begin(), found.labels().end()),
+            (std::vector<int32_t>{0, 1, 1, 0}));
+  EXPECT_EQ(found.classes(), 2);
+  expect_bad("site,x,label\na,1,ill\n", {"label 'ill' is not a number", ":2, column 'label'"});
+  data_.task = "regression";
+  expect_bad("site,x,label\na,1,0\n", {"data.label-above"});
+}
+
+// ---- missing values
+
+TEST_F(TablesTest, MissingValuesAreRefusedUnlessAskedFor) {
+  for (const char* mark : {"", "?", "NA", "\"NA\"", "nan", "-", "unknown"}) {
+    expect_bad("site,x,label\na,1,0\na," + std::string(mark) + ",1\n",
+               {":3, column 'x'", "data.missing = mean"});
+  }
+}
+
+TEST_F(TablesTest, MissingValuesBecomeTheMeanOfTrainingSamples) {
+  const std::string table = "site,x,y,label\na,1,5,0\na,,6,0\na,3,7,0\nb,8,?,0\nb,unknown,9,0\n";
+  data_.missing = MissingValues::kMean;
+  EXPECT_EQ(read(table), (Rows{{1, 5}, {4, 6}, {3, 7}, {8, 6.75F}, {4, 9}}));
+  expect_said("column 'x': 2 values are missing: 4, the mean of the samples that are trained on");
+  expect_said("column 'y': 1 value is missing: 6.75, the mean");
+  data_.missing = MissingValues::kMedian;
+  EXPECT_EQ(read(table), (Rows{{1, 5}, {3, 6}, {3, 7}, {8, 6.5F}, {3, 9}}));
+  expect_said("column 'x': 2 values are missing: 3, the median");
+}
+
+TEST_F(TablesTest, EachClientFillsWithItsOwnMeanWhereItStandardizesItself) {
+  data_.missing = MissingValues::kMean;
+  data_.standardize = Standardize::kClient;
+  // a: 1, 2, 3. b knows no value, and takes all clients' mean.
+  const Rows rows = read("site,x,y,label\na,1,1,0\na,,1,0\na,3,1,0\nb,,2,0\nb,,4,0\n");
+  EXPECT_EQ(rows[1][0], 0);
+  EXPECT_LT(rows[0][0], -1);
+  EXPECT_EQ(rows[3][0], 0);
+  expect_said("column 'x': 3 values are missing: 2 to 2, the clients' means");
+}
+
+TEST_F(TablesTest, SamplesForTestsAndClientsHeldOutAreNotLookedAt) {
+  data_.missing = MissingValues::kMean;
+  data_.test_fraction = 1;
+  options_.held_out = HeldOut::parse("b");
+  std::string table = "site,x,label\n";
+  for (int i = 0; i < 6; ++i) table += fmt::format("a,{},0\n", 1 << i);
+  table += "a,,0\nb,1000,0\nb,2000,0\nb,,0\n";
+  const Federation found = load(table);
+  const SampleRange train = found.train(0);
+  double sum = 0, known = 0;
+  float filled = 0, value = 0;
+  for (int64_t i = 0; i < found.samples(); ++i) {
+    found.copy({i, i + 1}, &value);
+    const bool is_read =
+        value >= 1000 || (value == std::floor(value) && value <= 32 &&
+                          (static_cast<int>(value) & (static_cast<int>(value) - 1)) == 0);
+    if (!is_read) filled = value;
+    if (!is_read || i < train.begin || i >= train.end) continue;
+    sum += static_cast<double>(value);
+    ++known;
+  }
+  EXPECT_EQ(filled, static_cast<float>(sum / known));
+}
+
+TEST_F(TablesTest, AMissingValueIsACategoryOfItsOwn) {
+  data_.missing = MissingValues::kCategory;
+  data_.categories = Categories::kOneHot;
+  // A number becomes the mean and a mark; a category has a column more.
+  EXPECT_EQ(read("site,x,sex,z,label\na,1,f,5,0\na,,m,6,0\na,3,?,7,0\n"),
+            (Rows{{1, 0, 1, 0, 0, 5}, {2, 1, 0, 1, 0, 6}, {3, 0, 0, 0, 1, 7}}));
+  expect_said("column 'sex': 2 categories: f, m; 1 value is missing: a category of their own");
+}
+
+TEST_F(TablesTest, RowsThatMissAValueAreLeftOut) {
+  data_.missing = MissingValues::kDrop;
+  const Federation found = load("site,x,y,label\na,1,?,0\nb,2,3,1\nb,4,5,0\nc,6,,1\n");
+  EXPECT_EQ(found.samples(), 2);
+  EXPECT_EQ(found.clients(), 1);
+  EXPECT_EQ(found.client_names().at(0), "b");
+  expect_said("2 of 4 rows miss a value, and are left out");
+  expect_bad("site,x,label\na,?,0\n", {"every row misses a value"});
+}
+
+TEST_F(TablesTest, AColumnWithoutAnyValueIsRefused) {
+  data_.missing = MissingValues::kMean;
+  expect_bad("site,x,y,label\na,1,,0\nb,2,,1\n",
+             {"column 'y' has no value in any sample that is trained on", "data.drop-columns = y"});
+}
+
+TEST_F(TablesTest, LargeNumbersAreFilledBeforeTheyAreRounded) {
+  data_.missing = MissingValues::kMean;
+  data_.standardize = Standardize::kAll;
+  const Rows rows = read("site,t,label\na,1700000000,0\na,?,0\na,1700000002,0\n");
+  EXPECT_EQ(rows[1][0], 0);
+  EXPECT_EQ(rows[0][0], -rows[2][0]);
+  EXPECT_LT(rows[0][0], 0);
+}
+
+// ---- categories
+
+TEST_F(TablesTest, TextIsRefusedUnlessAskedFor) {
+  expect_bad("site,x,label\na,red,0\n",
+             {"'red' is not a number", "data.categories = one-hot takes text, too"});
+}
+
+TEST_F(TablesTest, EachTextIsAColumn) {
+  data_.categories = Categories::kOneHot;
+  EXPECT_EQ(read("site,colour,x,label\na,red,7,0\nb, blue ,8,1\nb,red,9,0\n"),
+            (Rows{{0, 1, 7}, {1, 0, 8}, {0, 1, 9}}));
+  expect_said("column 'colour': 2 categories: blue, red");
+}
+
+TEST_F(TablesTest, NumbersAreCategoriesWhereTheColumnIsNamed) {
+  data_.category_columns = "cp";
+  EXPECT_EQ(read("site,cp,label\na,10,0\na,2.0,0\na,2,0\na,3+,0\n"),
+            (Rows{{0, 1, 0}, {1, 0, 0}, {1, 0, 0}, {0, 0, 1}}));
+  expect_said("column 'cp': 3 categories: 2, 10, 3+");
+  data_.category_columns = "label";
+  expect_bad("site,cp,label\na,10,0\n", {"column 'label' is no feature"});
+}
+
+TEST_F(TablesTest, AMixtureOfNumbersAndTextIsAMistake) {
+  data_.categories = Categories::kOneHot;
+  expect_bad("site,x,label\na,1,0\na,1O,0\n",
+             {"'1O' is not a number, and 1 above it is", "data.category-columns = x"});
+  expect_bad("site,x,label\na,red,0\na,1,0\n",
+             {"'1' is a number, and 'red' above is none", "data.category-columns = x"});
+}
+
+TEST_F(TablesTest, AMissingValueAboveTextIsNoNumber) {
+  data_.categories = Categories::kOneHot;
+  expect_bad("site,x,label\na,?,0\na,red,0\n", {"'?' is not a number", ":2, column 'x'"});
+  EXPECT_EQ(said_, "");  // the only fault
+}
+
+TEST_F(TablesTest, UnknownIsACategoryAmongTexts) {
+  data_.categories = Categories::kOneHot;
+  data_.missing = MissingValues::kMean;
+  EXPECT_EQ(read("site,x,y,label\na,unknown,1,0\na,red,-,0\n"), (Rows{{0, 1, 1}, {1, 0, 1}}));
+  expect_said("'unknown' names a category as any text does");
+}
+
+TEST_F(TablesTest, CategoriesAreThoseOfClientsInTraining) {
+  data_.categories = Categories::kOneHot;
+  options_.held_out = HeldOut::parse("b");
+  EXPECT_EQ(read("site,x,label\nb,blue,0\na,red,0\na,green,1\nb,red,1\n"),
+            (Rows{{0, 0}, {0, 1}, {0, 1}, {1, 0}}));
+  expect_said("2 categories: green, red; 1 sample has one that no client in training has");
+}
+
+TEST_F(TablesTest, MissingCategoriesBecomeSharesOrTheMostFrequent) {
+  data_.categories = Categories::kOneHot;
+  data_.missing = MissingValues::kMean;
+  const std::string table = "site,x,label\na,r,0\na,g,0\na,r,0\na,r,0\na,,0\n";
+  EXPECT_EQ(read(table).back(), (std::vector<float>{0.25F, 0.75F}));
+  data_.missing = MissingValues::kMedian;
+  EXPECT_EQ(read(table).back(), (std::vector<float>{0, 1}));
+}
+
+TEST_F(TablesTest, NamesOfSamplesAreNoCategories) {
+  data_.categories = Categories::kOneHot;
+  std::string table = "site,id,label\n";
+  for (int i = 0; i < 1001; ++i) table += fmt::format("a,p{},0\n", i);
+  expect_bad(table, {"more than 1000 categories", ":1002", "data.drop-columns = id"});
+  data_.shape = {1, 1, 1};
+  expect_bad("site,x,label\na,r,0\na,g,0\n", {"a shape holds no columns of categories"});
+}
+
+}  // namespace
+}  // namespace hanse
