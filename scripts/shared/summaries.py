@@ -67,6 +67,7 @@ ROWS = [
     ("loss, common test set", "metrics.common_loss", number),
     ("accuracy, held-out clients", "metrics.held_out_accuracy_mean", percent),
     ("loss, held-out clients", "metrics.held_out_loss_mean", number),
+    ("area under the ROC curve, held-out clients", "metrics.held_out_auroc", number),
     ("training loss, mean of clients", "metrics.train_loss_mean", number),
     ("regret, mean of repeats", "metrics.regret", number),
     ("regret, deviation over repeats", "metrics.regret_std", number),

@@ -21,6 +21,7 @@ Against = Mapping[str, Any]
 
 # Metrics that are shown, if the runs have them, when nobody chooses.
 METRICS = ("accuracy_mean", "accuracy_worst10", "accuracy_best10", "accuracy_std", "auroc",
+           "held_out_accuracy_mean", "held_out_auroc",
            "top5", "balanced_accuracy", "f1", "common_accuracy", "online_accuracy", "online_loss",
            "regret_mean", "regret", "syncs", "loss_mean", "target_round")
 COSTS = ("rounds", "bytes", "seconds", "virtual_seconds")
