@@ -22,18 +22,21 @@ import pathlib
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import IO, Any
 
-from .program import (Failed, Options, Refused, Stopped, environment, find_program, mpirun)
+from .program import (Failed, Options, Refused, Stopped, ask, environment, find_program, mpirun,
+                      option_words)
 from .several import BadRun, read_job, read_summary
 from .stopping import ask_to_stop
 from .studies import Study, read_folder
 from .study_files import FILE, Case, Path, cases_of, options_of, study_of, text_of, toml_of
 
+HELD_OUT = "federation.held-out"
 LOCKED = "another run writes this folder"  # in the program's message
 BETWEEN_LINES_S = 2.0  # of runs that end well: hundreds may take a third of a second each
 
@@ -287,8 +290,14 @@ def prepare(source: Path, *, vary: Mapping[str, Sequence[str]] | None = None,
     """The runs of a study, the study as it is shown, and the text of its file, see study_of().
 
     `out`: the folder of the runs; by default the one that `source` lies in, if it is such, or
-    runs/sweep-NAME. `runs`: whether any is to be started. Raises Refused."""
+    runs/sweep-NAME. `runs`: whether any is to be started. The value `each`
+    of federation.held-out becomes the names of all clients. Raises Refused."""
     table, text = study_of(source, vary=vary, options=options, **numbers)
+    if "each" in table["vary"].get(HELD_OUT, ()):
+        table["vary"] = {**table["vary"], HELD_OUT: [
+            name for value in table["vary"][HELD_OUT]
+            for name in (client_names(table) if value == "each" else [value])]}
+        text = toml_of(table)
     path = pathlib.Path(source)
     own = path if path.is_dir() else path.parent if path.name == FILE else None
     if own is None or not (own / "sweep.json").is_file():
@@ -298,6 +307,32 @@ def prepare(source: Path, *, vary: Mapping[str, Sequence[str]] | None = None,
     launch = mpirun(find_program(), table["ranks"]) if runs else []
     sweep = Sweep(out or own, table["job"], cases, seeds, table["set"], launch)
     return sweep, Study(sweep.out, table, cases, seeds), text
+
+
+def client_names(table: Mapping[str, Any]) -> list[str]:
+    """The clients of a study's job, each as federation.held-out names it: its name, or its number
+    where the data have no names. Cost: the program reads the data, and writes them once. Raises
+    Refused."""
+    import h5py
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "clients.h5"
+        ask("convert", table["job"], path, *option_words({**table["set"], HELD_OUT: 0}))
+        with h5py.File(path) as file:
+            count = len(file["train_end"]) - int(file.attrs["held_out"])
+            names = ([name.decode() for name in file["client_names"][:count]]
+                     if "client_names" in file else [str(client) for client in range(count)])
+    if bad := [name for name in names if "," in name]:
+        raise Refused(f"{HELD_OUT}: the client '{bad[0]}' has a comma in its name; hint: rename it")
+    return [f"name:{name}" if _is_no_plain_name(name) else name for name in names]
+
+
+def _is_no_plain_name(name: str) -> bool:
+    try:
+        float(name)
+        return True
+    except ValueError:
+        return name == "each" or name.startswith("name:")
 
 
 def sweep(job: Path | Options, vary: Mapping[str, Sequence[Any]] | None = None, *,
