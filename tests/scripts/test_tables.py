@@ -1,6 +1,7 @@
 """hanse.clients_of_table: files of Parquet and Arrow become clients, and a federation of theirs
-trains."""
+trains. hanse.write_table: so do pandas frames. A sweep leaves out one client after the other."""
 import os
+import pathlib
 import sys
 import unittest
 
@@ -11,10 +12,84 @@ try:
 except ImportError:
     pyarrow = None
 
+try:
+    import pandas
+except ImportError:
+    pandas = None
+
 from support import SCRIPTS, ScriptTest
 
 sys.path.insert(0, str(SCRIPTS / "python"))
 import hanse  # noqa: E402
+
+
+PROGRAM = SCRIPTS.parent / "build" / "hanse"
+HEART = SCRIPTS.parent / "data" / "heart"
+ALL_PATIENTS = {"data.label-above": 0, "data.standardize": "client", "data.test-fraction": 0,
+                "data.category-columns": "cp,restecg"}
+
+
+@unittest.skipUnless(pandas and PROGRAM.exists(), "pandas or build/hanse is missing")
+class FramesTest(ScriptTest):
+    def setUp(self):
+        super().setUp()
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(self.folder)
+
+    def heart(self):
+        parts = {path.name.split(".")[1]: pandas.read_csv(path, na_values="?")
+                 for path in sorted(HEART.glob("processed.*.data"))}
+        frame = pandas.concat(parts, names=["hospital"]).reset_index(level=0)
+        return frame.drop(columns=["slope", "ca", "thal"])
+
+    def test_a_frame_is_the_table_that_the_program_reads(self):
+        hanse.write_table("frame.h5", self.heart(), client="hospital", label="target",
+                          missing="mean", options=ALL_PATIENTS)
+        hanse.program.ask("convert", os.devnull, "file.h5", "--data.kind=csv",
+                          f"--data.path={HEART / 'heart-920.csv'}", "--data.client-column=hospital",
+                          "--data.standardize=client", "--data.test-fraction=0")
+        self.assertEqual(pathlib.Path("frame.h5").read_bytes(),
+                         pathlib.Path("file.h5").read_bytes())
+
+    def test_types_of_pandas(self):
+        import h5py
+
+        frame = pandas.DataFrame({"ill": ["no", "yes", "no"], "smokes": [True, False, True],
+                                  "stage": pandas.Categorical([3, 1, 3]),
+                                  "sex": ["f", None, "NA"], "age": [1, None, 3]})
+        hanse.write_table("t.h5", frame, label="ill", missing="mean", categories="one-hot",
+                          options={"federation.clients": 1, "data.test-fraction": 0,
+                                   "federation.partition": "sizes", "federation.sizes": 3,
+                                   "federation.size-probabilities": 1})
+        with h5py.File("t.h5") as file:
+            rows = sorted(map(tuple, file["features"][:]))
+        self.assertEqual(rows, [(0, 1, 0, 0.5, 0.5, 2), (1, 0, 1, 0, 1, 1), (1, 0, 1, 1, 0, 3)])
+
+    def test_what_is_refused(self):
+        frame = pandas.DataFrame({"ill": [0, 1], "age": [30, None],
+                                  "day": pandas.to_datetime(["2024-01-31", "2024-02-01"])})
+        for features, words in ((["age"], "column 'age'"), (["day"], "column 'day' holds dates"),
+                                (["weight"], "no column 'weight'")):
+            with self.assertRaisesRegex(hanse.Refused, words):
+                hanse.write_table("t.h5", frame, label="ill", features=features)
+
+    def test_a_sweep_leaves_out_one_client_after_the_other(self):
+        job = {"data.kind": "csv", "data.path": HEART / "heart.csv", "run.rounds": 2,
+               "data.client-column": "hospital", "data.standardize": "client",
+               "model.kind": "linear", "sampler.kind": "full"}
+        study = hanse.sweep(job, {"federation.held-out": ["each"]}, out="each", progress=False)
+        self.assertEqual([case.values["federation.held-out"] for case in study.cases],
+                         ["cleveland", "hungarian", "switzerland", "va"])
+        self.assertEqual({name: runs[0].held_out["name"].tolist()
+                          for name, runs in hanse.read_several("each").items()},
+                         {f"held-out={name}": [name]
+                          for name in ("cleveland", "hungarian", "switzerland", "va")})
+        self.assertIn("held_out_accuracy_mean", study.frame.columns)
+        again = hanse.sweep("each", progress=False)  # of the study's file: the data need not be there
+        self.assertEqual(len(again.cases), 4)
+        self.assertEqual(hanse.sweeps.client_names(
+            {"job": os.devnull, "set": {"data.kind": "random", "federation.clients": 3}}),
+            ["name:0", "name:1", "name:2"])
 
 
 @unittest.skipUnless(pyarrow, "pyarrow is not installed")

@@ -11,6 +11,7 @@
     study.means(["accuracy_mean"], against={"client.lr": 0.1})
 
     hanse.write_federation("mine.h5", {"north": (x, y), "south": (x2, y2)}, classes=["no", "yes"])
+    hanse.write_table("visits.h5", frame, client="clinic", label="ill", missing="mean")
     hanse.rule_test(MyRule, "runs/first/trace-aggregator.json")
 
 The package starts the program `hanse`: that of the variable HANSE_PROGRAM, of the checkout that the
@@ -25,9 +26,9 @@ from .results import Run, compare, read, read_several, state_dict
 from .rule_test import Impure, rule_test
 from .studies import Study
 from .sweeps import read_study, sweep
-from .tables import clients_of_table
+from .tables import clients_of_table, write_table
 
 __all__ = ["Failed", "HanseError", "Impure", "Refused", "Run", "Stopped", "Study",
            "clients_of_table", "compare", "compare_clients", "find_program", "plan", "read",
            "read_several", "read_study", "replay", "resume", "rule_test", "run", "state_dict",
-           "status", "sweep", "write_federation"]
+           "status", "sweep", "write_federation", "write_table"]

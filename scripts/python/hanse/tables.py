@@ -1,12 +1,60 @@
-"""Clients and their samples out of tables: files of Parquet and Arrow, and pyarrow's tables."""
+"""Clients and their samples out of tables: pandas frames, files of Parquet and Arrow, and pyarrow's
+tables."""
 from __future__ import annotations
 
+import csv
 import math
+import os
 import pathlib
+import tempfile
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .program import Refused
+from .program import Options, Path, Refused, ask, option_words
+
+if TYPE_CHECKING:
+    import pandas
+
+
+def write_table(path: Path, frame: pandas.DataFrame, *, label: str, client: str | None = None,
+                features: Sequence[str] | None = None, missing: str = "refuse",
+                categories: str = "refuse", options: Options | None = None) -> pathlib.Path:
+    """Writes a frame as a federation, which data.kind = hanse reads, and returns its path:
+
+        hanse.write_table("visits.h5", frame, client="clinic", label="ill", missing="mean",
+                          categories="one-hot", options={"data.test-fraction": 0.2})
+
+    A row is a sample. The program reads the frame as it reads a table in a file (data/README.md), so
+    both give the same federation. `client`: the column that says whose the sample is; without one
+    the federation.* keys of `options` share the samples out. `features`: the columns that are kept.
+    Default: all others. `missing`, `categories`: data.missing and data.categories; columns of pandas'
+    type `category` are categories whatever they hold. `options`: other keys of data and federation,
+    such as data.standardize, data.task, or federation.held-out, of whose clients nothing is learnt.
+
+    Needs pandas. Raises Refused, which names the column, for what the program refuses."""
+    own = [name for name in (client, label) if name is not None]
+    chosen = list(features) if features is not None else [name for name in frame.columns
+                                                          if name not in own]
+    for name in [*own, *chosen]:
+        if name not in frame.columns:
+            raise Refused(f"the frame has no column '{name}'; it has "
+                          f"{', '.join(map(str, frame.columns))}")
+    for name in chosen:
+        if frame[name].dtype.kind in "mM":
+            raise Refused(f"column '{name}' holds dates; hint: (frame.{name} - frame.{name}.min())"
+                          ".dt.days is a number")
+    named = [str(name) for name in chosen if str(frame[name].dtype) == "category"]
+    if bad := [name for name in named if "," in name]:
+        raise Refused(f"column '{bad[0]}' has a comma in its name; hint: rename it")
+    with tempfile.TemporaryDirectory() as folder:
+        table = pathlib.Path(folder) / "frame.csv"
+        frame[[*own, *chosen]].to_csv(table, index=False, quoting=csv.QUOTE_NONNUMERIC)
+        ask("convert", os.devnull, path, *option_words({
+            "data.kind": "csv", "data.path": table, "data.label-column": label,
+            "data.client-column": client or "", "data.missing": missing,
+            "data.categories": categories, "data.category-columns": ",".join(named),
+            **(options or {})}))
+    return pathlib.Path(path)
 
 
 def clients_of_table(table: Any, *, client: str, label: str, features: Sequence[str] | None = None,
