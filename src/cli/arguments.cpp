@@ -119,6 +119,7 @@ void take_option(const po::basic_option<char>& option, OptionTable& plan, Comman
     command.flag = key;
     command.flag_verb = verb->name;
     command.plan.json |= key == "json";
+    command.plan.advise |= key == "advise";
   } else if (plan.contains(key)) {
     plan.set(key, value_of(option), "--" + key);
     command.flag = key;

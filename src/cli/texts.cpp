@@ -124,6 +124,7 @@ std::string usage_text() {
   hanse resume RUN_DIR [--section.key=value ...]  continue from the last complete checkpoint
   hanse plan JOB.cfg [--ranks=N ...]              memory, bytes and time a round; keeps nothing;
       --hosts=H --cores=C (a host) --link-gbit=G --latency-us=L (of its network link) --json
+      --advise                                    how many ranks and nodes bring something, and why
   hanse check JOB.cfg [--section.key=value ...]   are its options right? reads no data
   hanse convert JOB.cfg OUT.h5                    its data and clients as one file to map
   hanse replay TRACE.json [--check]               one rule on recorded feedback, JSON to stdout;

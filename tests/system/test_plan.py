@@ -136,5 +136,37 @@ class Machines(Plan):
             self.assert_one_error(process, 2, *words)
 
 
+class Advice(Plan):
+    def test_many_ranks_by_one_measurement(self):
+        job = self.job({**BIG, "sampler.per-round": 6})
+        advice = self.plan(job, "--advise", "--cores=2", "--link-gbit=1")
+        tried = advice["tried"]
+        self.assertEqual([(row["ranks"], row["hosts"]) for row in tried],
+                         [(1, 1), (2, 1), (4, 2), (8, 4)])
+        self.assertEqual(tried[0]["speedup"], 1)
+        for row in tried:
+            self.assertAlmostEqual(row["efficiency"], row["speedup"] / row["ranks"])
+            self.assertGreater(row["host_bytes"], row["rank_bytes"])
+        self.assertIn(advice["ranks"], [row["ranks"] for row in tried])
+        self.assertLessEqual(advice["ranks"], advice["most_ranks"])
+        alone = self.plan(job, "--ranks=4", "--cores=2")
+        self.assertAlmostEqual(tried[2]["rank_bytes"], alone["rank_bytes"], delta=40 * MB)
+
+    def test_in_words(self):
+        said = self.hanse("plan", self.job(), "--advise", ranks=2).stdout()
+        for words in ("ranks  nodes", "\nTake ", "\nWhere it ends: ", "- Participants: ",
+                      "- The longest client trains for ", "\nInstead of more ranks:\n",
+                      "scripts/sweep JOB --seeds "):
+            self.assertEqual(said.count(words), 1, said)
+
+    def test_what_it_is_not_for(self):
+        job = self.job()
+        online = self.job({"run.protocol": "online"}, name="online.cfg")
+        for words, told in ((["plan", job, "--advise", "--ranks=4"], ["--advise", "--cores"]),
+                            (["plan", online, "--advise"], ["rounds have participants", "--ranks"]),
+                            (["run", job, "--advise"], ["advise", "hanse plan takes"])):
+            self.assert_one_error(self.hanse(*words, expect=None), 2, *told)
+
+
 if __name__ == "__main__":
     hanse.main()

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "advice.hpp"
 #include "assemble/assemble.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/progress.hpp"
@@ -63,42 +64,63 @@ double touched_share(const Job& job, const Workload& workload, const Cluster& cl
   return 1 - (1 - 1 / number(cluster.ranks)) * not_drawn;
 }
 
-void describe_memory(const FederatedAssembly& parts, const Rates& rates, const Workload& workload,
-                     const RoundFootprint& footprint, const PlanCase& plan, PlanSheet& sheet) {
-  const auto data = number(parts.federation.bytes());
-  const double kept = footprint.memory_bytes_of("kept updates");
-  const double all_states = footprint.memory_bytes_of("client states");
-  const double states = std::min(all_states, state_room(parts.trained));
-  const double rows = footprint.memory_bytes() - kept - all_states;
-  const double work = rates.work_bytes + rates.state_bytes;
-  const double row = sizeof(float) * number(parts.model->n_params());
-  const double versions = row * workload.versions_kept;
-  const bool runs_ahead = parts.trained.async.is_on() && parts.trained.async.ahead > 0;
-  const double ahead = runs_ahead ? row * number(AheadTasks::kMostRows) : 0;
-  const double rank = plan.start_bytes + rows + work + kept + states + ahead;
-  const double touched = touched_share(parts.trained, workload, plan.planned) * data;
-  sheet.add("data_bytes", "data a host, shared", data);
-  sheet.add("program_bytes", "program and libraries a rank", plan.start_bytes);
-  sheet.add("rows_bytes", "model rows a rank", rows);
-  sheet.add("work_bytes", "batches, checkpoint a rank", work);
-  if (kept > 0) sheet.add("kept_bytes", "kept updates a rank", kept);
-  if (states > 0) sheet.add("state_bytes", "client states a rank, at most", states);
-  if (all_states > states) {
-    sheet.add("state_file_bytes", "and in a mapped file", all_states - states);
+// Bytes of memory on the planned ranks.
+struct Memory {
+  Memory(const FederatedAssembly& parts, const Rates& rates, const Workload& workload,
+         const RoundFootprint& footprint, double start_bytes, const Cluster& planned)
+      : data(number(parts.federation.bytes())),
+        start(start_bytes),
+        work(rates.work_bytes + rates.state_bytes),
+        kept(footprint.memory_bytes_of("kept updates")),
+        all_states(footprint.memory_bytes_of("client states")),
+        states(std::min(all_states, state_room(parts.trained))),
+        rows(footprint.memory_bytes() - kept - all_states) {
+    const double row = sizeof(float) * number(parts.model->n_params());
+    const bool runs_ahead = parts.trained.async.is_on() && parts.trained.async.ahead > 0;
+    versions = row * workload.versions_kept;
+    ahead = runs_ahead ? row * number(AheadTasks::kMostRows) : 0;
+    rank = start + rows + work + kept + states + ahead;
+    host = number(planned.ranks_a_host()) * rank + data + versions;
   }
-  if (versions > 0) sheet.add("versions_bytes", "older models a host, at most", versions);
-  if (ahead > 0) sheet.add("ahead_bytes", "tasks trained ahead a rank, at most", ahead);
-  sheet.add("rank_bytes", "memory a rank", rank);
-  sheet.add("host_bytes", "memory a host, with data",
-            number(plan.planned.ranks_a_host()) * rank + data + versions);
+
+  double data, start, work, kept, all_states, states, rows;
+  double versions, ahead;
+  double rank;  // a rank's own
+  double host;  // of a host, with what its ranks share
+};
+
+void describe(const Memory& memory, double load_bytes, double touched_bytes, PlanSheet& sheet) {
+  sheet.add("data_bytes", "data a host, shared", memory.data);
+  sheet.add("program_bytes", "program and libraries a rank", memory.start);
+  sheet.add("rows_bytes", "model rows a rank", memory.rows);
+  sheet.add("work_bytes", "batches, checkpoint a rank", memory.work);
+  if (memory.kept > 0) sheet.add("kept_bytes", "kept updates a rank", memory.kept);
+  if (memory.states > 0) {
+    sheet.add("state_bytes", "client states a rank, at most", memory.states);
+  }
+  if (memory.all_states > memory.states) {
+    sheet.add("state_file_bytes", "and in a mapped file", memory.all_states - memory.states);
+  }
+  if (memory.versions > 0) {
+    sheet.add("versions_bytes", "older models a host, at most", memory.versions);
+  }
+  if (memory.ahead > 0) {
+    sheet.add("ahead_bytes", "tasks trained ahead a rank, at most", memory.ahead);
+  }
+  sheet.add("rank_bytes", "memory a rank", memory.rank);
+  sheet.add("host_bytes", "memory a host, with data", memory.host);
   sheet.add("peak_bytes", "greatest of a rank, with data",
-            std::max(plan.load_bytes, rank + touched));
+            std::max(load_bytes, memory.rank + touched_bytes));
+}
+
+int64_t evaluations_of(const Job& job) {
+  const int64_t every = job.evaluate.every;
+  return every > 0 ? (job.run.rounds + every - 1) / every : 1;
 }
 
 // All rounds and evaluations.
 void describe_run(const Job& job, double round_s, double evaluation_s, PlanSheet& sheet) {
-  const int64_t every = job.evaluate.every;
-  const int64_t evaluations = every > 0 ? (job.run.rounds + every - 1) / every : 1;
+  const int64_t evaluations = evaluations_of(job);
   const double run_s = number(job.run.rounds) * round_s + number(evaluations) * evaluation_s;
   sheet.line("the run", fmt::format("{} ({} rounds, {} evaluations)", duration_text(run_s),
                                     job.run.rounds, evaluations));
@@ -133,10 +155,81 @@ void describe_round(const Job& job, const Workload& workload, const RoundFootpri
   sheet.add("up_seconds", "the sum of the updates", times.up_s);
   sheet.add("server_seconds", "the server's step", rates.means.server_s);
   sheet.add("exchange_seconds", "these three, overlapping", times.exchange_s);
-  sheet.add("small_seconds", "short messages and waits", times.small_s);
+  sheet.add("small_seconds", "short messages and waits", times.small_s + times.rest_s);
   sheet.add("round_seconds", "a round", times.round_s());
   sheet.add("evaluation_seconds", "an evaluation", times.evaluation_s);
   describe_run(job, times.round_s(), times.evaluation_s, sheet);
+}
+
+// One measurement, which all numbers of ranks are estimated from.
+struct Measured {
+  Measured(FederatedAssembly& assembly, const PlanCase& plan, const Workload& its_workload)
+      : parts(assembly), workload(its_workload), started(plan.started) {
+    const bool personal = evaluates_own_models(parts.trained);
+    kind = {
+        .facts = facts_of(parts, workload),
+        .overlaps = step_overlaps(parts.aggregator->needs(), *parts.update, parts.trained.server),
+        .own_models = personal,
+        .trains_to_evaluate =
+            personal && !parts.update->keeps_own_model() && parts.trained.evaluate.tune_steps == 0};
+    const double row_bytes =
+        round_rows_bytes(parts.trained, footprint_on(plan.started, kind.facts, workload));
+    rates = measure(parts, workload, row_bytes, plan);
+    rates.machine.link = measured_link(kind, rates, plan.started);
+    set_links({}, rates.machine, plan.started, started);
+  }
+  RoundTimes on(const Cluster& planned) const {
+    return estimate_round(kind, workload, rates, started, planned);
+  }
+
+  FederatedAssembly& parts;
+  const Workload& workload;
+  RoundKind kind;
+  Rates rates;
+  Cluster started;
+};
+
+RanksTried try_ranks(const Measured& measured, const PlanCase& plan, const Cluster& planned) {
+  const FederatedAssembly& parts = measured.parts;
+  const RoundFootprint footprint = footprint_on(planned, measured.kind.facts, measured.workload);
+  const Memory memory(parts, measured.rates, measured.workload, footprint, plan.start_bytes,
+                      planned);
+  const double at_once =
+      std::min(number(planned.workers()), number(planned.hosts) * planned.slots());
+  return {.cluster = planned,
+          .times = measured.on(planned),
+          .server_s = measured.rates.means.server_s,
+          .even_s = measured.workload.training_s({}, measured.rates) / at_once,
+          .most = measured.workload.most_on_rank(planned),
+          .rounds = number(parts.trained.run.rounds),
+          .evaluations = number(evaluations_of(parts.trained)),
+          .rank_bytes = memory.rank,
+          .host_bytes = memory.host};
+}
+
+// Rank 0.
+void advise(const Measured& measured, const PlanCase& plan, PlanSheet& sheet) {
+  const Job& job = measured.parts.trained;
+  double most = 1;
+  for (const auto& round : measured.workload.rounds)
+    most = std::max(most, number(std::ssize(round)));
+  const double slots = planned_cluster(plan.options, job, plan.started).slots();
+  std::vector<RanksTried> tried;
+  AdvisedJob advised{.participants = measured.workload.participants,
+                     .room_bytes = plan.room_bytes,
+                     .sample_s = measured.rates.train_sample_s};
+  for (const int64_t ranks : ranks_to_try(most, slots)) {
+    PlanOptions options = plan.options;
+    options.ranks = ranks;
+    Cluster planned = planned_cluster(options, job, plan.started);
+    advised.link = set_links(options, measured.rates.machine, plan.started, planned);
+    tried.push_back(try_ranks(measured, plan, planned));
+  }
+  Cluster a_rank_each = {.ranks = static_cast<int64_t>(most), .cores = most};
+  advised.longest_s = measured.workload.training_s(a_rank_each, measured.rates);
+  sheet.add("participants", "participants a round", advised.participants);
+  sheet.add("cores", "cores a node", tried.front().cluster.cores);
+  describe(tried, advised, sheet);
 }
 
 }  // namespace
@@ -148,22 +241,7 @@ void FederatedAssembly::plan(const PlanCase& plan, PlanSheet& sheet) {
     workload = std::make_unique<Workload>(trained, federation, aggregator->needs().losses,
                                           own.turnout.get());
   });
-  const bool personal = evaluates_own_models(trained);
-  const RoundKind kind{.facts = facts_of(*this, *workload),
-                       .overlaps = step_overlaps(aggregator->needs(), *update, trained.server),
-                       .own_models = personal,
-                       .trains_to_evaluate = personal && !update->keeps_own_model() &&
-                                             trained.evaluate.tune_steps == 0};
-  const double row_bytes =
-      round_rows_bytes(trained, footprint_on(plan.started, kind.facts, *workload));
-  Rates rates = measure(*this, *workload, row_bytes, plan);
-  rates.machine.link = measured_link(kind, rates, plan.started);
-  Cluster started = plan.started;
-  Cluster planned = plan.planned;
-  set_links({}, rates.machine, plan.started, started);
-  const std::string source = set_links(plan.options, rates.machine, plan.started, planned);
-  const RoundTimes times = estimate_round(kind, *workload, rates, started, planned);
-  const RoundFootprint footprint = footprint_on(planned, kind.facts, *workload);
+  const Measured measured(*this, plan, *workload);
   sheet.add("parameters", "parameters", model->layout().n_trainable());
   if (part != nullptr) {
     sheet.add("frozen_parameters", "frozen parameters", part->all_tensors().n_frozen());
@@ -172,10 +250,20 @@ void FederatedAssembly::plan(const PlanCase& plan, PlanSheet& sheet) {
   if (!buffers.empty()) sheet.line("buffers", buffers);
   sheet.add("clients", "clients", federation.clients());
   sheet.add("train_samples", "training samples", federation.train_samples());
+  if (plan.options.advise) {
+    if (plan.comm.rank() == 0) advise(measured, plan, sheet);
+    return;
+  }
+  Cluster planned = plan.planned;
+  const std::string source = set_links(plan.options, measured.rates.machine, plan.started, planned);
   describe(planned, source, sheet);
-  describe_memory(*this, rates, *workload, footprint, plan, sheet);
+  const RoundFootprint footprint = footprint_on(planned, measured.kind.facts, *workload);
+  describe(Memory(*this, measured.rates, *workload, footprint, plan.start_bytes, planned),
+           plan.load_bytes, touched_share(trained, *workload, planned) * number(federation.bytes()),
+           sheet);
+  const Rates& rates = measured.rates;
   const double busy = workload->busy_share(planned, rates.train_sample_s, rates.sample_s);
-  describe_round(trained, *workload, footprint, times, rates, busy, sheet);
+  describe_round(trained, *workload, footprint, measured.on(planned), rates, busy, sheet);
 }
 
 }  // namespace hanse

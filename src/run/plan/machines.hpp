@@ -19,6 +19,8 @@ class PlanSheet {
  public:
   // Adds a line of the text.
   void line(const std::string& label, const std::string& value);
+  // Adds whole lines to the text.
+  void text(const std::string& lines) { lines_ += lines; }
   // Adds a field of the object: a text, a double or an integer.
   void field(const std::string& key, const nlohmann::json& value) { fields_[key] = value; }
   // Adds both. The end of a key says the unit of a double: "_bytes" or "_seconds".
@@ -31,6 +33,10 @@ class PlanSheet {
   std::string lines_;
   nlohmann::ordered_json fields_;
 };
+
+// "1.2 MB" and "3.4 ms", as sheets write them.
+std::string bytes_text(double bytes);
+std::string seconds_text(double seconds);
 
 inline double number(int64_t n) { return static_cast<double>(n); }
 
@@ -58,6 +64,7 @@ struct PlanCase {
   Communicator& comm;
   double start_bytes = 0;  // resident before the job's objects were made
   double load_bytes = 0;  // the most resident meanwhile: reading data may take more than keeping it
+  double room_bytes = 0;  // memory that this process could have had at its start
   Cluster started = {};
   Cluster planned = {};  // links are not set
 };

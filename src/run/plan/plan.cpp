@@ -5,6 +5,7 @@
 #include "assemble/assemble.hpp"
 #include "assemble/protocols.hpp"
 #include "execute/watch.hpp"
+#include "hanse/base/available_memory.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/progress.hpp"
 #include "hanse/comm/agreement.hpp"
@@ -17,8 +18,6 @@
 
 namespace hanse {
 
-namespace {
-
 std::string bytes_text(double bytes) {
   if (bytes >= 1e9) return fmt::format("{:.2f} GB", bytes / 1e9);
   if (bytes >= 1e6) return fmt::format("{:.1f} MB", bytes / 1e6);
@@ -29,8 +28,6 @@ std::string seconds_text(double seconds) {
   if (seconds >= 100) return duration_text(seconds);
   return seconds >= 1 ? fmt::format("{:.3g} s", seconds) : fmt::format("{:.3g} ms", 1e3 * seconds);
 }
-
-}  // namespace
 
 void PlanSheet::line(const std::string& label, const std::string& value) {
   lines_ += fmt::format("{:<34} {}\n", label, value);
@@ -54,6 +51,22 @@ void bind_plan(OptionTable& table, PlanOptions& options) {
   table.add("latency-us", options.latency_us, at_least(0), "us of a message between hosts");
 }
 
+namespace {
+
+void check_advice(const PlanOptions& options, const Job& job) {
+  if (!options.advise) return;
+  if (!protocol_kind(job).reading.reads("sampler.per-round")) {
+    throw InvalidArgument("advice is for jobs whose rounds have participants", "--advise",
+                          "hanse plan --ranks=N tells what N ranks take");
+  }
+  if (options.ranks > 0 || options.hosts > 0) {
+    throw InvalidArgument("advice tries many numbers of ranks and nodes", "--advise",
+                          "leave out --ranks and --hosts; --cores says what a node has");
+  }
+}
+
+}  // namespace
+
 std::string plan_job(const std::string& job_file, const Overrides& overrides,
                      const PlanOptions& options, Communicator& comm) {
   KeyedJob job(catalog());
@@ -65,9 +78,11 @@ std::string plan_job(const std::string& job_file, const Overrides& overrides,
     }
     job.run.device = RunDevice::kCpu;
     check_job(job);
+    check_advice(options, job);
     load_libraries(job);
   });
   PlanCase plan{.options = options, .job = job, .comm = comm, .start_bytes = resident_bytes()};
+  plan.room_bytes = plan.start_bytes + static_cast<double>(available_memory());
   const auto assembly = assemble(job, comm);
   agree_on(comm, [&] {
     const bool reads = protocol_kind(job).reading.reads("evaluate.best");

@@ -217,7 +217,7 @@ RoundTimes estimate_round(const RoundKind& kind, const Workload& workload, const
   RoundTimes times = model_round(kind, workload, rates, planned);
   if (!rates.whole) return times;
   const double explained_s = model_round(kind, workload, rates, started).round_s();
-  times.small_s += std::max(0.0, rates.means.round_s - explained_s);
+  times.rest_s = std::max(0.0, rates.means.round_s - explained_s);
   return times;
 }
 

@@ -105,10 +105,11 @@ struct RoundTimes {
   // Those two and the server's step, which may overlap, and control variates.
   double exchange_s = 0;
   double link_bytes = 0;  // of these, over the busiest host's link
-  double small_s = 0;     // messages of a few bytes, and what ranks lose by waiting
+  double small_s = 0;     // messages of a few bytes
+  double rest_s = 0;      // of whole rounds: what rank 0 decides, and what ranks lose by waiting
   double evaluation_s = 0;
 
-  double round_s() const { return training_s + products_s + exchange_s + small_s; }
+  double round_s() const { return training_s + products_s + exchange_s + small_s + rest_s; }
 };
 
 // The link between the started ranks over which the exchange takes as long as it did; rates 0 for
