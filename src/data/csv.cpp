@@ -42,7 +42,7 @@ std::vector<int64_t> shape_of(const CsvColumns& columns, const DataOptions& opti
 // A file of the table, read up to its first row.
 struct CsvFile {
   CsvFile(std::string file, std::string name, const DataOptions& options)
-      : path(std::move(file)), client(std::move(name)), text(path), rows(path, {}, {}) {
+      : path(std::move(file)), client{std::move(name), true}, text(path), rows(path, {}, {}) {
     require_text(text.view(), path, "CSV");
     std::string_view content = text.view();
     const CsvDialect dialect = find_dialect(content, options.label_column);
@@ -51,7 +51,7 @@ struct CsvFile {
   }
 
   std::string path;
-  std::string client;  // whose file it is; empty: the path names nobody
+  CsvField client;  // whose file it is; empty: the path names nobody
   InputText text;
   CsvScanner rows;
   CsvColumns columns;
@@ -112,21 +112,21 @@ class CsvTable {
 
   void read_row(const CsvFile& file) {
     if (!faults_.attempt([&] { check_fields(); })) return;
+    row_.resize(features_.size());
     for (std::size_t i = 0; i < features_.size(); ++i) {
-      row_.push_back(std::numeric_limits<float>::quiet_NaN());
-      faults_.attempt([&] { row_.back() = read_feature(i); });
+      if ((!odd_[i] || !odd_[i]->is_category()) && read_number(i)) continue;
+      row_[i] = std::numeric_limits<float>::quiet_NaN();
+      faults_.attempt([&] { row_[i] = read_feature(i); });
     }
     const auto values = std::as_bytes(std::span<const float>(row_));
     dataset_.features.insert(dataset_.features.end(), values.begin(), values.end());
-    row_.clear();
     for (const std::size_t column : columns_.labels) {
       faults_.attempt([&] { is_target() ? read_target(column) : read_label(column); });
     }
-    if (columns_.client || !file.client.empty()) {
+    if (columns_.client || !file.client.text.empty()) {
       faults_.attempt([&] {
-        const CsvField own{file.client, true};
-        dataset_.groups.push_back(
-            clients_.number(columns_.client ? cell(*columns_.client) : own).first);
+        const CsvField& name = columns_.client ? cell(*columns_.client) : file.client;
+        dataset_.groups.push_back(clients_.number(name).first);
       });
     }
     ++samples_;
@@ -149,20 +149,25 @@ class CsvTable {
              : "is the row cut? fill it in or remove it");
   }
 
-  // Most cells are plain numbers; the others are left to the column's CsvFeature.
+  // Most cells are plain numbers. Is this one, and did row_ take it?
+  bool read_number(std::size_t i) {
+    const std::size_t column = features_[i];
+    const auto number = to_number(scanner_.fields()[column].text);
+    if (!number || !std::isfinite(row_[i] = static_cast<float>(*number))) return false;
+    rounded_features_.see(*number, static_cast<int64_t>(column));
+    return true;
+  }
+
+  // The others are left to the column's CsvFeature.
   float read_feature(std::size_t i) {
     const std::size_t column = features_[i];
-    const CsvField& field = scanner_.fields()[column];
-    if (!odd_[i] || !odd_[i]->is_category()) {
-      const auto value = to_number(field.text);
-      if (value && !std::isnan(*value)) return rounded(*value, column, rounded_features_);
-    }
     if (!odd_[i]) odd_[i] = make_odd(column, false);
-    const double value = odd_[i]->read(field, samples_);
+    const double value = odd_[i]->read(scanner_.fields()[column], samples_);
     for (const auto& [sample, level] : odd_[i]->patches()) {
       value_of(sample, i) = static_cast<float>(level);
     }
-    return static_cast<float>(value);
+    if (odd_[i]->is_category() || std::isnan(value)) return static_cast<float>(value);
+    return rounded(value, column, rounded_features_);
   }
 
   std::unique_ptr<CsvFeature> make_odd(std::size_t column, bool is_category) const {

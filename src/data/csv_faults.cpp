@@ -1,7 +1,10 @@
 #include "csv_faults.hpp"
 
+#include <utility>
+
 #include <fmt/format.h>
 
+#include "csv_scanner.hpp"
 #include "hanse/base/log.hpp"
 
 namespace hanse {
@@ -18,6 +21,7 @@ std::string_view hint_in(std::string_view fault) {
 }  // namespace
 
 void CsvFaults::add(const InvalidArgument& fault) {
+  if (dynamic_cast<const NotUtf8*>(&fault) != nullptr && std::exchange(is_encoded_, true)) return;
   ++count_;
   if (first_.size() < kMostShown) first_.emplace_back(fault.what());
 }

@@ -11,7 +11,8 @@ namespace hanse {
 
 class CsvFaults {
  public:
-  // Runs `work`, and keeps the InvalidArgument that it throws. Did it end well?
+  // Runs `work`, and keeps the InvalidArgument that it throws, but for the encoding, which is one
+  // fault of the file. Did it end well?
   template <class F>
   bool attempt(F work) {
     try {
@@ -32,6 +33,7 @@ class CsvFaults {
 
   std::vector<std::string> first_;  // in the order of the lines
   int64_t count_ = 0;
+  bool is_encoded_ = false;  // otherwise than in UTF-8
 };
 
 }  // namespace hanse

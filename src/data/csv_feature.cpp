@@ -94,9 +94,12 @@ double CsvFeature::level(const CsvField& field) {
 }
 
 double CsvFeature::text(const CsvField& field, int64_t numbers) {
+  const bool is_refused = options_.categories == Categories::kRefuse;
   const std::string what = fmt::format("'{}' is not a number", field.text);
+  const bool is_misfit = is_date(field.text) || (is_refused && numbers == 0);
+  if (is_misfit && std::exchange(misfits_, true)) return kNothing;
   if (is_date(field.text)) throw InvalidArgument(what + " but a date", where(), kDateHint);
-  if (options_.categories == Categories::kRefuse) {
+  if (is_refused) {
     std::string hint = number_hint(field.text);
     if (meant_number(field.text).empty()) hint += "; data.categories = one-hot takes text, too";
     throw InvalidArgument(what, where(), hint);

@@ -30,7 +30,8 @@ class CsvFeature {
   // The value of a cell of this sample, which counts from 0: a number; the place of a level among
   // levels in the order of their appearance; NaN where the value is missing. A column becomes one
   // of categories at its first text if no number stands above; `patches()` are then the values that
-  // it gave before. Throws InvalidArgument: the options refuse it.
+  // it gave before. Throws InvalidArgument: the options refuse it; of a column of dates or of texts
+  // once, for the first of them.
   double read(const CsvField& field, int64_t sample);
 
   // (sample, level) of cells above that read() took for missing, and that are levels.
@@ -61,7 +62,8 @@ class CsvFeature {
   bool is_category_, is_named_;
   CsvNames levels_;
   int64_t missing_ = 0;
-  int64_t others_ = 0;  // cells above that are no numbers, faults too
+  bool misfits_ = false;  // was a date refused, or a text with no number above?
+  int64_t others_ = 0;    // cells above that are no numbers, faults too
   std::vector<Perhaps> perhaps_;
   std::vector<std::pair<int64_t, int64_t>> patches_;
 };

@@ -183,8 +183,8 @@ std::string number_hint(std::string_view text) {
 
 void require_utf8(std::string_view text, const std::string& where) {
   if (is_utf8(text)) return;
-  throw InvalidArgument(fmt::format("'{}' is not UTF-8", text), where,
-                        "save the table as UTF-8, or: iconv -f LATIN1 -t UTF-8");
+  throw NotUtf8(fmt::format("'{}' is not UTF-8", text), where,
+                "save the table as UTF-8, or: iconv -f LATIN1 -t UTF-8");
 }
 
 std::optional<std::string> whole_number(std::string_view text) {

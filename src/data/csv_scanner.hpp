@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "hanse/base/error.hpp"
+
 namespace hanse {
 
 // The meaning of a table's characters.
@@ -73,7 +75,12 @@ std::string meant_number(std::string_view text);
 // A hint at how to mend a text that should be a number.
 std::string number_hint(std::string_view text);
 
-// Throws InvalidArgument: the text is not UTF-8.
+// A fault of the file's encoding, and not of one place.
+struct NotUtf8 : InvalidArgument {
+  using InvalidArgument::InvalidArgument;
+};
+
+// Throws NotUtf8: the text is not UTF-8.
 void require_utf8(std::string_view text, const std::string& where);
 
 // A whole number of any length as text: a double holds all of them only below 2^53, and codes and

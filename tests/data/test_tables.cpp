@@ -78,12 +78,26 @@ TEST_F(TablesTest, AllFaultsAreToldAtOnceByLine) {
 }
 
 TEST_F(TablesTest, TwentyFaultsAreShown) {
-  std::string table = "site,x,label\n";
+  std::string table = "site,x,label\na,1,0\n";
   for (int i = 0; i < 25; ++i) table += "a,oops,0\n";
   expect_bad(table, {"25 faults, 20 of them told above", "'oops' is not a number"});
   EXPECT_EQ(std::count(said_.begin(), said_.end(), '\n'), 20);
-  expect_said(":21, column 'x'");
-  EXPECT_EQ(said_.find(":22, column"), std::string::npos);
+  expect_said(":22, column 'x'");
+  EXPECT_EQ(said_.find(":23, column"), std::string::npos);
+}
+
+TEST_F(TablesTest, AColumnOfDatesOrTextsIsOneFault) {
+  expect_bad("site,day,sex,x,label\na,2024-01-31,f,1,0\nb,2024-02-01,m,,1\nb,2024-02-03,m,2,1\n",
+             {"3 faults, all told above", "not a number but a date", ":2, column 'day'"});
+  expect_said(":2, column 'sex'");
+  expect_said(":3, column 'x'");
+}
+
+TEST_F(TablesTest, AnEncodingIsOneFaultOfTheFile) {
+  expect_bad("site,x,label\nK\xF6ln,1,0\nK\xF6ln,2,0\nZ\xFCrich,3,1\n",
+             {"'K\\xF6ln' is not UTF-8", ":2, column 'site'", "iconv"});
+  EXPECT_EQ(said_, "");
+  expect_bad("site,x,label\nK\xF6ln,1,0\nK\xF6ln,oops,0\n", {"2 faults", "is not UTF-8"});
 }
 
 TEST_F(TablesTest, DatesAreRefusedWithAHint) {
