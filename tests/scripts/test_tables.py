@@ -73,6 +73,17 @@ class FramesTest(ScriptTest):
             with self.assertRaisesRegex(hanse.Refused, words):
                 hanse.write_table("t.h5", frame, label="ill", features=features)
 
+    def test_all_faults_of_a_frame_are_told_by_row(self):
+        frame = pandas.DataFrame({"ill": [0, 1, 1], "age": [30, None, 31], "sex": ["f", "m", "f"],
+                                  "weight": [None, 70, None]})
+        with self.assertRaises(hanse.Refused) as caught:
+            hanse.write_table("t.h5", frame, label="ill")
+        first, *told = str(caught.exception).split("\n")
+        self.assertIn("4 faults, all told above", first)
+        self.assertEqual([line.split("(")[1].split(")")[0] for line in told],
+                         ["row 0, column 'sex'", "row 0, column 'weight'", "row 1, column 'age'",
+                          "row 2, column 'weight'"])
+
     def test_a_sweep_leaves_out_one_client_after_the_other(self):
         job = {"data.kind": "csv", "data.path": HEART / "heart.csv", "run.rounds": 2,
                "data.client-column": "hospital", "data.standardize": "client",

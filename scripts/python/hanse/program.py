@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Union
 
 from .results import Run
@@ -22,7 +22,8 @@ CHECKOUT = pathlib.Path(__file__).resolve().parents[3]
 STOPPED = 75  # the program's status after a checkpoint on request
 STOPPED_LINE = "stopped after round"
 ERROR = "hanse: error: "
-LINES_KEPT = 20  # of what the program says, to find its error
+TOLD_ABOVE = " told above; the first: "  # in the error of a table with several faults
+LINES_KEPT = 24  # of what the program says, to find its error, and the faults of a table above it
 
 
 class HanseError(Exception):
@@ -150,9 +151,10 @@ def replay(trace: Path | Mapping[str, Any], *, check: bool = False) -> dict[str,
     return json.loads(_ask(["replay", os.fspath(trace)]))
 
 
-def ask(*words: Path) -> str:
-    """The output of a command that ends soon, such as `hanse convert`. Raises Refused or Failed."""
-    return _ask([os.fspath(word) for word in words])
+def ask(*words: Path, notices: Callable[[str], object] = len) -> str:
+    """The output of a command that ends soon, such as `hanse convert`. `notices` is called with what
+    it says beside. Raises Refused or Failed."""
+    return _ask([os.fspath(word) for word in words], notices)
 
 
 def environment() -> dict[str, str]:
@@ -160,11 +162,12 @@ def environment() -> dict[str, str]:
     return {"HANSE_PYTHON": sys.executable, **os.environ}
 
 
-def _ask(words: list[str]) -> str:
+def _ask(words: list[str], notices: Callable[[str], object] = len) -> str:
     done = subprocess.run([str(find_program()), *words], stdin=subprocess.DEVNULL, text=True,
                           capture_output=True, errors="replace", check=False, env=environment())
     if done.returncode:
         raise _error(done.returncode, done.stderr.splitlines())
+    notices(done.stderr)
     return done.stdout
 
 
@@ -176,7 +179,9 @@ def _error(status: int, lines: list[str]) -> HanseError:
         return Stopped((stopped or ["stopped"])[-1].removeprefix("hanse: "))
     if known:
         kind = Refused if status == 2 else Failed
-        return kind(known[-1].removeprefix(ERROR))
+        told = lines[:lines.index(known[-1])] if TOLD_ABOVE in known[-1] else []
+        return kind("\n".join([known[-1].removeprefix(ERROR),
+                               *(line.removeprefix("hanse: ") for line in told)]))
     return Failed(f"the program ended with status {status}: {(lines or ['it said nothing'])[-1]}")
 
 

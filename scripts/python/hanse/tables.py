@@ -6,6 +6,8 @@ import csv
 import math
 import os
 import pathlib
+import re
+import sys
 import tempfile
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -31,7 +33,8 @@ def write_table(path: Path, frame: pandas.DataFrame, *, label: str, client: str 
     type `category` are categories whatever they hold. `options`: other keys of data and federation,
     such as data.standardize, data.task, or federation.held-out, of whose clients nothing is learnt.
 
-    Needs pandas. Raises Refused, which names the column, for what the program refuses."""
+    Values that are filled and categories are told on stderr. Needs pandas. Raises Refused for what the
+    program refuses: each fault with its column and its row, frame.iloc[row]."""
     own = [name for name in (client, label) if name is not None]
     chosen = list(features) if features is not None else [name for name in frame.columns
                                                           if name not in own]
@@ -49,12 +52,24 @@ def write_table(path: Path, frame: pandas.DataFrame, *, label: str, client: str 
     with tempfile.TemporaryDirectory() as folder:
         table = pathlib.Path(folder) / "frame.csv"
         frame[[*own, *chosen]].to_csv(table, index=False, quoting=csv.QUOTE_NONNUMERIC)
-        ask("convert", os.devnull, path, *option_words({
+        words = option_words({
             "data.kind": "csv", "data.path": table, "data.label-column": label,
             "data.client-column": client or "", "data.missing": missing,
             "data.categories": categories, "data.category-columns": ",".join(named),
-            **(options or {})}))
+            **(options or {})})
+        try:
+            ask("convert", os.devnull, path, *words,
+                notices=lambda text: sys.stderr.write(_of_frame(text, table)))
+        except Refused as refused:
+            raise Refused(_of_frame(str(refused), table)) from None
     return pathlib.Path(path)
+
+
+def _of_frame(message: str, table: pathlib.Path) -> str:
+    """A message about the file `table` as one about the frame in it, whose rows count from 0."""
+    rows = re.sub(rf"{re.escape(str(table))}:(\d+)",
+                  lambda line: f"row {int(line[1]) - 2}" if line[1] != "1" else "the frame", message)
+    return rows.replace(str(table), "the frame")
 
 
 def clients_of_table(table: Any, *, client: str, label: str, features: Sequence[str] | None = None,
