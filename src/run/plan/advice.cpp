@@ -14,7 +14,7 @@ namespace hanse {
 namespace {
 
 constexpr int64_t kMostRanks = 4096;
-constexpr double kDoubling = 1.2;         // that a doubling of useful ranks makes the run faster
+constexpr double kDoubling = 1.25;        // that a doubling of useful ranks makes the run faster
 constexpr double kLeastEfficiency = 0.5;  // of ranks that are worth their cores
 constexpr double kToBeTold = 0.05;        // of a run, that a part of it takes
 
@@ -101,11 +101,11 @@ void describe_choice(std::span<const RanksTried> tried, const Advice& advice, co
   const RanksTried& most = tried[advice.most];
   sheet.text("\n");
   if (advice.most == 0) {
-    sheet.text("Take one rank: twice as many make the run less than a fifth faster.\n");
+    sheet.text("Take one rank: twice as many make the run less than a quarter faster.\n");
   } else {
     sheet.text("Take " + gain_text(one, thrifty) + ".\n");
     if (advice.most != advice.thrifty) sheet.text("At most " + gain_text(one, most) + ".\n");
-    sheet.text("Beyond these, twice as many ranks make the run less than a fifth faster.\n");
+    sheet.text("Beyond these, twice as many ranks make the run less than a quarter faster.\n");
   }
   sheet.field("ranks", thrifty.cluster.ranks);
   sheet.field("hosts", thrifty.cluster.hosts);
