@@ -39,8 +39,8 @@ std::string longest_part(const RanksTried& tried);
 
 // Places in a list of RanksTried, whose first is one rank.
 struct Advice {
-  // The fewest ranks of which no further doubling makes the run a quarter faster, nor several
-  // doublings as much each.
+  // The fewest ranks of which no further doubling makes the run a fifth faster, nor several
+  // doublings as much each; where messages take twice the time that is estimated.
   std::size_t most = 0;
   std::size_t thrifty = 0;  // the most, up to these, that do at least half of what they could
 };
