@@ -120,8 +120,7 @@ TEST(Advice, SaysWhatToTakeWhereItEndsAndWhatElseToDo) {
               "machine has 5.0 MB.");
   expect_part(said, "- A node of 8 ranks on 1 node needs 8.0 MB: ask for more memory than here");
   expect_part(said,
-              "5 on a node of 8 cores, a rank each, take 32 s; one after another on 8 "
-              "ranks 32 s");
+              "5 on a node of 8 cores, a rank each, take 32 s; 8 ranks each, 1 at a time, 32 s");
   expect_part(said, "scripts/sweep JOB --seeds 5 --jobs 5");
   said = words_of(tried_with(20), {.room_bytes = 1e9, .sample_s = 3e-6});
   expect_part(said, "Take one rank: twice as many make the run less than a fifth faster.");

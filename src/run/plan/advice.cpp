@@ -178,13 +178,13 @@ void describe_instead(std::span<const RanksTried> tried, const Advice& advice,
     for (std::size_t k = 0; k <= advice.most; ++k) {
       if (tried[k].cluster.hosts == 1) own = k;
     }
-    sheet.text(
-        fmt::format("- Runs side by side (seeds, values): {} on a node of {:g} cores, a rank each, "
-                    "take {}; one "
-                    "after another on {} {}.\n",
-                    runs, one.cluster.cores, duration_text(one.run_s()),
-                    count_text(tried[own].cluster.ranks, "rank"),
-                    duration_text(number(runs) * tried[own].run_s())));
+    const RanksTried& with = tried[own];
+    const double at_once = std::max(1.0, std::floor(slots / number(with.cluster.ranks)));
+    sheet.text(fmt::format(
+        "- Runs side by side (seeds, values): {} on a node of {:g} cores, a rank each, take {}; {} "
+        "each, {:g} at a time, {}.\n",
+        runs, one.cluster.cores, duration_text(one.run_s()), count_text(with.cluster.ranks, "rank"),
+        at_once, duration_text(std::ceil(number(runs) / at_once) * with.run_s())));
   }
   sheet.text(fmt::format(
       "- scripts/sweep JOB --seeds {0} --jobs {0} runs them on this machine; with --slurm they are "
