@@ -239,8 +239,9 @@ double Server::observe(const RoundPlan& plan, const Findings& findings) {
                            : feedback(entry.client, entry.importance, squared_norms_[position],
                                       steps_made(position));
     if (rejected) squared_norms_[position] = 0;
-    if (rejected && !std::isfinite(losses[position])) losses[position] = 0;
-    if (!trained) ++left_out_;
+    const bool lost = rejected && !std::isfinite(losses[position]);
+    if (lost) losses[position] = 0;
+    if (!trained || lost) ++left_out_;
     if (measured == 0) continue;
     squares[position] = findings.of(i, Findings::kSquares);
     sizes[position] = findings.of(i, Findings::kSamples);
