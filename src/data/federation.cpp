@@ -300,9 +300,11 @@ int64_t Federation::bytes() const {
 
 // Prefetching all of `next` at once would fill the processor's list of misses, and the conversion
 // would wait: a round of jobs/bench-lr.cfg takes 1.2 times as long then.
-std::vector<double> Federation::train_shares() const {
+std::vector<double> train_shares(const Federation& federation) {
   std::vector<double> shares;
-  for (int64_t client = 0; client < clients(); ++client) shares.push_back(train_share(client));
+  for (int64_t client = 0; client < federation.clients(); ++client) {
+    shares.push_back(train_share(federation, client));
+  }
   return shares;
 }
 

@@ -27,7 +27,7 @@ std::vector<double> sample_counts(const Job&, const Federation& federation) {
 }
 
 std::vector<double> sample_shares(const Job&, const Federation& federation) {
-  return federation.train_shares();
+  return train_shares(federation);
 }
 
 // The arguments that make a sampler.
@@ -96,7 +96,7 @@ std::unique_ptr<ClientSampler> make_by_shares(const SamplerCase& c) {
 std::vector<double> smoothness_shares(const Job& job, const Federation& federation) {
   auto shares = smoothness_constants(federation, job.model);  // lambda_m L_m
   if (job.aggregator.weights == ClientWeights::kUniform) return shares;
-  const auto lambda = federation.train_shares();
+  const auto lambda = train_shares(federation);
   std::transform(shares.begin(), shares.end(), lambda.begin(), shares.begin(), std::multiplies<>());
   return shares;
 }

@@ -19,7 +19,7 @@ Participation::Participation(ClientSampler& sampler, Availability availability,
 
 double Participation::importance(int64_t client) const {
   return settings_.equal_importance ? 1 / static_cast<double>(federation_.clients())
-                                    : federation_.train_share(client);
+                                    : train_share(federation_, client);
 }
 
 void Participation::observe_all(std::vector<double> a) {
@@ -73,7 +73,7 @@ const Draw& Participation::draw(int64_t round) {
   }
   stream_.reset();
   shares_.clear();
-  for (const int64_t client : drawn().clients) shares_.push_back(federation_.train_share(client));
+  for (const int64_t client : drawn().clients) shares_.push_back(train_share(federation_, client));
   if (settings_.regret) measure();
   return drawn();
 }

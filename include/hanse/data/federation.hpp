@@ -104,11 +104,6 @@ class Federation {
   }
   int64_t validation_samples() const { return sizes_.validation_samples; }  // in training
   int64_t train_samples() const { return sizes_.train_samples; }            // of clients() clients
-  // The client's share of them, and of all clients, [clients()].
-  double train_share(int64_t client) const {
-    return static_cast<double>(train(client).size()) / static_cast<double>(train_samples());
-  }
-  std::vector<double> train_shares() const;
   // Test samples of the shared model, behind all clients' samples; often empty.
   SampleRange common_test() const { return {samples() - sizes_.common_test, samples()}; }
 
@@ -164,5 +159,12 @@ inline std::span<const int32_t> labels_of(const Federation& federation, SampleRa
 inline std::string client_label(const Federation& federation, int64_t client) {
   return label_of("client", client, federation.client_names().at(client));
 }
+
+// The client's share of all training samples, and those of all clients, [clients()].
+inline double train_share(const Federation& federation, int64_t client) {
+  return static_cast<double>(federation.train(client).size()) /
+         static_cast<double>(federation.train_samples());
+}
+std::vector<double> train_shares(const Federation& federation);
 
 }  // namespace hanse

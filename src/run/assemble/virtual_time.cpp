@@ -51,7 +51,7 @@ CountedWeights counted_weights(const Job& job, const TimedWork& work, VirtualTim
     const auto times = tasks.times().of_all(clients);
     weights.inclusion = inclusion_probabilities(times, std::min(work.per_round, clients),
                                                 std::min(job.sampler.per_round, clients));
-    const Unreachable never = unreachable(weights.inclusion, work.federation.train_shares());
+    const Unreachable never = unreachable(weights.inclusion, train_shares(work.federation));
     weights.unreachable_share = never.share;
     if (never.clients > 0) {
       time.greeting.push_back(
