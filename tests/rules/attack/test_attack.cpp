@@ -98,9 +98,10 @@ TEST(Attacks, DecideByTheirStrengthAndDirection) {
 TEST(Attacks, SearchForTheStrengthThatMovesTheRuleFarthest) {
   const AttackRound round{
       .honest = 3, .byzantine = 1, .displacement = [](std::span<const double> row) {
-        return -std::abs(row[3] + 2) + 10;  // largest for -2 h
+        return -std::abs(row[3] + 2);  // largest for -2 h
       }};
-  EXPECT_NEAR(make_attack(AttackForm::kOptimalIpm, {})(round).strength, 2, 0.2);
+  // Steps of 10, 8, ... from 0: the first that is better than 0 is 10 x 0.8^5, and none is beyond.
+  EXPECT_NEAR(make_attack(AttackForm::kOptimalIpm, {})(round).strength, 3.2768, 1e-12);
 }
 
 }  // namespace
