@@ -114,8 +114,8 @@ typedef struct HanseHonest {
   int64_t round;        /* from 1 */
   int64_t honest;       /* participants that are, H */
   int64_t byzantine;    /* and that are not */
-  const double* gram;   /* [H + 2, H + 2] inner products of the honest updates, their mean, and their
-                           deviation by column */
+  const double* gram;   /* [H + 2, H + 2] inner products of the honest updates, their mean, and
+                           their deviation by column */
 } HanseHonest;
 
 /* A named array of a rule's state. */
@@ -172,8 +172,8 @@ typedef struct HansePlugin {
                         int64_t* k);
   int (*observe_late)(void* rule, const int64_t* clients, const double* durations, int64_t k);
 
-  /* Attack: coefficients [H + 2] of the honest updates, their mean and their deviation. Their sum is
-   * what every byzantine participant sends. */
+  /* Attack: coefficients [H + 2] of the honest updates, their mean and their deviation. Every
+   * byzantine participant sends their sum. */
   int (*attack)(void* rule, const HanseHonest* honest, double* coefficients);
 } HansePlugin;
 

@@ -260,7 +260,7 @@ Federation Federation::of(std::span<const int64_t> clients) const {
   for (const int64_t client : clients) {
     ranges.push_back(ranges_[client]);
     const bool is_trained = client < this->clients();
-    const bool is_for_tests = !is_trained && !is_for_validation(client);
+    const bool is_for_tests = !is_trained && !is_for_validation(*this, client);
     if ((is_trained && sizes.held_out > 0) ||
         (!is_for_tests && sizes.held_out > sizes.validation_clients)) {
       throw Error(fmt::format("client {} stands behind others that are held out", client));

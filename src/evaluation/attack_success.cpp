@@ -47,8 +47,9 @@ int64_t fooled(const PoisonOptions& options, int64_t classes, Model& model,
 
 }  // namespace
 
-double attack_success(const PoisonOptions& options, const Federation& federation, Model& model,
-                      std::span<const float> row, Communicator& comm) {
+std::optional<double> attack_success(const PoisonOptions& options, const Federation& federation,
+                                     Model& model, std::span<const float> row, Communicator& comm) {
+  if (options.kind == Poison::kNone) return std::nullopt;
   const FlushSubnormals flush;
   const PatchedImage image = patched_image(options, federation);
   const std::vector<int32_t> samples = targets_of(options, federation);

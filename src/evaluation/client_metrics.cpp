@@ -250,7 +250,7 @@ Metrics summarize_all(std::span<const ClientEvaluation> clients,
   const auto trained = trained_clients(clients, federation);
   const auto held_out = clients.subspan(trained.size());
   const auto first_for_tests = std::ranges::partition_point(
-      held_out, [&](const auto& client) { return federation.is_for_validation(client.client); });
+      held_out, [&](const auto& client) { return is_for_validation(federation, client.client); });
   const std::span for_validation(held_out.begin(), first_for_tests);
   const auto for_tests = held_out.subspan(for_validation.size());
   Metrics metrics = summarize(trained, previous_train_loss, classes, asked);

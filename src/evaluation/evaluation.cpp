@@ -100,7 +100,7 @@ ClientEvaluation evaluate_one(const Federation& federation, Evaluator& model, in
 SampleRange evaluated_samples(const Federation& federation, int64_t client, EvaluateOn on) {
   const bool trained = client < federation.clients();
   const bool validates =
-      trained ? on == EvaluateOn::kValidation : federation.is_for_validation(client);
+      trained ? on == EvaluateOn::kValidation : is_for_validation(federation, client);
   return validates ? federation.validation(client) : federation.test(client);
 }
 

@@ -71,8 +71,7 @@ void bind_run(OptionTable& table, RunOptions& run) {
 }
 
 // Binds the seed of a section that can have its own.
-void bind_seed(OptionTable& table, const std::string& section, int64_t& seed,
-               const std::string& of) {
+void bind_seed(OptionTable& table, std::string section, int64_t& seed, std::string of) {
   table.add(section + ".seed", seed, or_auto(at_least(1)), "seed of " + of + "; auto: run.seed");
 }
 
@@ -90,8 +89,7 @@ void bind_data(OptionTable& table, DataOptions& data) {
             "images: none; all: centre and scale each channel by all clients' training samples; or "
             "the channels' means and then their deviations, 0.49,0.48,0.45,0.25,0.24,0.26");
   table.add("data.standardize", data.standardize,
-            "centre and scale the features of a csv by the training samples of each "
-            "client, or of all clients");
+            "centre and scale a csv's features by the training samples of each client, or of all");
 }
 
 void bind_federation(OptionTable& table, FederationOptions& federation) {
@@ -115,9 +113,8 @@ void bind_model(OptionTable& table, ModelOptions& model) {
   table.add("model.start", model.start,
             "file whose tensors the model starts from, by name: model.h5 of a run, or a state dict "
             "of torch.save; empty: none");
-  table.add(
-      "model.start-partial", model.start_partial,
-      "take what the file has of the model's tensors, and start the others as model.init says");
+  table.add("model.start-partial", model.start_partial,
+            "take what the file has of the model's tensors; the others start by model.init");
 }
 
 void bind_client(OptionTable& table, ClientOptions& client) {
@@ -294,8 +291,7 @@ void bind_simulate(OptionTable& table, SimulateOptions& simulate) {
                        "hosts that the ranks lie on, in blocks"));
   may_change(table.add("simulate.cores", simulate.cores, or_auto(above(0)),
                        "cores of a host; auto: as many as its ranks can use"));
-  table.add("simulate.link-gbit", simulate.link_gbit, above(0),
-            "Gbit/s of a host's link, each way");
+  table.add("simulate.link-gbit", simulate.link_gbit, above(0), "Gbit/s of a host's link each way");
   table.add("simulate.latency-us", simulate.latency_us, at_least(0),
             "microseconds of a message between hosts");
   table.add("simulate.memory-gbit", simulate.memory_gbit, above(0),

@@ -331,11 +331,6 @@ KindFamily attack_family() {
           chosen_by<&Job::attack, &AttackOptions::kind>, rows_of(kAttacks)};
 }
 
-double attack_share(const Job& job, int64_t clients) {
-  if (!job.attack.is_on()) return 0;
-  return static_cast<double>(attackers_of(job, clients).size()) / static_cast<double>(clients);
-}
-
 bool attack_searches(const Job& job) { return traits_of(job).searches; }
 
 Forgery make_forgery(const Job& job) {

@@ -1,7 +1,6 @@
 #include "robust_aggregators.hpp"
 
 #include "hanse/base/choice.hpp"
-#include "hanse/kinds/attacks.hpp"
 #include "hanse/rules/aggregation/robust_rule.hpp"
 
 namespace hanse {
@@ -34,7 +33,7 @@ RobustOptions robust_options(const Job& job, RobustKind kind, int64_t clients) {
   return {.kind = kind,
           .variant = o.variant,
           .byzantine = o.byzantine,
-          .attack_share = attack_share(job, clients),
+          .attack_share = attacking_share(job.attack, clients, static_cast<uint64_t>(job.run.seed)),
           .keep = o.keep,
           .iterations = o.iterations,
           .smoothing = o.smoothing,

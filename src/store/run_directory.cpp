@@ -117,7 +117,7 @@ std::string json_name(const std::string& name) {
 const char* split_of(const Federation& federation, int64_t client, EvaluateOn on) {
   if (!evaluated_apart(federation, client, on)) return "train";
   const bool trained = client < federation.clients();
-  return (trained ? on == EvaluateOn::kValidation : federation.is_for_validation(client))
+  return (trained ? on == EvaluateOn::kValidation : is_for_validation(federation, client))
              ? "validation"
              : "test";
 }
@@ -336,7 +336,7 @@ void RunDirectory::write_partition(const Federation& federation) {
     if (federation.has_validation(client)) {
       count(federation.validation(client), &Counts::validation);
     }
-    if (federation.has_test(client) && !federation.is_for_validation(client)) {
+    if (federation.has_test(client) && !is_for_validation(federation, client)) {
       count(federation.test(client), &Counts::test);
     }
     for (const auto& [label, own] : counts) {

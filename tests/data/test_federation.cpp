@@ -354,7 +354,7 @@ TEST(FederationView, HasItsClientsAsTheyAre) {
     EXPECT_TRUE(same(range(&Federation::validation))) << i;
     EXPECT_EQ(view.has_test(client), all.has_test(chosen[i]));
     EXPECT_EQ(view.has_validation(client), all.has_validation(chosen[i]));
-    EXPECT_EQ(view.is_for_validation(client), all.is_for_validation(chosen[i]));
+    EXPECT_EQ(is_for_validation(view, client), is_for_validation(all, chosen[i]));
     if (i >= 3) continue;
     train_samples += view.train(client).size();
     if (all.has_validation(chosen[i])) validation_samples += view.validation(client).size();

@@ -293,7 +293,7 @@ TEST(HeldOut, ClientsForValidation) {
   int64_t validation = 0;
   for (int64_t c = 0; c < 10; ++c) {
     const bool validates = c == 5 || c == 6;
-    EXPECT_EQ(held.is_for_validation(c), validates);
+    EXPECT_EQ(is_for_validation(held, c), validates);
     EXPECT_TRUE(held.has_validation(c));
     EXPECT_EQ(held.validation(c).begin, held.train(c).end);
     // All that such a client does not train on, else what lies before the test samples.

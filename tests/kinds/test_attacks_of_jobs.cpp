@@ -31,7 +31,7 @@ struct AttackJob {
 TEST(AttacksOfJobs, NobodyAttacksUnlessAsked) {
   Job job;
   EXPECT_EQ(make_attackers(job, 10), nullptr);
-  EXPECT_EQ(attack_share(job, 10), 0);
+  EXPECT_EQ(attacking_share(job.attack, 10, 1), 0);
   EXPECT_EQ(make_replacement(job, 10), nullptr);
   EXPECT_EQ(poison_of(job, 10).kind, Poison::kNone);
 }
@@ -72,7 +72,7 @@ TEST(AttacksOfJobs, AttackersAreAmongTheParticipantsInTheirRounds) {
   const std::vector<int64_t> clients{7, 0, 3};
   EXPECT_EQ(attackers->among(1, clients), (std::vector<char>{0, 0, 0}));
   EXPECT_EQ(attackers->among(2, clients), (std::vector<char>{1, 0, 1}));
-  EXPECT_EQ(attack_share(a.job, 10), 0.2);
+  EXPECT_EQ(attacking_share(a.job.attack, 10, 1), 0.2);
 }
 
 TEST(AttacksOfJobs, NoiseHasTheSameValuesInAnyPieces) {

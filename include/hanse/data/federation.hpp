@@ -67,9 +67,6 @@ class Federation {
   // alone). The first of them are for validation.
   int64_t held_out() const { return sizes_.held_out; }
   int64_t validation_clients() const { return sizes_.validation_clients; }
-  bool is_for_validation(int64_t client) const {
-    return client >= clients() && client < clients() + validation_clients();
-  }
   int64_t samples() const { return sizes_.samples; }
   const std::vector<int64_t>& sample_shape() const { return shape_; }
   int64_t sample_values() const { return sizes_.sample_values; }
@@ -95,7 +92,8 @@ class Federation {
   // The client's validation samples likewise; a client for validation trains on no others.
   SampleRange validation(int64_t client) const {
     const ClientRanges& own = ranges_[client];
-    const int64_t end = is_for_validation(client) ? own.end : own.test_begin();
+    const bool validates = client >= clients() && client < clients() + validation_clients();
+    const int64_t end = validates ? own.end : own.test_begin();
     return own.train_end < end ? SampleRange{own.train_end, end} : train(client);
   }
   bool has_validation(int64_t client) const {
@@ -147,6 +145,12 @@ class Federation {
   FederationSizes sizes_;
   std::vector<ChannelScale> scales_;  // [channels] of images; empty: values are not scaled
 };
+
+// Is the client one of those held out of training that are for validation?
+inline bool is_for_validation(const Federation& federation, int64_t client) {
+  return client >= federation.clients() &&
+         client < federation.clients() + federation.validation_clients();
+}
 
 // The labels of a range's samples, one after another; empty where there are none.
 inline std::span<const int32_t> labels_of(const Federation& federation, SampleRange range) {

@@ -13,9 +13,6 @@ namespace hanse {
 
 struct Job;
 
-// The share of the clients that attack, of `clients` in all; 0: nobody does.
-double attack_share(const Job& job, int64_t clients);
-
 // Does the attack choose what hurts the rule most?
 bool attack_searches(const Job& job);
 

@@ -95,4 +95,9 @@ std::vector<int64_t> attacking_clients(const AttackOptions& options, int64_t cli
   return all;
 }
 
+double attacking_share(const AttackOptions& options, int64_t clients, uint64_t seed) {
+  return static_cast<double>(attacking_clients(options, clients, seed).size()) /
+         static_cast<double>(clients);
+}
+
 }  // namespace hanse

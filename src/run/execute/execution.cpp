@@ -37,7 +37,6 @@ namespace hanse {
 namespace {
 
 constexpr const char* kRules = "aggregator.kind";  // read by the protocols that have rules
-
 // What the ranks do after a round; rank 0 decides.
 enum class Verdict : int64_t { kGoOn, kStop, kFail };
 
@@ -63,10 +62,9 @@ class Execution {
       parts_->files[key] = file->digest;
     // Data with clients of their own say how many there are, and the written job says the same.
     const Federation& federation = parts_->federation;
-    const int64_t clients = federation.clients();
-    int64_t all = clients + federation.held_out();
-    if (reads("attack.idle")) all -= idle_attackers(job.attack);
-    if (clients > 0) job.federation.clients = all;
+    const int64_t all = federation.clients() + federation.held_out();
+    const int64_t idle = reads("attack.idle") ? idle_attackers(job.attack) : 0;
+    if (all > 0) job.federation.clients = all - idle;
     // What the first start has decided holds for resumed runs of more rounds.
     if (reads("report.participation")) {
       job.report.participation =
@@ -102,8 +100,7 @@ class Execution {
       timeline_.emplace(job_.run.out + "/timeline.json", job_.run.name, comm_, parts_->federation);
     }
     const Scope phase(Phase::kRest);
-    const bool starts = job_.evaluate.start && reads("evaluate.start");
-    if (starts && !resume_) evaluate();
+    if (job_.evaluate.start && reads("evaluate.start") && !resume_) evaluate();
     catch_stop_signals();
     Verdict verdict = Verdict::kGoOn;
     while (completed() < job_.run.rounds && verdict == Verdict::kGoOn && end_.empty()) {
@@ -146,7 +143,6 @@ class Execution {
   bool due(int64_t every) const {
     return completed() == job_.run.rounds || (every > 0 && completed() % every == 0);
   }
-
   // By rounds, or by virtual time.
   bool evaluates() const {
     return time_.evaluates_by_time() ? is_time_to_evaluate_ || due(0) : due(job_.evaluate.every);
@@ -226,11 +222,8 @@ class Execution {
       directory_->flush();
       flushed_s_ = monotonic_seconds();
     }
-    if (completed() == job_.run.rounds || verdict == Verdict::kStop || !end_.empty()) {
-      progress.finish(status);
-    } else {
-      progress.update(status);
-    }
+    const bool ends = due(0) || verdict == Verdict::kStop || !end_.empty();
+    ends ? progress.finish(status) : progress.update(status);
   }
 
   void evaluate() {
@@ -238,7 +231,11 @@ class Execution {
     comm_.enter_phase("evaluation", completed());
     auto found = protocol().evaluate();
     last_.round = completed();
-    measure_attack();
+    if (reads("attack.kind")) {
+      const Federation& federation = parts_->federation;
+      last_.attack_success = attack_success(poison_of(job_, federation.clients()), federation,
+                                            *parts_->model, protocol().model_row(), comm_);
+    }
     int64_t is_best = 0;
     on_server([&] {
       last_.take(std::move(found), job_, parts_->federation, protocol(), *directory_);
@@ -250,15 +247,6 @@ class Execution {
     if (!is_best) return;
     protocol().collect();
     on_server([&] { write_present_model(job_, *parts_, directory_->file("best.h5")); });
-  }
-
-  void measure_attack() {
-    if (!reads("attack.kind")) return;
-    const Federation& federation = parts_->federation;
-    const PoisonOptions poison = poison_of(job_, federation.clients());
-    if (poison.kind == Poison::kNone) return;
-    last_.attack_success =
-        attack_success(poison, federation, *parts_->model, protocol().model_row(), comm_);
   }
 
   // Rank 0 tells whether the run ends here.

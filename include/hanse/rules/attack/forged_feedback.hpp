@@ -11,8 +11,8 @@
 
 namespace hanse {
 
-// Of these clients, ascending, in the rounds of the attack the sampler hears options.feedback times
-// the loss and its square times a_i and the squared losses. State: the sampler's.
+// In the rounds of the attack the sampler hears options.feedback times the loss of these clients,
+// ascending, and its square times a_i and the squared losses. State: the sampler's.
 std::unique_ptr<ClientSampler> forge_feedback(std::unique_ptr<ClientSampler> sampler,
                                               const AttackOptions& options,
                                               std::vector<int64_t> attackers);

@@ -56,6 +56,9 @@ struct AttackOptions {
 std::vector<int64_t> attacking_clients(const AttackOptions& options, int64_t clients,
                                        uint64_t seed);
 
+// Their share of the clients; 0: nobody attacks. Throws as attacking_clients().
+double attacking_share(const AttackOptions& options, int64_t clients, uint64_t seed);
+
 // With options.idle, how many clients without data there are beside the others; else 0.
 int64_t idle_attackers(const AttackOptions& options);
 
