@@ -342,6 +342,29 @@ rows = [{{name = "slow", set = {{"client.lr" = "0.1"}}, paper = ["20", ""]}},
         self.call("made", "--out", "all", "--setting", "whole", "--seeds", "1", name="reproduce")
         self.assertEqual(len(self.table("all/table.csv")), 4)
 
+    def test_the_best_of_the_worst(self):
+        """Of the better rule under the worst attack, seed by seed; a seed with all of its runs
+        counts alone."""
+        row = {"name": "cell", "set": {"f": "1"}, "best": {"rule": ["a", "b"]},
+               "worst": {"attack": ["x", "y"]}}
+        table = {"rows": [row], "columns": [{"metric": "accuracy"}], "seeds": 2}
+        self.assertEqual(paper_tables.runs_of(table), 8)
+        cases = paper_tables.cases_of(row)
+        self.assertEqual(cases[1].name, "cell, rule = a, attack = y")
+        self.assertEqual(cases[1].options, {"f": "1", "rule": "a", "attack": "y"})
+        numbers = {1: [0.9, 0.2, 0.5, 0.6], 2: [0.7, 0.8, 0.1, 0.9]}
+        tasks = []
+        for seed, own in numbers.items():
+            for case, number in zip(cases, own):
+                folder = self.folder / f"{case.name}-{seed}"
+                self.write(f"{folder.name}/evaluations.csv", f"round,accuracy\n9,{number}\n")
+                tasks.append(types.SimpleNamespace(case=case, seed=seed, folder=folder,
+                                                   summary=lambda: {"rounds": 9}))
+        sweep = types.SimpleNamespace(tasks=tasks, seeds=[1, 2])
+        self.assertEqual(paper_tables.numbers_of(table, sweep), ([[[0.5, 0.7]]], [2]))
+        tasks.pop()
+        self.assertEqual(paper_tables.numbers_of(table, sweep), ([[[0.5]]], [1]))
+
     def test_numbers_of_summaries_and_of_the_slowest_clients(self):
         """Slow is who works longest, whether it counted or not; who was never drawn is not known."""
         folder = self.folder / "run"
