@@ -1,0 +1,70 @@
+// Products of matrices whose factors are bfloat16 numbers and whose sums are float32 ones, with one
+// arithmetic on every x86 processor (src/README.md, "Products in bfloat16").
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "hanse/base/aligned.hpp"
+
+namespace hanse {
+
+// What computes them: the families of vector_families.hpp, and the tiles of AMX.
+enum class ProductFamily { kPlain, kAvx2, kAvx512, kAmx };
+
+// The families that this process can run, the fastest first. AMX needs the system's permission,
+// which the first call asks for.
+const std::vector<ProductFamily>& product_families();
+
+// The first of product_families() that `wanted`, a value of HANSE_KERNELS, allows: Haswell stands
+// for AVX2, SkylakeX for AVX-512, SapphireRapids for AMX, other names for the plain one.
+ProductFamily product_family_of(std::optional<std::string_view> wanted);
+
+// product_family_of() the environment's HANSE_KERNELS, as the first call finds it.
+ProductFamily fastest_product_family();
+
+const char* name_of(ProductFamily family);  // "AMX"
+
+// Products that are summed before their sum is added to the others, and columns of a panel.
+inline constexpr int64_t kBlockProducts = 32, kPanelColumns = 16;
+
+inline int64_t blocks_of(int64_t k) { return (k + kBlockProducts - 1) / kBlockProducts; }
+
+// c [m, n] <- keep c + scale a b, a [m, k] and b [k, n] packed: fma(scale, a b, keep c) with one
+// rounding of keep c and one of the sum. keep 0: the old values are never read.
+struct Bfloat16Product {
+  int64_t m, n, k;
+  const float* a;     // [blocks][m][32]; AMX: bfloat16 values, else float32 ones
+  const uint32_t* b;  // [panels][blocks][16 pairs][16 columns]; the even product's is the low half
+  float* c;
+  int64_t c_line;  // floats from row to row
+  float scale = 1, keep = 0;
+};
+
+// The kernels of one family. Packing rounds to nearest even; whatever is behind k and n is 0.
+struct Bfloat16Kernels {
+  // a <- from [m, k], or the transpose of from [k, m]; rows of `from` are `line` floats apart.
+  void (*pack_left)(const float* from, int64_t line, int64_t m, int64_t k, float* a);
+  void (*pack_left_transposed)(const float* from, int64_t line, int64_t m, int64_t k, float* a);
+  // b <- from [k, n], or the transpose of from [n, k].
+  void (*pack_right)(const float* from, int64_t line, int64_t k, int64_t n, uint32_t* b);
+  void (*pack_right_transposed)(const float* from, int64_t line, int64_t k, int64_t n, uint32_t* b);
+  // Cost: 2 m n k flops, and 2 additions a block. REQUIRES: the thread flushes subnormals
+  // (FlushSubnormals).
+  void (*multiply)(const Bfloat16Product& product);
+};
+
+const Bfloat16Kernels& bfloat16_kernels(ProductFamily family = fastest_product_family());
+
+// The floats that hold a packed left factor [m, k], in every family.
+inline int64_t left_floats(int64_t m, int64_t k) { return blocks_of(k) * m * kBlockProducts; }
+
+// The pairs of a packed right factor [k, n].
+inline int64_t right_pairs(int64_t k, int64_t n) {
+  const int64_t panels = (n + kPanelColumns - 1) / kPanelColumns;
+  return panels * blocks_of(k) * kPanelColumns * kBlockProducts / 2;
+}
+
+}  // namespace hanse
