@@ -25,12 +25,10 @@ using namespace hanse;
 using testing::factor_values;
 using testing::ProductSize;
 
-using AlignedPairs = std::vector<uint32_t, LineAllocator<uint32_t>>;
-
 // Prints how many values differ in each family; returns their sum.
 int64_t check() {
   constexpr int kSizes = 200;
-  std::vector<int64_t> wrong(4), values(4);
+  std::vector<int64_t> wrong(5), values(5);
   for (uint64_t s = 0; s < kSizes; ++s) {
     const auto drawn = factor_values(3, 0, s);
     const auto side = [&](std::size_t i, float most) {
@@ -57,11 +55,11 @@ int64_t check() {
   int64_t sum = 0;
   for (const ProductFamily family : product_families()) {
     const auto at = static_cast<std::size_t>(family);
-    std::printf("%-8s %ld of %ld values differ from the reference\n", name_of(family),
+    std::printf("%-12s %ld of %ld values differ from the reference\n", name_of(family),
                 static_cast<long>(wrong[at]), static_cast<long>(values[at]));
     sum += wrong[at];
   }
-  if (product_families().front() != ProductFamily::kAmx) std::printf("AMX      not here\n");
+  if (product_families().front() != ProductFamily::kAmx) std::printf("AMX          not here\n");
   return sum;
 }
 
@@ -125,7 +123,7 @@ void time_shape(const Shape& shape) {
   const double own = time_of([&] { packed.multiply(a.data(), m, nullptr, c.data()); });
   std::printf("%-32s %5.0f %5.0f", shape.name, gigaflops / blas, gigaflops / own);
   AlignedFloats left(static_cast<std::size_t>(left_floats(m, k)));
-  AlignedPairs right(static_cast<std::size_t>(right_pairs(k, n)));
+  PackedPairs right(static_cast<std::size_t>(right_pairs(k, n)));
   for (const ProductFamily family : product_families()) {
     if (family == ProductFamily::kPlain) continue;
     const Bfloat16Kernels& kernels = bfloat16_kernels(family);

@@ -129,8 +129,8 @@ inline std::vector<float> packed_product(const Bfloat16Kernels& kernels, const P
                                          const std::vector<float>& a, const std::vector<float>& b,
                                          bool turned) {
   const auto [m, n, k] = size;
-  std::vector<float, LineAllocator<float>> left(static_cast<std::size_t>(left_floats(m, k)));
-  std::vector<uint32_t, LineAllocator<uint32_t>> right(static_cast<std::size_t>(right_pairs(k, n)));
+  AlignedFloats left(static_cast<std::size_t>(left_floats(m, k)));
+  PackedPairs right(static_cast<std::size_t>(right_pairs(k, n)));
   if (turned) {
     kernels.pack_left_transposed(transposed(a, m, k).data(), m, m, k, left.data());
     kernels.pack_right_transposed(transposed(b, k, n).data(), k, k, n, right.data());
@@ -139,8 +139,22 @@ inline std::vector<float> packed_product(const Bfloat16Kernels& kernels, const P
     kernels.pack_right(b.data(), n, k, n, right.data());
   }
   std::vector<float> c(static_cast<std::size_t>(m * n));
-  kernels.multiply(
-      {.m = m, .n = n, .k = k, .a = left.data(), .b = right.data(), .c = c.data(), .c_line = n});
+  const auto multiply = [&](int64_t first, int64_t rows) {
+    kernels.multiply({.m = rows,
+                      .n = n,
+                      .k = k,
+                      .a = left.data(),
+                      .b = right.data(),
+                      .c = c.data() + first * n,
+                      .c_line = n,
+                      .scale = 1,
+                      .keep = 0,
+                      .a_first = first,
+                      .a_rows = m});
+  };
+  const int64_t some = turned ? m / 3 : 0;  // rows that are multiplied apart
+  if (some > 0) multiply(0, some);
+  multiply(some, m - some);
   return c;
 }
 

@@ -110,8 +110,7 @@ TEST(Bfloat16Kernels, AGroupIsFilledUpWithZeros) {
     const Bfloat16Kernels& kernels = bfloat16_kernels(family);
     const FlushSubnormals flush;
     AlignedFloats left(static_cast<std::size_t>(left_floats(1, size.k)));
-    std::vector<uint32_t, LineAllocator<uint32_t>> right(
-        static_cast<std::size_t>(right_pairs(size.k, 1)));
+    PackedPairs right(static_cast<std::size_t>(right_pairs(size.k, 1)));
     const std::vector<float> ones(static_cast<std::size_t>(size.k), 1);
     kernels.pack_left(a.data(), size.k, 1, size.k, left.data());
     kernels.pack_right(ones.data(), 1, size.k, 1, right.data());
@@ -129,8 +128,7 @@ TEST(Bfloat16Kernels, AProductIsScaledAndAddedToWhatIsKept) {
   for (const ProductFamily family : product_families()) {
     const Bfloat16Kernels& kernels = bfloat16_kernels(family);
     AlignedFloats left(static_cast<std::size_t>(left_floats(size.m, size.k)));
-    std::vector<uint32_t, LineAllocator<uint32_t>> right(
-        static_cast<std::size_t>(right_pairs(size.k, size.n)));
+    PackedPairs right(static_cast<std::size_t>(right_pairs(size.k, size.n)));
     kernels.pack_left(a.data(), size.k, size.m, size.k, left.data());
     kernels.pack_right(b.data(), size.n, size.k, size.n, right.data());
     std::vector<float> c = before;
@@ -158,6 +156,7 @@ TEST(Bfloat16Kernels, AnEnvironmentsValueChoosesAmongThoseThatAreHere) {
     return ProductFamily::kPlain;
   };
   EXPECT_EQ(product_family_of({}), all.front());
+  EXPECT_EQ(product_family_of("Cooperlake"), chosen(ProductFamily::kAvx512Bfloat16));
   EXPECT_EQ(product_family_of("SkylakeX"), chosen(ProductFamily::kAvx512));
   EXPECT_EQ(product_family_of("Haswell"), chosen(ProductFamily::kAvx2));
   EXPECT_EQ(product_family_of("Nehalem"), ProductFamily::kPlain);

@@ -12,11 +12,57 @@
 #define HANSE_LOOPS "bfloat16_loops.inc"
 #include "each_family.inc"
 
+#if defined(__x86_64__)
+
+// AVX-512 with instructions that round as bfloat16_loops.inc does.
+namespace hanse::avx512_bfloat16 {
+#define HANSE_FAMILY __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")))
+using avx512::broadcast;
+using avx512::Ints;
+using avx512::kLanes;
+using avx512::kPairs;
+using avx512::load;
+using avx512::load_up_to;
+using avx512::store;
+using avx512::transpose_block;
+using avx512::Vector;
+
+HANSE_FAMILY HANSE_INLINE Ints rounded(Vector v) {
+  using Halves = uint16_t __attribute__((vector_size(32)));
+  const auto halves = __builtin_bit_cast(Halves, _mm512_cvtneps_pbh(v));
+  return __builtin_convertvector(halves, Ints) << 16;
+}
+
+HANSE_FAMILY HANSE_INLINE Ints rounded_pairs(Vector even, Vector odd) {
+  alignas(64) static constexpr uint16_t kPlaces[] = {0,  16, 1,  17, 2,  18, 3,  19, 4,  20, 5,
+                                                     21, 6,  22, 7,  23, 8,  24, 9,  25, 10, 26,
+                                                     11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+  const auto halves = __builtin_bit_cast(__m512i, _mm512_cvtne2ps_pbh(odd, even));
+  return __builtin_bit_cast(Ints, _mm512_permutexvar_epi16(_mm512_load_si512(kPlaces), halves));
+}
+
+HANSE_FAMILY HANSE_INLINE void narrow(const float* from, void* to) {
+  const auto halves = _mm512_cvtne2ps_pbh(load(from + kLanes), load(from));
+  _mm512_storeu_si512(to, __builtin_bit_cast(__m512i, halves));
+}
+
+#include "bfloat16_packing.inc"
+#undef HANSE_FAMILY
+}  // namespace hanse::avx512_bfloat16
+
+#endif
+
 namespace hanse {
 
 namespace {
 
 #if defined(__x86_64__)
+
+constexpr Bfloat16Kernels kAvx512Bfloat16{
+    avx512_bfloat16::pack_left, avx512_bfloat16::pack_left_transposed, avx512_bfloat16::pack_right,
+    avx512_bfloat16::pack_right_transposed, avx512::multiply_packed};
+
+bool has_conversion() { return has_avx512() && __builtin_cpu_supports("avx512bf16"); }
 
 // A pair of panels, and as many rows as two tiles have.
 void multiply_by_tiles(const Bfloat16Product& t) {
@@ -28,16 +74,20 @@ void multiply_by_tiles(const Bfloat16Product& t) {
     const int64_t at_once = panels_at_once(rows);
     for (int64_t first = 0; first < t.n; first += at_once * kPanelColumns) {
       const int64_t columns = std::min(at_once * kPanelColumns, t.n - first);
-      sum_tiles({.a = t.a, .b = t.b, .m = t.m, .blocks = blocks_of(t.k)}, row, rows,
-                first / kPanelColumns, columns, sums);
+      sum_tiles({.a = t.a, .b = t.b, .m = t.packed_rows(), .blocks = blocks_of(t.k)},
+                t.a_first + row, rows, first / kPanelColumns, columns, sums);
       avx512::finish_sums(t, sums, kTileLine, rows, columns, t.c + row * t.c_line + first);
     }
   }
 }
 
-constexpr Bfloat16Kernels kAmx{avx512::pack_narrow_left, avx512::pack_narrow_left_transposed,
-                               avx512::pack_right, avx512::pack_right_transposed,
-                               multiply_by_tiles};
+constexpr Bfloat16Kernels kAmx{
+    avx512_bfloat16::pack_narrow_left, avx512_bfloat16::pack_narrow_left_transposed,
+    avx512_bfloat16::pack_right, avx512_bfloat16::pack_right_transposed, multiply_by_tiles};
+
+#else
+
+bool has_conversion() { return false; }
 
 #endif
 
@@ -46,7 +96,8 @@ constexpr Bfloat16Kernels kAmx{avx512::pack_narrow_left, avx512::pack_narrow_lef
 const std::vector<ProductFamily>& product_families() {
   static const std::vector<ProductFamily> found = [] {
     std::vector<ProductFamily> all;
-    if (has_avx512() && ask_for_tiles()) all.push_back(ProductFamily::kAmx);
+    if (has_conversion() && ask_for_tiles()) all.push_back(ProductFamily::kAmx);
+    if (has_conversion()) all.push_back(ProductFamily::kAvx512Bfloat16);
     if (has_avx512()) all.push_back(ProductFamily::kAvx512);
     if (has_avx2()) all.push_back(ProductFamily::kAvx2);
     all.push_back(ProductFamily::kPlain);
@@ -58,9 +109,10 @@ const std::vector<ProductFamily>& product_families() {
 ProductFamily product_family_of(std::optional<std::string_view> wanted) {
   const auto& all = product_families();
   if (!wanted || *wanted == "SapphireRapids") return all.front();
-  const ProductFamily most = *wanted == "SkylakeX"  ? ProductFamily::kAvx512
-                             : *wanted == "Haswell" ? ProductFamily::kAvx2
-                                                    : ProductFamily::kPlain;
+  const ProductFamily most = *wanted == "Cooperlake" ? ProductFamily::kAvx512Bfloat16
+                             : *wanted == "SkylakeX" ? ProductFamily::kAvx512
+                             : *wanted == "Haswell"  ? ProductFamily::kAvx2
+                                                     : ProductFamily::kPlain;
   return *std::find_if(all.begin(), all.end(), [&](ProductFamily f) { return f <= most; });
 }
 
@@ -73,13 +125,14 @@ ProductFamily fastest_product_family() {
 }
 
 const char* name_of(ProductFamily family) {
-  constexpr std::array kNames{"plain", "AVX2", "AVX-512", "AMX"};
+  constexpr std::array kNames{"plain", "AVX2", "AVX-512", "AVX-512 BF16", "AMX"};
   return kNames[static_cast<std::size_t>(family)];
 }
 
 const Bfloat16Kernels& bfloat16_kernels(ProductFamily family) {
 #if defined(__x86_64__)
   if (family == ProductFamily::kAmx) return kAmx;
+  if (family == ProductFamily::kAvx512Bfloat16) return kAvx512Bfloat16;
   if (family == ProductFamily::kAvx512) return avx512::kBfloat16;
   if (family == ProductFamily::kAvx2) return avx2::kBfloat16;
 #endif

@@ -11,15 +11,17 @@
 
 namespace hanse {
 
-// What computes them: the families of vector_families.hpp, and the tiles of AMX.
-enum class ProductFamily { kPlain, kAvx2, kAvx512, kAmx };
+// What computes them: the families of vector_families.hpp, AVX-512 with instructions that round to
+// bfloat16, and the tiles of AMX.
+enum class ProductFamily { kPlain, kAvx2, kAvx512, kAvx512Bfloat16, kAmx };
 
 // The families that this process can run, the fastest first. AMX needs the system's permission,
 // which the first call asks for.
 const std::vector<ProductFamily>& product_families();
 
 // The first of product_families() that `wanted`, a value of HANSE_KERNELS, allows: Haswell stands
-// for AVX2, SkylakeX for AVX-512, SapphireRapids for AMX, other names for the plain one.
+// for AVX2, SkylakeX for AVX-512, Cooperlake for the same with BF16, SapphireRapids for AMX, other
+// names for the plain one.
 ProductFamily product_family_of(std::optional<std::string_view> wanted);
 
 // product_family_of() the environment's HANSE_KERNELS, as the first call finds it.
@@ -41,6 +43,10 @@ struct Bfloat16Product {
   float* c;
   int64_t c_line;  // floats from row to row
   float scale = 1, keep = 0;
+  int64_t a_first = 0;  // a is the rows from here on of a packed matrix
+  int64_t a_rows = 0;   // of that many; 0: m
+
+  int64_t packed_rows() const { return a_rows > 0 ? a_rows : m; }
 };
 
 // The kernels of one family. Packing rounds to nearest even; whatever is behind k and n is 0.
@@ -57,6 +63,8 @@ struct Bfloat16Kernels {
 };
 
 const Bfloat16Kernels& bfloat16_kernels(ProductFamily family = fastest_product_family());
+
+using PackedPairs = std::vector<uint32_t, LineAllocator<uint32_t>>;
 
 // The floats that hold a packed left factor [m, k], in every family.
 inline int64_t left_floats(int64_t m, int64_t k) { return blocks_of(k) * m * kBlockProducts; }
