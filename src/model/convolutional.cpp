@@ -16,14 +16,15 @@ namespace {
 class ConvolutionalModel final : public NetworkModel {
  public:
   ConvolutionalModel(const NetworkSpec& spec, const std::vector<int64_t>& sample_shape,
-                     LossPtr loss)
+                     LossPtr loss, bool in_bfloat16)
       : NetworkModel(std::move(loss)),
-        convolutions_(layout_, spec.stages, sample_shape),
+        convolutions_(layout_, spec.stages, sample_shape, convolution_kernels(), in_bfloat16),
         n_convolutions_(layout_.n_params()),
         head_(layout_, head_widths(spec, sample_shape),
               {.rectify_input = true,
                .input_dropout = spec.feature_dropout,
-               .hidden_dropout = spec.hidden_dropout}) {
+               .hidden_dropout = spec.hidden_dropout,
+               .bfloat16 = in_bfloat16}) {
     bool reads_samples = true;
     for (const int64_t products : convolutions_.products()) {
       add_layer_work(static_cast<double>(products), reads_samples);
@@ -36,13 +37,14 @@ class ConvolutionalModel final : public NetworkModel {
   }
 
   int64_t record_product_cost(int64_t rows) const override {
-    return head_.record_product_cost(rows) + n_convolutions_;
+    const int64_t head = head_.record_product_cost(rows);
+    return head == 0 ? 0 : head + n_convolutions_;
   }
 
   // Few enough that the head's activations stay in the cache.
   int64_t evaluation_rows() const override { return 32; }
 
-  bool has_hessian() const override { return head_.dropout_free(); }
+  bool has_hessian() const override { return head_.has_tangents(); }
 
   void hessian_vector(std::span<const float> row, const Batch& batch, std::span<const float> v,
                       std::span<float> out) override {
@@ -86,7 +88,7 @@ std::unique_ptr<Model> make_convolutional(const ModelCase& c) {
   if (c.sample_shape.size() != 3 || std::min(c.sample_shape[1], c.sample_shape[2]) < needed) {
     refuse_shape(c, fmt::format("{{channels, height, width}} with sides of {} or more", needed));
   }
-  return std::make_unique<ConvolutionalModel>(spec, c.sample_shape, c.loss);
+  return std::make_unique<ConvolutionalModel>(spec, c.sample_shape, c.loss, is_bfloat16(c.options));
 }
 
 }  // namespace hanse

@@ -11,8 +11,8 @@ namespace {
 
 class DenseModel : public NetworkModel {
  public:
-  DenseModel(const std::vector<int64_t>& widths, LossPtr loss, bool bias)
-      : NetworkModel(std::move(loss)), stack_(layout_, widths, {.bias = bias}) {
+  DenseModel(const std::vector<int64_t>& widths, LossPtr loss, const DenseOptions& options)
+      : NetworkModel(std::move(loss)), stack_(layout_, widths, options) {
     for (std::size_t i = 1; i < widths.size(); ++i) {
       add_layer_work(static_cast<double>(widths[i - 1] * widths[i]), i == 1);
     }
@@ -22,7 +22,7 @@ class DenseModel : public NetworkModel {
     return stack_.record_product_cost(rows);
   }
 
-  bool has_hessian() const override { return true; }
+  bool has_hessian() const override { return stack_.has_tangents(); }
 
   void hessian_vector(std::span<const float> row, const Batch& batch, std::span<const float> v,
                       std::span<float> out) override {
@@ -51,12 +51,16 @@ class DenseModel : public NetworkModel {
 // them: twice as fast as a product a row and batch. Memory: n inputs outputs floats.
 class LinearModel final : public DenseModel {
  public:
-  LinearModel(int64_t inputs, LossPtr loss, bool bias)
-      : DenseModel({inputs, loss->outputs()}, loss, bias), inputs_(inputs), bias_(bias) {}
+  LinearModel(int64_t inputs, LossPtr loss, const DenseOptions& options)
+      : DenseModel({inputs, loss->outputs()}, loss, options),
+        inputs_(inputs),
+        bias_(options.bias),
+        bfloat16_(options.bfloat16) {}
 
   // The shape of each product depends on n and the batch's rows alone.
   void cross_losses(std::span<const float> rows, std::span<const Batch> batches,
                     std::span<double> losses) override {
+    if (bfloat16_) return Model::cross_losses(rows, batches, losses);
     constexpr int64_t kBlockFloats = 128 << 10;  // 512 KiB of weights
     const int64_t weight = inputs_ * loss().outputs();
     const int64_t n = std::ssize(rows) / n_params();
@@ -103,7 +107,7 @@ class LinearModel final : public DenseModel {
   }
 
   int64_t inputs_;
-  bool bias_;
+  bool bias_, bfloat16_;
   AlignedFloats weights_;  // [n outputs, inputs]
   AlignedFloats product_;  // [batch rows, models of a product x outputs]
   AlignedFloats logits_;   // [batch rows, outputs]
@@ -112,7 +116,9 @@ class LinearModel final : public DenseModel {
 }  // namespace
 
 std::unique_ptr<Model> make_linear(const ModelCase& c) {
-  return std::make_unique<LinearModel>(size_of(c.sample_shape), c.loss, c.options.bias);
+  return std::make_unique<LinearModel>(
+      size_of(c.sample_shape), c.loss,
+      DenseOptions{.bias = c.options.bias, .bfloat16 = is_bfloat16(c.options)});
 }
 
 std::unique_ptr<Model> make_mlp(const ModelCase& c) {
@@ -120,7 +126,8 @@ std::unique_ptr<Model> make_mlp(const ModelCase& c) {
   std::vector<int64_t> widths = {size_of(c.sample_shape)};
   widths.insert(widths.end(), c.options.hidden.begin(), c.options.hidden.end());
   widths.push_back(c.loss->outputs());
-  return std::make_unique<DenseModel>(widths, c.loss, true);
+  return std::make_unique<DenseModel>(widths, c.loss,
+                                      DenseOptions{.bfloat16 = is_bfloat16(c.options)});
 }
 
 }  // namespace hanse

@@ -18,6 +18,10 @@ struct ModelCase {
   LossPtr loss;
 };
 
+inline bool is_bfloat16(const ModelOptions& options) {
+  return options.precision == Precision::kBfloat16;
+}
+
 // Throws InvalidArgument: the kind needs samples of that shape.
 [[noreturn]] void refuse_shape(const ModelCase& c, const std::string& needed);
 

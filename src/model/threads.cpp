@@ -10,6 +10,7 @@
 #include "hanse/base/error.hpp"
 #include "hanse/base/subnormals.hpp"
 #include "hanse/model/torch_library.hpp"
+#include "kernels/bfloat16_kernels.hpp"
 #include "kernels/layer_kernels.hpp"
 
 namespace hanse {
@@ -61,5 +62,7 @@ std::string kernel_family() {
   const std::string blas = std::string("openblas ") + openblas_get_corename();
   return uses_torch() ? blas + ", " + torch_library().kernels() : blas;
 }
+
+std::string product_kernels() { return name_of(fastest_product_family()); }
 
 }  // namespace hanse

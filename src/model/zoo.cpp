@@ -22,6 +22,18 @@ void check_mlp(const ModelOptions& options) {
   throw InvalidArgument("an mlp needs a hidden layer", "model.hidden", "for example 200");
 }
 
+// The kinds that have products in it, of those here.
+void check_precision(const ModelOptions& options, bool has_bfloat16) {
+  if (options.precision == Precision::kFloat32) return;
+  if (options.precision == Precision::kTf32) {
+    throw InvalidArgument("tf32 is a format of GPUs, where models are trained in float32 alone",
+                          "model.precision", "use float32");
+  }
+  if (has_bfloat16) return;
+  throw InvalidArgument(fmt::format("{} has no products in bfloat16", options.kind),
+                        "model.precision", "use float32");
+}
+
 void check_torchscript(const ModelOptions& options) {
   if (std::filesystem::exists(options.path)) return;
   throw InvalidArgument(missing_text(options.path), "model.path",
@@ -34,6 +46,7 @@ struct ModelTraits {
   TorchLibrary::MakeModel TorchLibrary::*of_torch = nullptr;                // makes it
   bool has_file = false;                                                    // model.path
   bool labels_positions = false;                                            // of sequences
+  bool bfloat16 = false;                                                    // model.precision
 };
 
 struct ModelKind : KindRow<ModelOptions> {
@@ -61,33 +74,33 @@ const std::vector<ModelKind> kModels = {
       key("bias", &Options::bias, "a bias beside the weights")},
      make_linear,
      CohortNetwork::kLayers,
-     {.spec = linear_spec}},
+     {.spec = linear_spec, .bfloat16 = true}},
     {{"mlp", "dense layers with ReLU, widths model.hidden",
       key("hidden", &Options::hidden, at_least(1), "widths of the hidden layers"), check_mlp},
      make_mlp,
      CohortNetwork::kLayers,
-     {.spec = mlp_spec}},
+     {.spec = mlp_spec, .bfloat16 = true}},
     {{"cnn-leaf", "LEAF's FEMNIST network: two 5x5 convolutions, 2048 hidden units"},
      make_convolutional,
      CohortNetwork::kLayers,
-     {.spec = leaf_spec}},
+     {.spec = leaf_spec, .bfloat16 = true}},
     {{"cnn-cifar", "pfl-research's CIFAR network: two 3x3 convolutions, dropout, 128 hidden units"},
      make_convolutional,
      CohortNetwork::kLayers,
-     {.spec = cifar_spec}},
+     {.spec = cifar_spec, .bfloat16 = true}},
     {{"cnn-mcmahan",
       "McMahan et al.'s MNIST network (2017): two 5x5 convolutions, 512 hidden units"},
      make_convolutional,
      CohortNetwork::kLayers,
-     {.spec = mcmahan_spec}},
+     {.spec = mcmahan_spec, .bfloat16 = true}},
     {{"cnn-byzfl", "ByzFL's MNIST network: two 5x5 convolutions, 500 hidden units"},
      make_convolutional,
      CohortNetwork::kLayers,
-     {.spec = byzfl_spec}},
+     {.spec = byzfl_spec, .bfloat16 = true}},
     {{"lenet", "LeNet-5 with ReLU and max pooling"},
      make_convolutional,
      CohortNetwork::kLayers,
-     {.spec = lenet_spec}},
+     {.spec = lenet_spec, .bfloat16 = true}},
     {{"resnet18",
       "ResNet-18 with group norm, for small images",
       {key("channels", &Options::channels, at_least(1),
@@ -176,6 +189,7 @@ std::unique_ptr<Model> make_model(const ModelOptions& options,
                                   const LabelForm& labels) {
   const ModelKind& kind = find_kind(kModels, "model.kind", options.kind);
   check_extents(sample_shape, "the sides of a sample", "data.shape");
+  check_precision(options, kind.traits.bfloat16);
   const ModelCase parts{options, sample_shape, make_loss(options.loss, labels)};
   if (labels.is_sequence() && !kind.traits.labels_positions) {
     throw InvalidArgument(fmt::format("a {} does not label the positions of a sequence, of which "

@@ -13,6 +13,10 @@ namespace hanse {
 enum class ModelInit { kAuto, kUniform, kZeros };
 constexpr auto choices_of(ModelInit) { return std::array{"auto", "uniform", "zeros"}; }
 
+// Of the factors of products; their sums are float32. tf32 is a format of GPUs.
+enum class Precision { kFloat32, kBfloat16, kTf32 };
+constexpr auto choices_of(Precision) { return std::array{"float32", "bfloat16", "tf32"}; }
+
 struct ModelOptions {
   std::string kind = "linear";  // of model_kinds()
   // Outputs are the classes (cross-entropy, at each position) or the values of a label (the
@@ -22,6 +26,7 @@ struct ModelOptions {
   std::string loss = "cross-entropy";
   std::vector<int64_t> hidden = {200};  // mlp: widths of the hidden layers
   ModelInit init = ModelInit::kAuto;
+  Precision precision = Precision::kFloat32;
   bool bias = true;        // linear: z = W x + b, false: z = W x
   int64_t vocabulary = 0;  // lstm, transformer: tokens; 0: as many as classes
   int64_t embedding = 0;   // values a token; 0: 8 (lstm), 64 (transformer)

@@ -24,4 +24,8 @@ void set_model_threads(int64_t threads);
 // same bits.
 std::string kernel_family();
 
+// The kernels that make products in bfloat16 here: "AMX", "AVX-512", "AVX2" or "plain". Their bits
+// are the same.
+std::string product_kernels();
+
 }  // namespace hanse

@@ -71,12 +71,13 @@ struct Summary {
   int64_t seed = 0;
   int64_t rounds = 0;
   int64_t ranks = 1;
-  std::string trained_on;      // trains the clients: "cpu", or a GPU with its libraries
-  bool simulated = false;      // no client was trained
-  std::span<const float> row;  // the final model; its digest is reported
-  std::string data_digest;     // of samples, labels, clients and test parts
-  double setup_seconds = 0;    // from the start of the process to the first round
-  double seconds = 0;          // of all rounds
+  std::string trained_on;             // trains the clients: "cpu", or a GPU with its libraries
+  bool simulated = false;             // no client was trained
+  std::string precision = "float32";  // model.precision
+  std::span<const float> row;         // the final model; its digest is reported
+  std::string data_digest;            // of samples, labels, clients and test parts
+  double setup_seconds = 0;           // from the start of the process to the first round
+  double seconds = 0;                 // of all rounds
   double seconds_per_round_median = 0;
   double bytes_per_round = 0;
   double peak_memory_bytes = 0;  // resident, on the rank with the most

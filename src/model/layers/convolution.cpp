@@ -41,8 +41,8 @@ Image ConvolutionStack::Images::inside(int64_t image) {
 ConvolutionStack::ConvolutionStack(ParameterLayout& layout,
                                    const std::vector<ConvolutionStage>& stages,
                                    const std::vector<int64_t>& sample_shape,
-                                   const ConvolutionKernels& kernels)
-    : sample_shape_(sample_shape), kernels_(kernels) {
+                                   const ConvolutionKernels& kernels, bool in_bfloat16)
+    : sample_shape_(sample_shape), kernels_(kernels), bfloat16_(in_bfloat16) {
   int64_t channels = sample_shape[0], height = sample_shape[1], width = sample_shape[2];
   for (const ConvolutionStage& of : stages) {
     Stage stage = make_stage(of, channels, height, width);
@@ -107,10 +107,10 @@ std::vector<int64_t> ConvolutionStack::products() const {
 }
 
 // Loads the weights as [i][j][v][o] from the row's [o][v][i][j].
-void ConvolutionStack::load(const Stage& stage, const float* row, Parameters& to) {
+void ConvolutionStack::load(const Stage& stage, const float* row, Parameters& to) const {
   const Convolution& c = stage.forward;
   const int64_t places = c.kernel * c.kernel, line = c.line();
-  float* weights = grow(to.weights, c.weights());
+  float* weights = grow(to.weights.values, c.weights());
   for (int64_t place = 0; place < places; ++place) {
     for (int64_t v = 0; v < c.inputs; ++v, weights += line) {
       const float* from = row + stage.weight + v * places + place;
@@ -118,19 +118,34 @@ void ConvolutionStack::load(const Stage& stage, const float* row, Parameters& to
     }
   }
   std::copy_n(row + stage.bias, c.outputs, grow(to.bias, line));
+  pack(c, to.weights);
 }
 
 // Loads the weights as [k - 1 - i][k - 1 - j][o][v].
-void ConvolutionStack::load_flipped(const Stage& stage, const float* row, Parameters& to) {
+void ConvolutionStack::load_flipped(const Stage& stage, const float* row, Parameters& to) const {
   const Convolution& c = stage.backward;
   const int64_t places = c.kernel * c.kernel, line = c.line();
-  float* flipped = grow(to.flipped, c.weights());
+  float* flipped = grow(to.flipped.values, c.weights());
   for (int64_t place = places; place-- > 0;) {
     for (int64_t o = 0; o < c.inputs; ++o, flipped += line) {
       const float* from = row + stage.weight + o * c.outputs * places + place;
       for (int64_t v = 0; v < c.outputs; ++v) flipped[v] = from[v * places];
     }
   }
+  pack(c, to.flipped);
+}
+
+void ConvolutionStack::pack(const Convolution& c, Weights& weights) const {
+  if (!bfloat16_) return;
+  const int64_t size = c.kernel * c.kernel * c.inputs;
+  bfloat16_kernels().pack_right(weights.values.data(), c.line(), size, c.outputs,
+                                grow(weights.packed, right_pairs(size, c.outputs)));
+}
+
+void ConvolutionStack::convolve(Scratch& work, const Convolution& c, ConstImage x, const Weights& w,
+                                Image y, const Finish& finish) const {
+  if (!bfloat16_) return kernels_.convolve(c, x, w.values.data(), y, finish);
+  work.bfloat16.convolve(c, x, w.packed.data(), y, finish);
 }
 
 template <class F>
@@ -150,11 +165,11 @@ void ConvolutionStack::run_stage(Workspace& work, std::size_t s, int64_t image) 
   Stage& stage = stages_[s];
   const Convolution& c = stage.forward;
   const Image from = stage.input.whole(image), to = behind(s, image, work[s].output);
-  const float* weights = stage.own.weights.data();
+  const Weights& weights = stage.own.weights;
   const Finish finish{.bias = stage.own.bias.data(), .rectify = s + 1 < stages_.size()};
-  if (!stage.pool) return kernels_.convolve(c, from, weights, to, finish);
+  if (!stage.pool) return convolve(work[s], c, from, weights, to, finish);
   const Image convolved = work[s].convolved.hold(1).inside();
-  kernels_.convolve(c, from, weights, convolved, {.bias = finish.bias});
+  convolve(work[s], c, from, weights, convolved, {.bias = finish.bias});
   kernels_.pool(stage.height, stage.width, c.outputs, convolved, to, finish.rectify,
                 stage.which_of(image));
 }
@@ -197,7 +212,12 @@ void ConvolutionStack::unpool(Stage& stage, int64_t image, Images& output, Image
 // The bias sums the deltas of a pooled output: the same sum, of fewer terms.
 void ConvolutionStack::add_gradient(const Stage& stage, Image input, Images& output, Images& delta,
                                     Scratch& sums) {
-  kernels_.add_weight_gradient(stage.forward, input, delta.inside(), sums.gradient.data());
+  float* gradient = sums.gradient.data();
+  if (bfloat16_) {
+    sums.bfloat16.add_weight_gradient(stage.forward, input, delta.inside(), gradient);
+  } else {
+    kernels_.add_weight_gradient(stage.forward, input, delta.inside(), gradient);
+  }
   add_pixels(delta_of(stage, output, delta), stage.height, stage.width, stage.forward.outputs,
              sums.bias_gradient.data());
 }
@@ -268,9 +288,9 @@ void ConvolutionStack::backward(const float* row, const float* delta,
       unpool(stage, image, scratch.output, scratch.delta);
       add_gradient(stage, stage.input.whole(image), scratch.output, scratch.delta, scratch);
       if (s == first) break;
-      kernels_.convolve(stage.backward, scratch.delta.whole(), stage.own.flipped.data(),
-                        delta_of(stages_[s - 1], work[s - 1].output, work[s - 1].delta),
-                        {.gate = stage.input.inside(image)});
+      convolve(scratch, stage.backward, scratch.delta.whole(), stage.own.flipped,
+               delta_of(stages_[s - 1], work[s - 1].output, work[s - 1].delta),
+               {.gate = stage.input.inside(image)});
     }
   });
   hand_over(target, first);
@@ -283,10 +303,11 @@ void ConvolutionStack::tangent_of_stage(Workspace& work, std::size_t s, int64_t 
   Stage& stage = stages_[s];
   const Convolution& c = stage.forward;
   const Image y = work[s].convolved.hold(1).inside();
-  kernels_.convolve(c, stage.input.whole(image), stage.direction.weights.data(), y,
+  kernels_.convolve(c, stage.input.whole(image), stage.direction.weights.values.data(), y,
                     {.bias = stage.direction.bias.data()});
   if (s > 0) {
-    kernels_.convolve(c, stage.tangent.whole(image), stage.own.weights.data(), y, {.add = true});
+    kernels_.convolve(c, stage.tangent.whole(image), stage.own.weights.values.data(), y,
+                      {.add = true});
   }
   const bool last = s + 1 == stages_.size();
   const Image to =
@@ -346,7 +367,7 @@ void ConvolutionStack::backward_tangent(const float* delta, const float* tangent
       const Stage& next = stages_[s - 1];
       Scratch& below = work[s - 1];
       const auto take_back = [&](Images& from, const Parameters& by, Image to, bool add) {
-        kernels_.convolve(stage.backward, from.whole(), by.flipped.data(), to,
+        kernels_.convolve(stage.backward, from.whole(), by.flipped.values.data(), to,
                           {.add = add, .gate = stage.input.inside(image)});
       };
       const Image to = delta_of(next, below.output_tangent, below.delta_tangent);

@@ -8,6 +8,7 @@
 #include "gradient_target.hpp"
 #include "hanse/base/aligned.hpp"
 #include "hanse/model/layout.hpp"
+#include "layers/bfloat16_convolution.hpp"
 #include "network_spec.hpp"
 
 namespace hanse {
@@ -24,10 +25,12 @@ namespace hanse {
 class ConvolutionStack {
  public:
   // Appends "conv1.weight" [out, in, kernel, kernel], "conv1.bias", ... to `layout`, for samples
-  // {channels, height, width} that are large enough for the stages.
+  // {channels, height, width} that are large enough for the stages. With `in_bfloat16` all products
+  // are in it, and there are no derivatives along a direction.
   ConvolutionStack(ParameterLayout& layout, const std::vector<ConvolutionStage>& stages,
                    const std::vector<int64_t>& sample_shape,
-                   const ConvolutionKernels& kernels = convolution_kernels());
+                   const ConvolutionKernels& kernels = convolution_kernels(),
+                   bool in_bfloat16 = false);
 
   // Multiply-adds of each stage, a sample.
   std::vector<int64_t> products() const;
@@ -59,10 +62,16 @@ class ConvolutionStack {
     int64_t size() const { return (height + 2 * border) * row(); }
   };
 
-  // A stage's parameters as the kernels read them.
+  // A convolution's weights as the kernels read them.
+  struct Weights {
+    AlignedFloats values;
+    PackedPairs packed;  // with bfloat16 alone
+  };
+
   struct Parameters {
-    AlignedFloats weights, bias;
-    AlignedFloats flipped;  // weights of the convolution that takes deltas back
+    Weights weights;
+    AlignedFloats bias;
+    Weights flipped;  // of the convolution that takes deltas back
   };
 
   struct Stage {
@@ -83,6 +92,7 @@ class ConvolutionStack {
   struct Scratch {
     Images output, convolved, delta;
     Images output_tangent, delta_tangent;
+    Bfloat16Convolution bfloat16;
     AlignedFloats gradient, bias_gradient;  // of all of its images, as the kernels add them up
   };
   using Workspace = std::vector<Scratch>;  // for each stage
@@ -90,8 +100,11 @@ class ConvolutionStack {
   static Stage make_stage(const ConvolutionStage& of, int64_t channels, int64_t height,
                           int64_t width);
   Workspace make_workspace() const;
-  static void load(const Stage& stage, const float* row, Parameters& to);
-  static void load_flipped(const Stage& stage, const float* row, Parameters& to);
+  void load(const Stage& stage, const float* row, Parameters& to) const;
+  void load_flipped(const Stage& stage, const float* row, Parameters& to) const;
+  void pack(const Convolution& c, Weights& weights) const;
+  void convolve(Scratch& work, const Convolution& c, ConstImage x, const Weights& w, Image y,
+                const Finish& finish) const;
 
   // Calls f(workspace, image) for all images.
   template <class F>
@@ -112,6 +125,7 @@ class ConvolutionStack {
   std::vector<int64_t> sample_shape_;
   std::vector<Stage> stages_;
   const ConvolutionKernels& kernels_;
+  bool bfloat16_;
   std::vector<Workspace> workspaces_;          // for each thread
   AlignedFloats features_, features_tangent_;  // [rows, features]
   AlignedFloats unpacked_;                     // a weight's gradient

@@ -21,6 +21,7 @@ void activation_backward(const float* output, int64_t size, float scale, float* 
 DenseStack::DenseStack(ParameterLayout& layout, const std::vector<int64_t>& widths,
                        const DenseOptions& options)
     : options_(options) {
+  if (options.bfloat16) bfloat16_.emplace();
   for (std::size_t l = 0; l + 1 < widths.size(); ++l) {
     Layer layer{.in = widths[l], .out = widths[l + 1]};
     const std::string name = "fc" + std::to_string(l + 1);
@@ -62,7 +63,11 @@ float* DenseStack::forward(const float* row, const float* input, int64_t rows,
   for (Layer& layer : layers_) {
     float* y = grow(layer.output, rows * layer.out);
     repeat_row(options_.bias ? row + layer.bias : nullptr, rows, layer.out, y);
-    add_product(rows, layer.out, layer.in, x, row + layer.weight, y);
+    if (bfloat16_) {
+      bfloat16_->add_product(rows, layer.out, layer.in, x, row + layer.weight, y);
+    } else {
+      add_product(rows, layer.out, layer.in, x, row + layer.weight, y);
+    }
     if (&layer != &layers_.back()) {
       layer.backward_scale = activate(y, y, rows * layer.out, options_.hidden_dropout, noise);
     }
@@ -81,13 +86,17 @@ float* DenseStack::backward(const float* row, const GradientTarget& target) {
     const float* x = l > 0 ? layers_[l - 1].output.data() : input_;
     const float scale = l > 0 ? layers_[l - 1].backward_scale : rectified_scale_;
     float* delta_x = l > 0 || options_.rectify_input ? grow(delta_[l % 2], rows_ * in) : nullptr;
-    target.add({.offset = layer.weight,
-                .out = out,
-                .in = in,
-                .samples = rows_,
-                .deltas = delta,
-                .inputs = x},
-               row + layer.weight, delta_x);
+    const WeightGradient gradient{.offset = layer.weight,
+                                  .out = out,
+                                  .in = in,
+                                  .samples = rows_,
+                                  .deltas = delta,
+                                  .inputs = x};
+    if (bfloat16_) {
+      bfloat16_->add_gradient(gradient, row + layer.weight, target, delta_x);
+    } else {
+      target.add(gradient, row + layer.weight, delta_x);
+    }
     if (options_.bias) {
       sum_rows(delta, rows_, out, bias_delta_.data());
       target.add(layer.bias, bias_delta_.data(), out);
@@ -99,6 +108,7 @@ float* DenseStack::backward(const float* row, const GradientTarget& target) {
 }
 
 int64_t DenseStack::record_product_cost(int64_t rows) const {
+  if (options_.bfloat16) return 0;
   int64_t cost = 0;
   for (const Layer& layer : layers_) cost += rows * rows * (layer.in + layer.out) + layer.out;
   return cost;

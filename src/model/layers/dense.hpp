@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "gradient_target.hpp"
 #include "hanse/base/aligned.hpp"
 #include "hanse/model/model.hpp"
+#include "layers/bfloat16_dense.hpp"
 
 namespace hanse {
 
@@ -17,6 +19,7 @@ struct DenseOptions {
   double input_dropout = 0;   // share of inputs dropped in training, [0, 1); needs rectify_input
   double hidden_dropout = 0;  // share of each hidden layer's units dropped in training, [0, 1)
   bool bias = true;           // false: every b_l is 0 and has no place in the row
+  bool bfloat16 = false;      // products in bfloat16; without derivatives along a direction
 };
 
 // y_l = W_l x_l + b_l, x_{l+1} = dropout(relu(y_l)), with torch's layout: W [out, in], b [out].
@@ -41,7 +44,7 @@ class DenseStack {
 
   // The derivative [rows, outputs] of the last forward()'s logits along v [P], which lies as the
   // row does; `of_input` [rows, inputs] is that of the input, given with rectify_input alone. It
-  // lives until the next call and may be overwritten. REQUIRES: no dropout.
+  // lives until the next call and may be overwritten. REQUIRES: has_tangents().
   float* forward_tangent(const float* row, const float* v, const float* of_input = nullptr);
 
   // out <- the derivative along v of the gradient that backward() would store. `tangent` is
@@ -53,10 +56,12 @@ class DenseStack {
   };
   InputDelta backward_tangent(const float* row, const float* v, const float* tangent, float* out);
 
-  // Model::record_product_cost of these layers.
+  // Model::record_product_cost of these layers; records hold float32 factors.
   int64_t record_product_cost(int64_t rows) const;
 
-  bool dropout_free() const { return options_.input_dropout == 0 && options_.hidden_dropout == 0; }
+  bool has_tangents() const {
+    return options_.input_dropout == 0 && options_.hidden_dropout == 0 && !options_.bfloat16;
+  }
 
  private:
   struct Layer {
@@ -71,6 +76,7 @@ class DenseStack {
   float activate(const float* from, float* to, int64_t size, double dropout, RandomStream* noise);
 
   DenseOptions options_;
+  std::optional<Bfloat16Dense> bfloat16_;
   std::vector<Layer> layers_;
   std::vector<float> rectified_;          // [rows, inputs], with rectify_input
   std::vector<float> rectified_tangent_;  // likewise

@@ -102,6 +102,9 @@ void check_engine(const Job& job) {
 }
 
 std::optional<Refusal> kind_off_gpus(const Job& job) {
+  if (job.model.precision != Precision::kFloat32) {
+    return Refusal{"GPUs train in float32", "model.precision", "use float32"};
+  }
   Job chosen = job;
   for (const KindFamily& family : catalog()) {
     const std::string& kind = family.choice(chosen);

@@ -49,6 +49,10 @@ void take_part(const Job& job, Assembly& assembly) {
                          .rank = job.client.lora,
                          .layers = split_list(job.client.lora_layers)};
   if (!PartModel::is_needed(part, assembly.model->layout())) return;
+  if (part.rank > 0 && job.model.precision != Precision::kFloat32) {
+    throw InvalidArgument("adapters have products in float32 alone", "client.lora",
+                          "model.precision = float32");
+  }
   auto model = std::make_unique<PartModel>(std::move(assembly.model), part);
   assembly.part = model.get();
   assembly.model = std::move(model);
@@ -152,6 +156,13 @@ void greet(const Job& job, const Communicator& comm, Assembly& assembly) {
   if (!untrained.empty()) assembly.greeting.push_back(untrained);
 }
 
+// Do results depend on the family of kernels? Products in bfloat16 have the same bits in all;
+// online federation and bandits have others, in float32 and float64.
+bool depends_on_kernels(const Job& job) {
+  const bool has_others = job.run.protocol == "online" || job.run.protocol == "bandit";
+  return job.model.precision != Precision::kBfloat16 || has_others || uses_torch();
+}
+
 }  // namespace
 
 void load_libraries(const Job& job) {
@@ -164,8 +175,11 @@ void load_samples_and_model(const Job& job, Communicator& comm, Assembly& assemb
   agree_on(comm, [&] { require_model_threads(job.run.threads); });
   set_model_threads(job.run.threads);
   agree_on(comm, [&] { load_libraries(job); });
-  require_same(comm, "kernels", kernel_family(),
-               "set HANSE_KERNELS to the oldest of them on every host, e.g. HANSE_KERNELS=Haswell");
+  if (depends_on_kernels(job)) {
+    require_same(comm, "kernels", kernel_family(),
+                 "set HANSE_KERNELS to the oldest of them on every host, e.g. "
+                 "HANSE_KERNELS=Haswell");
+  }
   agree_on(comm, [&] {  // a file may be damaged on one host alone
     const Scope phase(Phase::kReading);
     assembly.federation =
@@ -189,6 +203,11 @@ void load_samples_and_model(const Job& job, Communicator& comm, Assembly& assemb
   });
   build_model(job, comm, assembly);
   greet(job, comm, assembly);
+  if (job.model.precision == Precision::kBfloat16) {
+    const std::string by = product_kernels();
+    assembly.greeting.push_back(fmt::format("products in bfloat16 by {}{}", by,
+                                            by == "AMX" ? "" : ", no faster than float32: no AMX"));
+  }
 }
 
 void try_batches(const std::vector<BatchTrial>& trials, Communicator& comm, Assembly& assembly) {

@@ -344,6 +344,7 @@ class Execution {
                             .ranks = comm_.size(),
                             .trained_on = parts_->trained_on,
                             .simulated = is_simulated(job_),
+                            .precision = name_of(job_.model.precision),
                             .row = protocol().model_row(),
                             .data_digest = data_digest(parts_->federation),
                             .setup_seconds = setup_s_,

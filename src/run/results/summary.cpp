@@ -226,6 +226,10 @@ std::string summary_json(const Summary& summary) {
                               {"bytes_per_round", summary.bytes_per_round},
                               {"peak_memory_bytes", summary.peak_memory_bytes}};
   if (summary.simulated) json["simulated"] = true;
+  if (summary.precision != "float32") {
+    json["precision"] = summary.precision;
+    json["product_kernels"] = product_kernels();
+  }
   for (const auto& [key, on] :
        {std::pair{"split", summary.clients}, {"held_out_split", summary.held_out}}) {
     if (!on.split().empty()) json[key] = on.split();

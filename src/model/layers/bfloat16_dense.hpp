@@ -1,0 +1,38 @@
+// The products of dense layers in bfloat16 (src/README.md, "Products in bfloat16").
+#pragma once
+
+#include <cstdint>
+
+#include "gradient_target.hpp"
+#include "hanse/base/aligned.hpp"
+#include "kernels/bfloat16_kernels.hpp"
+
+namespace hanse {
+
+// Works for one layer after another: factors are packed for each product, a weight once on the way
+// forwards and once backwards. Memory: of the largest layer two bytes a weight, four a value of a
+// batch of inputs and outputs. Each call flushes subnormals.
+class Bfloat16Dense {
+ public:
+  explicit Bfloat16Dense(const Bfloat16Kernels& kernels = bfloat16_kernels()) : kernels_(kernels) {}
+
+  // y [rows, out] <- y + x W^T, x [rows, in], W [out, in].
+  void add_product(int64_t rows, int64_t out, int64_t in, const float* x, const float* w, float* y);
+
+  // GradientTarget::add(): dx [samples, in] <- deltas w unless dx is null, then w's gradient goes
+  // to the target. REQUIRES: a step does not take gradients in factors, and there is no record.
+  void add_gradient(const WeightGradient& g, const float* w, const GradientTarget& target,
+                    float* dx);
+
+ private:
+  void take_back(const WeightGradient& g, const float* w, float* dx);
+  // c [outputs, in] <- keep c + scale times the gradient of `outputs` rows of w from `first` on.
+  void multiply_gradient(const WeightGradient& g, int64_t first, int64_t outputs, float scale,
+                         float keep, float* c) const;
+
+  const Bfloat16Kernels& kernels_;
+  AlignedFloats left_;
+  PackedPairs right_;
+};
+
+}  // namespace hanse

@@ -1,0 +1,161 @@
+// Layers in bfloat16 against sums of the reference, bit for bit, with every family of kernels.
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "bfloat16_reference.hpp"
+#include "model/layers/bfloat16_convolution.hpp"
+#include "model/layers/bfloat16_dense.hpp"
+
+namespace hanse {
+namespace {
+
+using testing::factor_values;
+using testing::product_of;
+using testing::same_bits;
+using testing::sum_of_products;
+using testing::transposed;
+
+template <class Values, class Expected>
+void expect_bits(const Values& found, const Expected& expected, const std::string& what) {
+  ASSERT_GE(found.size(), expected.size());
+  int64_t differing = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    differing += same_bits(found[i], expected[i]) ? 0 : 1;
+  }
+  EXPECT_EQ(differing, 0) << what;
+}
+
+struct DenseValues {
+  int64_t rows = 21, out = 37, in = 50;
+  std::vector<float> x = factor_values(rows * in, 0, 1), w = factor_values(out * in, 0, 2);
+  std::vector<float> bias = factor_values(rows * out, 0, 3), d = factor_values(rows * out, 0, 4);
+
+  WeightGradient gradient() const { return {0, out, in, rows, d.data(), x.data()}; }
+  std::vector<float> weight_gradient() const {
+    return product_of({out, in, rows}, transposed(d, rows, out), x);
+  }
+};
+
+TEST(Bfloat16Dense, ALayersProductsAreTheReferences) {
+  const DenseValues v;
+  const auto forward = product_of({v.rows, v.out, v.in}, v.x, transposed(v.w, v.out, v.in));
+  const auto below = product_of({v.rows, v.in, v.out}, v.d, v.w);
+  const auto weight = v.weight_gradient();
+  for (const ProductFamily family : product_families()) {
+    Bfloat16Dense layer(bfloat16_kernels(family));
+    std::vector<float> y = v.bias, expected = v.bias;
+    layer.add_product(v.rows, v.out, v.in, v.x.data(), v.w.data(), y.data());
+    for (std::size_t i = 0; i < y.size(); ++i) expected[i] += forward[i];
+    expect_bits(y, expected, name_of(family));
+    std::vector<float> row = v.w, dx(v.x.size());
+    layer.add_gradient(v.gradient(), row.data(),
+                       {{.row = row.data(), .keep = 0.9F, .scale = -0.1F}}, dx.data());
+    expect_bits(dx, below, name_of(family));
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      EXPECT_EQ(row[i], std::fma(-0.1F, weight[i], 0.9F * v.w[i]));
+    }
+  }
+}
+
+// Keeps what it gets.
+struct KeptStep final : RowStep {
+  std::vector<float> kept;
+  void apply(int64_t offset, const float* gradient, int64_t size) override {
+    kept.resize(std::max(kept.size(), static_cast<std::size_t>(offset + size)));
+    std::copy_n(gradient, size, kept.begin() + offset);
+  }
+};
+
+TEST(Bfloat16Dense, AStepGetsTheGradientInParts) {
+  DenseValues v;
+  v.out = 70;
+  v.in = 2000;  // 64K floats are 32 rows
+  v.rows = 3;
+  v.x = factor_values(v.rows * v.in, 0, 1);
+  v.d = factor_values(v.rows * v.out, 0, 4);
+  for (const ProductFamily family : product_families()) {
+    KeptStep step;
+    Bfloat16Dense(bfloat16_kernels(family))
+        .add_gradient(v.gradient(), nullptr, {.step = &step}, nullptr);
+    expect_bits(step.kept, v.weight_gradient(), name_of(family));
+  }
+}
+
+// A convolution of 40 x 17 pixels: two stripes and a rest, and channels that fill no panel.
+struct ConvolutionValues {
+  Convolution c{.height = 40, .width = 17, .kernel = 3, .inputs = 5, .outputs = 19, .margin = 0};
+  int64_t size = c.kernel * c.kernel * c.inputs;
+  int64_t x_row = (c.width + 2) * c.inputs, y_row = c.width * c.outputs;
+  std::vector<float> x = factor_values((c.height + 2) * x_row + kReadAhead, 0, 1);
+  std::vector<float> w = factor_values(size * c.outputs, 0, 2);
+  std::vector<float> bias = factor_values(c.line(), 0, 3);
+  std::vector<float> d = factor_values(c.height * y_row, 0, 4);
+
+  // The patches [pixels, size].
+  std::vector<float> patches() const {
+    std::vector<float> found;
+    for (int64_t r = 0; r < c.height; ++r) {
+      for (int64_t column = 0; column < c.width; ++column) {
+        for (int64_t i = 0; i < c.kernel; ++i) {
+          const float* from = x.data() + (r + i) * x_row + column * c.inputs;
+          found.insert(found.end(), from, from + c.kernel * c.inputs);
+        }
+      }
+    }
+    return found;
+  }
+};
+
+TEST(Bfloat16Convolution, APixelIsTheReferencesSumOfItsPatch) {
+  const ConvolutionValues v;
+  const Convolution& c = v.c;
+  const auto sums = product_of({c.height * c.width, c.outputs, v.size}, v.patches(), v.w);
+  std::vector<float> expected, gated;
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    expected.push_back(std::max(0.0F, v.bias[i % static_cast<std::size_t>(c.outputs)] + sums[i]));
+    gated.push_back(v.d[i] <= 0 ? 0 : sums[i]);
+  }
+  for (const ProductFamily family : product_families()) {
+    const Bfloat16Kernels& kernels = bfloat16_kernels(family);
+    PackedPairs packed(static_cast<std::size_t>(right_pairs(v.size, c.outputs)));
+    kernels.pack_right(v.w.data(), c.outputs, v.size, c.outputs, packed.data());
+    Bfloat16Convolution convolution(kernels);
+    std::vector<float> y(sums.size());
+    const Image to{y.data(), c.outputs, v.y_row};
+    const ConstImage from{v.x.data(), c.inputs, v.x_row};
+    convolution.convolve(c, from, packed.data(), to, {.bias = v.bias.data(), .rectify = true});
+    expect_bits(y, expected, name_of(family));
+    convolution.convolve(c, from, packed.data(), to, {.gate = {v.d.data(), c.outputs, v.y_row}});
+    expect_bits(y, gated, name_of(family));
+  }
+}
+
+TEST(Bfloat16Convolution, AWeightsGradientAddsOneStripeAfterTheOther) {
+  const ConvolutionValues v;
+  const Convolution& c = v.c;
+  const auto patches = v.patches();
+  AlignedFloats expected(static_cast<std::size_t>(v.size * c.line()), 0.5F);
+  for (const auto& [first, rows] : {std::pair<int64_t, int64_t>{0, 15}, {15, 15}, {30, 10}}) {
+    for (int64_t i = 0; i < v.size; ++i) {
+      for (int64_t o = 0; o < c.outputs; ++o) {
+        expected[static_cast<std::size_t>(i * c.line() + o)] +=
+            sum_of_products(rows * c.width, patches.data() + first * c.width * v.size + i, v.size,
+                            v.d.data() + first * v.y_row + o, c.outputs);
+      }
+    }
+  }
+  for (const ProductFamily family : product_families()) {
+    AlignedFloats gradient(expected.size(), 0.5F);
+    Bfloat16Convolution(bfloat16_kernels(family))
+        .add_weight_gradient(c, {v.x.data(), c.inputs, v.x_row}, {v.d.data(), c.outputs, v.y_row},
+                             gradient.data());
+    expect_bits(gradient, expected, name_of(family));
+  }
+}
+
+}  // namespace
+}  // namespace hanse

@@ -1,0 +1,126 @@
+"""A run in bfloat16 has the same bits with every family of kernels, on ranks of unlike ones too."""
+
+import os
+
+import hanse
+
+MODELS = {
+    "linear": {"model.kind": "linear"},
+    "mlp": {
+        "model.kind": "mlp",
+        "model.hidden": "70,33",
+        "client.optimizer": "adamw",
+        "client.lr": 0.01,
+        "client.clip": 1,
+    },
+    "mlp with dropped terms": {
+        "model.kind": "mlp",
+        "model.hidden": "17",
+        "aggregator.kind": "dqn-fed",
+        "client.momentum": 0.5,
+    },
+    "cnn-cifar": {  # with dropout
+        "run.rounds": 4,
+        "data.shape": "3,14,14",
+        "model.kind": "cnn-cifar",
+    },
+    "lenet": {"run.rounds": 4, "data.shape": "1,28,28", "model.kind": "lenet"},
+}
+
+
+def kernels():
+    """Values of HANSE_KERNELS, from the plain ones to the fastest of this processor."""
+    with open("/proc/cpuinfo") as file:
+        flags = next(line for line in file if line.startswith("flags")).split()
+    known = [("Haswell", "avx2"), ("SkylakeX", "avx512bw"), ("Cooperlake", "avx512_bf16"),
+             ("SapphireRapids", "amx_bf16")]
+    return ["Nehalem"] + [name for name, flag in known if flag in flags]
+
+
+class Bfloat16(hanse.Case):
+    def narrow(self, changes):
+        return self.job({"model.precision": "bfloat16", **changes})
+
+    def compare_families(self, name):
+        job = self.narrow(MODELS[name])
+        values = kernels()
+        runs = hanse.together([
+            lambda value=value: self.train(job, value, environment={"HANSE_KERNELS": value})
+            for value in values])
+        for run, value in zip(runs, values):
+            self.assert_digest(run, runs[0], value)
+            for table in ("evaluations.csv", "clients.csv"):
+                self.assertEqual(hanse.text(run, table), hanse.text(runs[0], table), value)
+        by = {hanse.summary(run)["product_kernels"] for run in runs}
+        self.assertEqual(len(by), len(values), by)
+        if "SapphireRapids" not in values:
+            print("this processor has no AMX: its kernels are left out", flush=True)
+        return job, runs[0]
+
+    def test_linear(self):
+        self.compare_families("linear")
+
+    def test_mlp(self):
+        job, run = self.compare_families("mlp")
+        self.assertEqual(hanse.summary(run)["precision"], "bfloat16")
+        other = self.train(job, "float32", changes={"model.precision": "float32"})
+        self.assertNotEqual(hanse.digest(run), hanse.digest(other))
+        self.assertNotIn("precision", hanse.summary(other))
+
+    def test_dqn_fed(self):
+        self.compare_families("mlp with dropped terms")
+
+    def test_cnn_with_dropout(self):
+        self.compare_families("cnn-cifar")
+
+    def test_lenet(self):
+        self.compare_families("lenet")
+
+    def unlike(self):
+        """A program whose ranks have different kernels."""
+        folder = self.path("unlike")
+        os.makedirs(folder, exist_ok=True)
+        lib = os.path.join(os.path.dirname(hanse.program()), "lib")
+        if not os.path.exists(os.path.join(folder, "lib")):
+            os.symlink(lib, os.path.join(folder, "lib"))
+        cases = "".join(f"{i}) export HANSE_KERNELS={value};; "
+                        for i, value in enumerate(kernels()[:4]))
+        path = self.write("unlike/hanse", "#!/bin/sh\ncase ${OMPI_COMM_WORLD_RANK:-$PMI_RANK} in "
+                          f"{cases}esac\nexec {hanse.program()} \"$@\"\n")
+        os.chmod(path, 0o755)
+        return path
+
+    def test_ranks_with_unlike_kernels(self):
+        for name in ("mlp", "cnn-cifar"):
+            job = self.narrow(MODELS[name])
+            self.own_program = None
+            alone = self.train(job, f"{name}-alone")
+            self.own_program = self.unlike()
+            for ranks in (2, 3, 4):
+                run = self.train(job, f"{name}-{ranks}", ranks)
+                self.assert_digest(run, alone, f"{name} on {ranks} ranks")
+        refused = self.hanse("run", self.job(), f"--run.out={self.path('f')}", ranks=2, expect=None)
+        self.assert_one_error(refused, 2, "kernels", "HANSE_KERNELS")
+
+    def test_a_resume_keeps_the_precision(self):
+        changes = MODELS["mlp"]
+        run = self.train(self.narrow(changes), "half", 2, {"run.rounds": 5})
+        refused = self.hanse("resume", run, "--model.precision=float32", expect=None)
+        self.assert_one_error(refused, 2, "model.precision")
+        self.hanse("resume", run, "--run.rounds=8", ranks=3)
+        self.assert_digest(run, self.train(self.narrow(changes), "straight",
+                                           changes={"run.rounds": 8}))
+
+    def test_what_has_no_such_products_is_refused(self):
+        for changes, parts in (
+                ({"model.kind": "resnet18", "data.shape": "3,16,16"}, ("resnet18", "bfloat16")),
+                ({"model.kind": "linear", "model.precision": "tf32"}, ("tf32", "GPUs")),
+                ({"model.kind": "mlp", "client.lora": 2, "client.lora-layers": "fc1.weight"},
+                 ("adapters", "float32"))):
+            refused = self.hanse("run", self.narrow(changes), f"--run.out={self.path('r')}",
+                                 expect=None)
+            self.assert_one_error(refused, 2, *parts)
+
+
+if __name__ == "__main__":
+    hanse.main()
