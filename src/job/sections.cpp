@@ -112,8 +112,8 @@ void bind_model(OptionTable& table, ModelOptions& model) {
   table.add(
       "model.precision", model.precision,
       "of the factors of layers' products, whose sums are float32; bfloat16: the same bits on "
-      "every x86 processor, for linear, mlp, the cnn kinds and lenet; tf32: refused, as GPUs train "
-      "in float32");
+      "every x86 processor, not for transformer and torchscript; tf32: refused, as GPUs train in "
+      "float32");
   bind_seed(table, "model", model.seed, "the initial parameters");
   table.add("model.start", model.start,
             "file whose tensors the model starts from, by name: model.h5 of a run, or a state dict "

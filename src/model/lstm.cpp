@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <utility>
 
+#include "layers/bfloat16_dense.hpp"
 #include "layers/dropout.hpp"
 #include "hanse/base/aligned.hpp"
 #include "hanse/base/index.hpp"
@@ -28,8 +30,12 @@ namespace {
 class LstmLayer {
  public:
   // Appends "lstm.weight_ih_lK", weight_hh, bias_ih, bias_hh; K is `index`.
-  LstmLayer(ParameterLayout& layout, int64_t index, int64_t inputs, int64_t units)
+  LstmLayer(ParameterLayout& layout, int64_t index, int64_t inputs, int64_t units, bool in_bfloat16)
       : inputs_(inputs), units_(units) {
+    if (in_bfloat16) {
+      bfloat16_.emplace();
+      by_input_ = by_hidden_ = PackedMatrix(bfloat16_kernels());
+    }
     const auto add = [&](const std::string& name, std::vector<int64_t> shape) {
       return layout.add("lstm." + name + std::to_string(index), std::move(shape), units);
     };
@@ -79,18 +85,22 @@ class LstmLayer {
       by_input_.multiply(gates_.data() + first * width, end - first, nullptr,
                          delta_x_.data() + first * inputs_);
     });
-    target.add({.offset = weight_ih_,
-                .out = width,
-                .in = inputs_,
-                .samples = samples,
-                .deltas = gates_.data(),
-                .inputs = x_});
-    target.add({.offset = weight_hh_,
-                .out = width,
-                .in = units_,
-                .samples = samples - rows_,
-                .deltas = gates_.data() + rows_ * width,
-                .inputs = hidden_.data()});
+    const auto add = [&](const WeightGradient& g) {
+      if (bfloat16_) return bfloat16_->add_gradient(g, nullptr, target, nullptr);
+      target.add(g);
+    };
+    add({.offset = weight_ih_,
+         .out = width,
+         .in = inputs_,
+         .samples = samples,
+         .deltas = gates_.data(),
+         .inputs = x_});
+    add({.offset = weight_hh_,
+         .out = width,
+         .in = units_,
+         .samples = samples - rows_,
+         .deltas = gates_.data() + rows_ * width,
+         .inputs = hidden_.data()});
     sum_rows(gates_.data(), samples, width, bias_.data());
     target.add(bias_ih_, bias_.data(), width);
     target.add(bias_hh_, bias_.data(), width);
@@ -131,6 +141,7 @@ class LstmLayer {
   int64_t length_ = 0, rows_ = 0;
   const float* row_ = nullptr;
   const float* x_ = nullptr;
+  std::optional<Bfloat16Dense> bfloat16_;
   PackedMatrix by_input_, by_hidden_;  // W^T in forward(), W in backward()
   AlignedFloats bias_;                 // [4 units] the sum of both, then their gradient
   AlignedFloats gates_;                // [length, rows, 4 units], then their deltas
@@ -150,12 +161,13 @@ float* masked(const float* x, const AlignedFloats& mask, int64_t size, AlignedFl
 
 class LstmModel final : public NetworkModel {
  public:
-  LstmModel(const SequenceSizes& sizes, LossPtr loss)
+  LstmModel(const SequenceSizes& sizes, LossPtr loss, bool in_bfloat16)
       : NetworkModel(std::move(loss)), sizes_(sizes) {
+    if (in_bfloat16) head_.emplace();
     layout_.add("embedding.weight", {sizes.vocabulary, sizes.embedding}, sizes.embedding);
     for (int64_t k = 0; k < sizes.layers; ++k) {
       const int64_t inputs = k == 0 ? sizes.embedding : sizes.units;
-      layers_.emplace_back(layout_, k, inputs, sizes.units);
+      layers_.emplace_back(layout_, k, inputs, sizes.units, in_bfloat16);
       add_layer_work(4.0 *
                      static_cast<double>(sizes.length * sizes.units * (inputs + sizes.units)));
     }
@@ -186,7 +198,12 @@ class LstmModel final : public NetworkModel {
     last_ = sizes_.every ? swap_extents(x, sizes_.length, batch.rows, by_rows_) : x;
     const int64_t places = steps() * batch.rows;
     repeat_row(row + head_bias_, places, sizes_.outputs, grow(logits_, places * sizes_.outputs));
-    add_product(places, sizes_.outputs, sizes_.units, last_, row + head_weight_, logits_.data());
+    const float* weight = row + head_weight_;
+    if (head_) {
+      head_->add_product(places, sizes_.outputs, sizes_.units, last_, weight, logits_.data());
+    } else {
+      add_product(places, sizes_.outputs, sizes_.units, last_, weight, logits_.data());
+    }
     return logits_.data();
   }
 
@@ -248,18 +265,23 @@ class LstmModel final : public NetworkModel {
     delta_.assign(static_cast<std::size_t>(sizes_.length * rows * sizes_.units), 0.0F);
     float* read = delta_.data() + std::ssize(delta_) - size;
     float* found = sizes_.every ? grow(delta_by_rows_, size) : read;
-    multiply(places, sizes_.units, sizes_.outputs, 1.0F, {logits_.data(), sizes_.outputs},
-             {row + head_weight_, sizes_.units}, 0.0F, found, sizes_.units);
+    const WeightGradient weight{.offset = head_weight_,
+                                .out = sizes_.outputs,
+                                .in = sizes_.units,
+                                .samples = places,
+                                .deltas = logits_.data(),
+                                .inputs = last_};
+    if (head_) {
+      head_->add_gradient(weight, row + head_weight_, target, found);
+    } else {
+      multiply(places, sizes_.units, sizes_.outputs, 1.0F, {logits_.data(), sizes_.outputs},
+               {row + head_weight_, sizes_.units}, 0.0F, found, sizes_.units);
+    }
     if (sizes_.every) swap_extents(found, rows, sizes_.length, delta_);
     for (int64_t i = 0; sizes_.dropout > 0 && i < size; ++i) {
       read[i] *= masks_.back()[static_cast<std::size_t>(i)];
     }
-    target.add({.offset = head_weight_,
-                .out = sizes_.outputs,
-                .in = sizes_.units,
-                .samples = places,
-                .deltas = logits_.data(),
-                .inputs = last_});
+    if (!head_) target.add(weight);
     sum_rows(logits_.data(), places, sizes_.outputs, grow(sum_, sizes_.outputs));
     target.add(head_bias_, sum_.data(), sizes_.outputs);
     return delta_.data();
@@ -268,6 +290,7 @@ class LstmModel final : public NetworkModel {
   SequenceSizes sizes_;
   std::vector<LstmLayer> layers_;
   int64_t head_weight_ = 0, head_bias_ = 0;  // offsets in the row
+  std::optional<Bfloat16Dense> head_;        // its products, in bfloat16
   std::vector<int64_t> ids_;                 // [rows, length]
   AlignedFloats embedded_;                   // [length, rows, embedding]
   AlignedFloats table_gradient_;             // [vocabulary, embedding]
@@ -284,7 +307,7 @@ class LstmModel final : public NetworkModel {
 }  // namespace
 
 std::unique_ptr<Model> make_lstm(const ModelCase& c) {
-  return std::make_unique<LstmModel>(lstm_sizes(c), c.loss);
+  return std::make_unique<LstmModel>(lstm_sizes(c), c.loss, is_bfloat16(c.options));
 }
 
 }  // namespace hanse

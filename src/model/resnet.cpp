@@ -11,6 +11,7 @@
 #include "hanse/base/error.hpp"
 #include "kernels/convolution_kernels.hpp"
 #include "kernels/shares.hpp"
+#include "layers/bfloat16_dense.hpp"
 #include "layers/group_norm.hpp"
 #include "layers/same_convolution.hpp"
 #include "makers.hpp"
@@ -52,8 +53,10 @@ struct ResidualBlock {
 // A training step keeps each convolution's input and output, an evaluation nothing.
 class ResNet final : public NetworkModel {
  public:
-  ResNet(const std::vector<int64_t>& sample_shape, int64_t channels, int64_t groups, LossPtr loss)
+  ResNet(const std::vector<int64_t>& sample_shape, int64_t channels, int64_t groups, LossPtr loss,
+         bool in_bfloat16)
       : NetworkModel(std::move(loss)), groups_(groups) {
+    if (in_bfloat16) bfloat16_.emplace();
     int64_t height = sample_shape[1], width = sample_shape[2];
     stem_.emplace(add("conv1", "bn1",
                       {.inputs = sample_shape[0],
@@ -101,7 +104,8 @@ class ResNet final : public NetworkModel {
     const int64_t gamma = layout_.add_constant(norm + ".weight", {size.outputs}, 1);
     const int64_t beta = layout_.add_constant(norm + ".bias", {size.outputs}, 0);
     add_layer_work(static_cast<double>(size.multiply_adds()), size.of_samples);
-    return {SameConvolution(weight, size),
+    return {SameConvolution(weight, size, fastest_family(),
+                            bfloat16_ ? &bfloat16_kernels() : nullptr),
             GroupNorm(gamma, beta, size.outputs, groups_, size.out_pixels()),
             {}};
   }
@@ -190,7 +194,12 @@ class ResNet final : public NetworkModel {
     take_mean(x);
     float* logits = grow(logits_, rows_ * outputs());
     repeat_row(row + fc_bias_, rows_, outputs(), logits);
-    add_product(rows_, outputs(), features_, means_.data(), row + fc_weight_, logits);
+    const float* weight = row + fc_weight_;
+    if (bfloat16_) {
+      bfloat16_->add_product(rows_, outputs(), features_, means_.data(), weight, logits);
+    } else {
+      add_product(rows_, outputs(), features_, means_.data(), weight, logits);
+    }
     return logits;
   }
 
@@ -270,14 +279,19 @@ class ResNet final : public NetworkModel {
   void backward(const float* row, const Batch&, const GradientTarget& target) override {
     const float* delta = logits_.data();
     float* of_means = grow(mean_delta_, rows_ * features_);
-    multiply(rows_, features_, outputs(), 1, {delta, outputs()}, {row + fc_weight_, features_}, 0,
-             of_means, features_);
-    target.add({.offset = fc_weight_,
-                .out = outputs(),
-                .in = features_,
-                .samples = rows_,
-                .deltas = delta,
-                .inputs = means_.data()});
+    const WeightGradient weight{.offset = fc_weight_,
+                                .out = outputs(),
+                                .in = features_,
+                                .samples = rows_,
+                                .deltas = delta,
+                                .inputs = means_.data()};
+    if (bfloat16_) {
+      bfloat16_->add_gradient(weight, row + fc_weight_, target, of_means);
+    } else {
+      multiply(rows_, features_, outputs(), 1, {delta, outputs()}, {row + fc_weight_, features_},
+               0, of_means, features_);
+      target.add(weight);
+    }
     sum_rows(delta, rows_, outputs(), grow(bias_delta_, outputs()));
     target.add(fc_bias_, bias_delta_.data(), outputs());
 
@@ -312,6 +326,7 @@ class ResNet final : public NetworkModel {
   }
 
   int64_t groups_;
+  std::optional<Bfloat16Dense> bfloat16_;  // the last layer's products; none: all in float32
   std::optional<NormedConvolution> stem_;
   std::vector<ResidualBlock> blocks_;
   int64_t features_ = 0, fc_weight_ = 0, fc_bias_ = 0;
@@ -337,7 +352,8 @@ std::unique_ptr<Model> make_resnet18(const ModelCase& c) {
     throw InvalidArgument(fmt::format("{} groups do not divide {} channels", groups, channels),
                           "model.groups");
   }
-  return std::make_unique<ResNet>(c.sample_shape, channels, groups, c.loss);
+  return std::make_unique<ResNet>(c.sample_shape, channels, groups, c.loss,
+                                  is_bfloat16(c.options));
 }
 
 }  // namespace hanse

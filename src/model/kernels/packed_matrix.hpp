@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "bfloat16_kernels.hpp"
 #include "convolution_kernels.hpp"
 #include "hanse/base/aligned.hpp"
 
@@ -18,6 +19,8 @@ class PackedMatrix {
  public:
   explicit PackedMatrix(const ConvolutionKernels& kernels = convolution_kernels())
       : kernels_(&kernels) {}
+  // Its products are in bfloat16.
+  explicit PackedMatrix(const Bfloat16Kernels& kernels) : bfloat16_(&kernels) {}
 
   // M <- w [k, n], or the transpose of w [n, k]. Cost: as a copy of w.
   void load(const float* w, int64_t k, int64_t n);
@@ -34,11 +37,14 @@ class PackedMatrix {
   static constexpr int64_t kPanel = 32;  // columns: two vectors of AVX-512
   template <class F>
   void fill(int64_t k, int64_t n, F f);
+  void run_bfloat16(const float* x, int64_t rows, float* y, const float* start, bool add) const;
   void run(const float* x, int64_t rows, float* y, const float* start, bool add) const;
 
-  const ConvolutionKernels* kernels_;
+  const ConvolutionKernels* kernels_ = nullptr;  // either these
+  const Bfloat16Kernels* bfloat16_ = nullptr;    // or those
   int64_t k_ = 0, n_ = 0;
   AlignedFloats panels_;
+  PackedPairs pairs_;  // with bfloat16_
 };
 
 }  // namespace hanse

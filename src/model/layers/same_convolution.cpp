@@ -102,16 +102,19 @@ Convolution panel_product(const Panels& w, int64_t column, int64_t count) {
 
 }  // namespace
 
-SameConvolution::SameConvolution(int64_t weight, const Size& size, Family family)
+SameConvolution::SameConvolution(int64_t weight, const Size& size, Family family,
+                                 const Bfloat16Kernels* in_bfloat16)
     : weight_(weight),
       size_(size),
-      winograd_(size.kernel == 3 && size.stride == 1 && !size.of_samples),
+      winograd_(size.kernel == 3 && size.stride == 1 && !size.of_samples &&
+                in_bfloat16 == nullptr),
       places_(size.kernel * size.kernel),
       products_(winograd_ ? kProducts : 1),
       unit_columns_(winograd_ ? (size.width + 1) / kTile : size.out_width()),
       units_((winograd_ ? (size.height + 1) / kTile : size.out_height()) * unit_columns_),
       kernels_(convolution_kernels(family)),
-      winograd_kernels_(winograd_kernels(family)) {}
+      winograd_kernels_(winograd_kernels(family)),
+      bfloat16_(in_bfloat16) {}
 
 // Few enough that factors and sums stay in the second cache, unless the weights fill it.
 int64_t SameConvolution::chunk_size() const {
@@ -146,6 +149,7 @@ void SameConvolution::load(const float* row, ConvolutionScratch& scratch) const 
       }
     }
   }
+  pack(panels, scratch);
 }
 
 void SameConvolution::load_transposed(const float* row, ConvolutionScratch& scratch) const {
@@ -167,6 +171,7 @@ void SameConvolution::load_transposed(const float* row, ConvolutionScratch& scra
       }
     }
   }
+  pack(panels, scratch);
 }
 
 // Calls f(image, square under the kernel, square of the output) for the units.
@@ -264,6 +269,11 @@ void SameConvolution::forward(const float* x, int64_t first, int64_t end, float*
   for (int64_t unit = first * units_; unit < end * units_; unit += chunk) {
     const int64_t count = std::min(chunk, end * units_ - unit);
     lower(x, unit, count, share);
+    if (bfloat16_ != nullptr) {
+      multiply_packed(share.inputs.data(), distance, count, panels, y + unit * sums_apart,
+                      sums_apart, scratch, share);
+      continue;
+    }
     float* sums = winograd_ ? share.sums.data() : y + unit * sums_apart;
     for (int64_t p = 0; p < products_; ++p) {
       for (int64_t o = 0; o < panels.line(); o += Panels::kWidth) {
@@ -295,7 +305,14 @@ void SameConvolution::backward(const float* x, const float* dy, int64_t first, i
     if (winograd_) lower_delta(dy, unit, count, share);
     if (gradient_wanted) lower(x, unit, count, share);
     const float* sums = winograd_ ? share.sums.data() : dy + unit * sums_apart;
-    for (int64_t p = 0; p < products_; ++p) {
+    if (bfloat16_ != nullptr) {
+      if (gradient_wanted) add_packed_gradient(sums, count, share);
+      if (dx != nullptr) {
+        multiply_packed(sums, sums_apart, count, panels, share.inputs_delta.data(), distance,
+                        scratch, share);
+      }
+    }
+    for (int64_t p = 0; p < products_ && bfloat16_ == nullptr; ++p) {
       const ConstImage deltas{sums + p * count * sums_apart, sums_apart, 0};
       const int64_t at = p * count * distance;
       for (int64_t v = 0; v < panels.line(); v += Panels::kWidth) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/bfloat16_kernels.hpp"
 #include "kernels/convolution_kernels.hpp"
 #include "gradient_target.hpp"
 #include "hanse/base/aligned.hpp"
@@ -36,8 +37,11 @@ struct ConvolutionScratch {
     AlignedFloats inputs, sums, inputs_delta;  // of the products
     AlignedFloats patch;                       // pixels at an image's edge
     AlignedFloats gradient;                    // of the products' weights, transposed
+    AlignedFloats left;                        // packed factors, in bfloat16 ...
+    PackedPairs right;
   };
   AlignedFloats weights;   // of the products
+  PackedPairs packed;      // ... and the weights, in bfloat16
   AlignedFloats block;     // of weights
   AlignedFloats unpacked;  // the gradient of an output's weights
   std::vector<Share> shares;
@@ -49,7 +53,7 @@ struct ConvolutionScratch {
 //   3x3, stride 1  Winograd's 16 of its tiles of 2x2 pixels (winograd_kernels.hpp): 2.25 times
 //                  fewer multiplications, and rounding errors of the same size
 //   others         one of the pixels under the kernel, side by side (im2col; Chellapilla et al.
-//                  2006), [pixels, kernel kernel inputs]
+//                  2006), [pixels, kernel kernel inputs]; so all of them in bfloat16
 //
 // The weights are read once for all images, in the order of the products, which is made anew from
 // the row in every pass: in one place for all convolutions of a model, which so stays in the cache.
@@ -76,7 +80,8 @@ class SameConvolution {
   };
 
   // `weight` is the offset of [outputs, inputs, kernel, kernel] in the row.
-  SameConvolution(int64_t weight, const Size& size, Family family = fastest_family());
+  SameConvolution(int64_t weight, const Size& size, Family family = fastest_family(),
+                  const Bfloat16Kernels* in_bfloat16 = nullptr);
 
   const Size& size() const { return size_; }
   int64_t weight() const { return weight_; }
@@ -115,6 +120,13 @@ class SameConvolution {
 
   float* patch_of(ConvolutionScratch::Share& share) const;
 
+  // Products in bfloat16 of `count` units.
+  void pack(const Panels& panels, ConvolutionScratch& scratch) const;
+  void multiply_packed(const float* left, int64_t line, int64_t count, const Panels& panels,
+                       float* to, int64_t to_line, const ConvolutionScratch& scratch,
+                       ConvolutionScratch::Share& share) const;
+  void add_packed_gradient(const float* dy, int64_t count, ConvolutionScratch::Share& share) const;
+
   // For `count` units from `first`: the products' factors from x, y from their sums, and back.
   void lower(const float* x, int64_t first, int64_t count, ConvolutionScratch::Share& share) const;
   void raise(int64_t first, int64_t count, float* y, ConvolutionScratch::Share& share) const;
@@ -130,6 +142,7 @@ class SameConvolution {
   int64_t unit_columns_, units_;  // of an image
   const ConvolutionKernels& kernels_;
   const WinogradKernels& winograd_kernels_;
+  const Bfloat16Kernels* bfloat16_;  // null: float32
 };
 
 }  // namespace hanse
