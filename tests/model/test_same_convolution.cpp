@@ -117,9 +117,10 @@ struct Found {
 };
 
 // The images in two parts.
-Found run(const SameCase& c, const Numbers& n, Family family, ConvolutionScratch& scratch) {
+Found run(const SameCase& c, const Numbers& n, Family family, ConvolutionScratch& scratch,
+          const Bfloat16Kernels* in_bfloat16 = nullptr) {
   const Size& s = c.size;
-  const SameConvolution convolution(2, s, family);
+  const SameConvolution convolution(2, s, family, in_bfloat16);
   scratch.shares.resize(1);
   const auto x = in_lines(n.x, s.inputs, s.in_line()), dy = in_lines(n.dy, s.outputs, s.out_line());
   auto y = std::vector<float>(dy.size(), NAN), dx = in_lines(n.dx, s.inputs, s.in_line());
@@ -166,6 +167,13 @@ TEST(SameConvolution, IsThatOfPlainLoopsInEveryFamily) {
       EXPECT_EQ(doubles(found.gradient), gradient);
       EXPECT_EQ(doubles(found.dx), dx);
     }
+    for (const ProductFamily family : product_families()) {  // which hold these numbers, too
+      SCOPED_TRACE(::testing::PrintToString(c) + " in bfloat16 by " + name_of(family));
+      const Found found = run(c, n, fastest_family(), scratch, &bfloat16_kernels(family));
+      EXPECT_EQ(doubles(found.y), y);
+      EXPECT_EQ(doubles(found.gradient), gradient);
+      EXPECT_EQ(doubles(found.dx), dx);
+    }
   }
 }
 
@@ -181,6 +189,17 @@ TEST(SameConvolution, HasTheSameBitsInEveryFamily) {
       EXPECT_EQ(found.y, first.y);
       EXPECT_EQ(found.dx, first.dx);
       EXPECT_EQ(found.gradient, first.gradient);
+    }
+    const auto narrow = [&](ProductFamily family) {
+      return run(c, n, fastest_family(), scratch, &bfloat16_kernels(family));
+    };
+    const Found first_narrow = narrow(product_families().front());
+    for (const ProductFamily family : product_families()) {
+      SCOPED_TRACE(::testing::PrintToString(c) + " in bfloat16 by " + name_of(family));
+      const Found found = narrow(family);
+      EXPECT_EQ(found.y, first_narrow.y);
+      EXPECT_EQ(found.dx, first_narrow.dx);
+      EXPECT_EQ(found.gradient, first_narrow.gradient);
     }
   }
 }

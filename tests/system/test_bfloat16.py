@@ -62,14 +62,6 @@ class Bfloat16(hanse.Case):
             self.assert_digest(run, runs[0], value)
             for table in ("evaluations.csv", "clients.csv"):
                 self.assertEqual(hanse.text(run, table), hanse.text(runs[0], table), value)
-        # Rounding moves the loss a little, and nothing else does.
-        wide = self.train(job, "wide", changes={"model.precision": "float32", "run.rounds": 2,
-                                                "evaluate.every": 2})
-        narrow = self.train(job, "narrow", changes={"run.rounds": 2, "evaluate.every": 2})
-        losses = [float(hanse.column(run, "evaluations.csv", "loss_mean")[-1])
-                  for run in (wide, narrow)]
-        self.assertNotEqual(hanse.digest(wide), hanse.digest(narrow))
-        self.assertLess(abs(losses[0] - losses[1]), 0.02 * losses[0])
         by = {hanse.summary(run)["product_kernels"] for run in runs}
         self.assertEqual(len(by), len(values), by)
         if "SapphireRapids" not in values:
