@@ -109,11 +109,7 @@ void bind_model(OptionTable& table, ModelOptions& model) {
   table.add("model.init", model.init,
             "initial parameters; auto: +-1/sqrt(inputs of the unit), norms 1 and 0, "
             "torchscript: the file's; uniform: the same, not for torchscript");
-  table.add(
-      "model.precision", model.precision,
-      "of the factors of layers' products, whose sums are float32; bfloat16: the same bits on "
-      "every x86 processor, not for transformer and torchscript; tf32: refused, as GPUs train in "
-      "float32");
+  table.add("model.precision", model.precision, "of products' factors; their sums are float32");
   bind_seed(table, "model", model.seed, "the initial parameters");
   table.add("model.start", model.start,
             "file whose tensors the model starts from, by name: model.h5 of a run, or a state dict "
