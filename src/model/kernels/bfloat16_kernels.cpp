@@ -68,9 +68,10 @@ bool has_conversion() { return has_avx512() && __builtin_cpu_supports("avx512bf1
 void multiply_by_tiles(const Bfloat16Product& t) {
   alignas(64) float sums[kTileRows * 2 * kTileLine];
   const TilesInUse tiles;
+  int64_t configured = 0;
   for (int64_t row = 0; row < t.m; row += 2 * kTileRows) {
     const int64_t rows = std::min(2 * kTileRows, t.m - row);
-    tiles.configure(rows);
+    if (rows != configured) tiles.configure(configured = rows);
     const int64_t at_once = panels_at_once(rows);
     for (int64_t first = 0; first < t.n; first += at_once * kPanelColumns) {
       const int64_t columns = std::min(at_once * kPanelColumns, t.n - first);
