@@ -109,7 +109,7 @@ void bind_model(OptionTable& table, ModelOptions& model) {
   table.add("model.init", model.init,
             "initial parameters; auto: +-1/sqrt(inputs of the unit), norms 1 and 0, "
             "torchscript: the file's; uniform: the same, not for torchscript");
-  table.add("model.precision", model.precision, "of products' factors; their sums are float32");
+  table.add("model.precision", model.precision, "format of products' factors; sums are float32");
   bind_seed(table, "model", model.seed, "the initial parameters");
   table.add("model.start", model.start,
             "file whose tensors the model starts from, by name: model.h5 of a run, or a state dict "
@@ -285,9 +285,8 @@ void bind_report(OptionTable& table, ReportOptions& report) {
 
 void bind_simulate(OptionTable& table, SimulateOptions& simulate) {
   table.add("simulate.sample-us", simulate.sample_us, at_least(0),
-            "microseconds that a client would train on a sample, its part of the sum with it: no "
-            "client is trained, updates are made up, and times are those of the machines below; "
-            "0: clients are trained");
+            "microseconds for a sample that a client would train on, and for its part of the sum: "
+            "nobody is trained, and times are those of the machines below; 0: clients are trained");
   may_change(table.add("simulate.hosts", simulate.hosts, at_least(1),
                        "hosts that the ranks lie on, in blocks"));
   may_change(table.add("simulate.cores", simulate.cores, or_auto(above(0)),
@@ -296,7 +295,7 @@ void bind_simulate(OptionTable& table, SimulateOptions& simulate) {
   table.add("simulate.latency-us", simulate.latency_us, at_least(0),
             "microseconds of a message between hosts");
   table.add("simulate.memory-gbit", simulate.memory_gbit, above(0),
-            "Gbit/s between the ranks of a host");
+            "Gbit/s between a host's ranks");
   table.add("simulate.memory-latency-us", simulate.memory_latency_us, at_least(0),
             "microseconds of a message between the ranks of a host");
 }

@@ -96,9 +96,8 @@ class Execution {
     greet();
     Progress progress(stderr, completed(), is_server());
     setup_s_ = run_seconds() - start_s_;
-    if (job_.run.timeline) {
+    if (job_.run.timeline)
       timeline_.emplace(job_.run.out + "/timeline.json", job_.run.name, comm_, parts_->federation);
-    }
     const Scope phase(Phase::kRest);
     if (job_.evaluate.start && reads("evaluate.start") && !resume_) evaluate();
     catch_stop_signals();
