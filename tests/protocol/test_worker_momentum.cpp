@@ -7,7 +7,7 @@ namespace hanse {
 namespace {
 
 TEST(WorkerMomentum, ClientsSendAMeanThatForgets) {
-  const auto model = make_model({.kind = "linear", .bias = false, .loss = "squared-error"}, {3}, 0);
+  const auto model = make_model({.kind = "linear", .loss = "squared-error", .bias = false}, {3}, 0);
   const ParameterLayout& layout = model->layout();
   EXPECT_EQ(make_worker_momentum(0, layout), nullptr);
   const auto stage = make_worker_momentum(0.75, layout);
