@@ -165,6 +165,9 @@ TEST(EngineChoice, BoundsAreTrainedAndOtherProtocolsRefused) {
   EXPECT_NO_THROW(require_gpu_needs(MadeJob(pooled).needs(pooled)));
   const Job alone = bound_job(job, data.federation, Bound::kLocal);
   EXPECT_NO_THROW(require_gpu_needs(MadeJob(alone).needs(alone)));
+  job.model.precision = Precision::kBfloat16;
+  EXPECT_EQ(kind_off_gpus(job)->key, "model.precision");
+  job.model.precision = Precision::kFloat32;
   job.run.protocol = "online";
   EXPECT_FALSE(kind_off_gpus(job));
   job.online.kind = "omni-fedge";

@@ -205,8 +205,9 @@ void load_samples_and_model(const Job& job, Communicator& comm, Assembly& assemb
   greet(job, comm, assembly);
   if (job.model.precision == Precision::kBfloat16) {
     const std::string by = product_kernels();
-    assembly.greeting.push_back(fmt::format("products in bfloat16 by {}{}", by,
-                                            by == "AMX" ? "" : ", no faster than float32: no AMX"));
+    assembly.greeting.push_back(
+        fmt::format("products in bfloat16 by {}{}", by,
+                    by == "AMX" ? "" : ", no faster than float32: AMX is not used"));
   }
 }
 
