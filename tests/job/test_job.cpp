@@ -167,8 +167,7 @@ TEST(LoadJob, NamesTheKeyThatHasAMethod) {
   expect_refused("[sampler]\nkind = fedavg\n", {"did you mean aggregator.kind = fedavg?"});
   expect_refused("[aggregator]\nkind = fedbn\n", {"did you mean client.personal?"});
   expect_refused("[client]\nupdate = FedPer\n", {"did you mean client.personal?"});
-  expect_refused("[model]\nkind = cnn\n",
-                 {"did you mean 'cnn-leaf', 'cnn-cifar' or 'cnn-mcmahan'?"});
+  expect_refused("[model]\nkind = cnn\n", {"did you mean 'cnn-leaf'? known: linear,"});
 }
 
 TEST(LoadJob, NamesTheLineOfABadValue) {
