@@ -78,6 +78,12 @@ def common_accuracy(axis, runs):
     axis.set(title="Accuracy, common test set", ylabel="accuracy (%)")
 
 
+def attack_success(axis, runs):
+    draw_column(axis, runs, evaluations_of(runs), "attack_success", 100)
+    axis.set(title="Samples that are taken for what attackers want", ylabel="%")
+    start_at_zero(axis)
+
+
 def classes(axis, runs):
     """A line a class; of many classes those with the lowest accuracies."""
     if alone(runs):
@@ -353,7 +359,8 @@ PICTURES = [
             "online.csv"),
     Picture("regret", "Bandits", each(bandit, column=["regret", "scalars_sent"]), "bandit.csv"),
     Picture("learning", "Learning", [accuracy, worst_accuracy, loss]),
-    Picture("metrics", "Learning", [common_accuracy, *each(asked_metric, column=SPREADS), classes]),
+    Picture("metrics", "Learning", [common_accuracy, *each(asked_metric, column=SPREADS), classes,
+                                     attack_success]),
     Picture("bytes", "Learning", [quality_of_bytes]),
     Picture("confusion", "Learning", [confusion], "confusion.csv"),
     Picture("clients", "Fairness", [clients, sizes, deviation_of_clients]),

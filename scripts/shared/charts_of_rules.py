@@ -245,4 +245,4 @@ def column_of_a_rule(axis, runs, name):
     for index, run, table in tables_of(runs, Run.rounds, "rounds.csv"):
         if moves(table, name):
             draw_line(axis, table["round"], table[name], label_of(run, runs), index)
-    axis.set(title=f"Of each round: {words}", xlabel="round", ylabel=words)
+    axis.set(title=f"Each round: {words}", xlabel="round", ylabel=words)

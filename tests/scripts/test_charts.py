@@ -66,6 +66,14 @@ class ChartTest(ScriptTest):
         self.assert_line(axis, [4, 8], [50, 60], 0, "class 0")
         self.assert_line(axis, [4, 8], [70, 80], 1, "class 1")
 
+    def test_attackers(self):
+        run = self.make_run("attacked")
+        self.write("attacked/evaluations.csv", "round,attack_success\n4,0.5\n8,0.25\n")
+        self.write("attacked/rounds.csv", "round,seconds,kappa_hat\n1,1,2\n2,1,3\n")
+        self.assert_line(self.axis(charts.attack_success, run), [4, 8], [50, 25])
+        (chart,) = charts.rules.columns_of_rules([run_files.Run(run)])
+        self.assert_line(self.axis(chart, run), [1, 2], [2, 3])
+
     def test_clients(self):
         run = self.make_run("one")
         axis = self.axis(charts.clients, run)

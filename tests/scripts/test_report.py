@@ -211,8 +211,8 @@ class ReportTest(ScriptTest):
         self.write("rule/rounds.csv", "round,clients,seconds,squared_norm,ridge\n" + "".join(
             f"{t},3,0.1,{t * t},0\n" for t in range(1, 9)))
         page, _ = self.report(run)
-        self.assertIn("Of each round: squared norm", page.titles)
-        self.assertNotIn("Of each round: ridge", page.titles)  # it never moves
+        self.assertIn("Each round: squared norm", page.titles)
+        self.assertNotIn("Each round: ridge", page.titles)  # it never moves
 
     def test_default_place_and_bad_input(self):
         run = self.make_run("here")
