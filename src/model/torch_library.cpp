@@ -1,8 +1,11 @@
 #include "hanse/model/torch_library.hpp"
 
 #include <atomic>
+#include <cstddef>
 #include <cstdlib>
 #include <exception>
+#include <string>
+#include <vector>
 
 #include <cblas.h>
 #include <dlfcn.h>
@@ -20,16 +23,23 @@ std::atomic<bool> used = false;
 
 constexpr const char* kFile = "hanse-torch.so";
 
+// What is left to say why the process ends where a library has taken the last byte.
+std::vector<char> reserve;
+
 // An exception of a library's first steps comes through dlopen, which ends the process.
 [[noreturn]] void say_and_end() {
+  std::vector<char>().swap(reserve);
   report_error(fmt::format("LibTorch cannot be loaded: {} ({})", out_of_memory_text(), kFile));
   std::_Exit(static_cast<int>(ExitStatus::kBadInput));
 }
 
 void* open_library() {
+  constexpr std::size_t kReserve = std::size_t{1} << 20;
+  reserve.resize(kReserve);
   const std::terminate_handler before = std::set_terminate(say_and_end);
   void* const library = dlopen(kFile, RTLD_LAZY | RTLD_GLOBAL);
   std::set_terminate(before);
+  std::vector<char>().swap(reserve);
   return library;
 }
 
