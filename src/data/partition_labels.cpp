@@ -309,10 +309,10 @@ Partition partition_similarity(const Dataset& dataset, const FederationOptions& 
            dataset.labels[static_cast<std::size_t>(b)];
   });
   std::vector<std::vector<int64_t>> samples(static_cast<std::size_t>(options.clients));
-  for (const auto& [begin, end] : {std::pair{int64_t{0}, n_iid}, {n_iid, dataset.size()}}) {
+  for (const SampleRange all : {SampleRange{0, n_iid}, {n_iid, dataset.size()}}) {
     for (int64_t client = 0; client < options.clients; ++client) {
       const auto cut = [&](int64_t part) {
-        return order.begin() + begin + (end - begin) * part / options.clients;
+        return order.begin() + all.begin + all.size() * part / options.clients;
       };
       auto& own = samples[static_cast<std::size_t>(client)];
       own.insert(own.end(), cut(client), cut(client + 1));
