@@ -38,7 +38,7 @@ class UniformDispatcher final : public Dispatcher {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+extern "C" int hanse_main(int argc, char** argv, double) {
   const auto number = [&](int i, int64_t otherwise) {
     return argc > i ? std::strtoll(argv[i], nullptr, 10) : otherwise;
   };
@@ -75,4 +75,5 @@ int main(int argc, char** argv) {
       "\"seconds_to_make\": {:.3f}}}\n",
       versions * buffer, concurrency, clients, buffer, versions, seconds_of(events.now()),
       staleness / static_cast<double>(versions * buffer), end_s - made_s, made_s - start_s);
+  return 0;
 }
