@@ -131,10 +131,11 @@ NEEDS_FILE = {"data/tff": "needs a file of TensorFlow Federated",
 # Further options of a kind: "family/kind": {name: options}.
 VARIANTS = {
     "aggregators/trimmed-mean": {
-        "mixed": {**IMAGES, "aggregator.byzantine": 1, "aggregator.before": "clip(0.1),nnm"}},
+        "mixed": {**IMAGES, "federation.partition": "iid", "aggregator.byzantine": 1,
+                  "aggregator.before": "clip(0.1),nnm"}},
     "aggregators/centered-clipping": {
-        "buckets": {**IMAGES, "aggregator.radius": 0.02, "aggregator.before": "bucketing(2)",
-                    "run.trace": "true"}},
+        "buckets": {**IMAGES, "federation.partition": "iid", "aggregator.radius": 0.02,
+                    "aggregator.before": "bucketing(2)", "run.trace": "true"}},
     "samplers/uniform": {
         "replacement": {"sampler.replacement": "true"},
         "availability": {"sampler.availability": "0.5"},
