@@ -22,6 +22,9 @@ HEART = {**SHORT, "data.kind": "csv", "data.path": "data/heart/heart.csv",
 IMAGES = {**SHORT, "data.kind": "random", "data.shape": "1,6,6", "data.classes": 5,
           "data.test-fraction": 0.2, "federation.clients": 24, "federation.samples": 20,
           "model.kind": "linear", "client.batch": 5, "client.lr": 0.1, "sampler.per-round": 6}
+# The same in the place of HEART, for rules.
+PICTURES = {**IMAGES, "data.standardize": "none", "federation.partition": "iid",
+            "model.loss": "cross-entropy", "sampler.kind": "uniform"}
 BANDIT = {"run.protocol": "bandit", "run.rounds": 10, "run.repeats": 2, "federation.clients": 6,
           "bandit.arms": "hartmann-6", "bandit.count": 20, "evaluate.every": 5,
           "checkpoint.every": 0}
@@ -131,10 +134,10 @@ NEEDS_FILE = {"data/tff": "needs a file of TensorFlow Federated",
 # Further options of a kind: "family/kind": {name: options}.
 VARIANTS = {
     "aggregators/trimmed-mean": {
-        "mixed": {**IMAGES, "federation.partition": "iid", "aggregator.byzantine": 1,
+        "mixed": {**PICTURES, "aggregator.byzantine": 1,
                   "aggregator.before": "clip(0.1),nnm"}},
     "aggregators/centered-clipping": {
-        "buckets": {**IMAGES, "federation.partition": "iid", "aggregator.radius": 0.02,
+        "buckets": {**PICTURES, "aggregator.radius": 0.02,
                     "aggregator.before": "bucketing(2)", "run.trace": "true"}},
     "samplers/uniform": {
         "replacement": {"sampler.replacement": "true"},
