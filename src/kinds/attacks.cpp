@@ -10,6 +10,7 @@
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
 #include "hanse/base/random.hpp"
+#include "hanse/client/client_task.hpp"
 #include "hanse/kinds/own_rules.hpp"
 #include "hanse/kinds/samplers.hpp"
 #include "hanse/plugin/rules.hpp"
@@ -255,6 +256,10 @@ ForgeNeeds forge_needs(const Job& job) {
   return needs;
 }
 
+std::vector<int64_t> attackers_of(const Job& job, int64_t clients) {
+  return attacking_clients(job.attack, clients, static_cast<uint64_t>(job.run.seed));
+}
+
 class JobAttackers final : public Attackers {
  public:
   JobAttackers(const Job& job, int64_t clients, bool decides)
@@ -263,9 +268,7 @@ class JobAttackers final : public Attackers {
         attacks_(to_index(clients)),
         needs_(forge_needs(job)) {
     if (decides) rule_ = make_forgery(job).rule;
-    for (const int64_t client : attacking_clients(options_, clients, seed_)) {
-      attacks_[to_index(client)] = 1;
-    }
+    for (const int64_t client : attackers_of(job, clients)) attacks_[to_index(client)] = 1;
   }
 
   std::vector<char> among(int64_t round, std::span<const int64_t> clients) const override {
@@ -307,9 +310,7 @@ class Replacement final : public UpdateStage {
       : options_(options), attackers_(std::move(attackers)), factor_(static_cast<float>(factor)) {}
 
   void apply(const StagedUpdate& staged) override {
-    constexpr int64_t kRoundBits = 32;  // behind which repeats are counted
-    const int64_t round = staged.round & ((int64_t{1} << kRoundBits) - 1);
-    if (!options_.attacks_in(round)) return;
+    if (!options_.attacks_in(round_of_key(staged.round))) return;
     if (!std::ranges::binary_search(attackers_, staged.client)) return;
     for (float& value : staged.update) value *= factor_;
   }
@@ -319,10 +320,6 @@ class Replacement final : public UpdateStage {
   std::vector<int64_t> attackers_;  // ascending
   float factor_;
 };
-
-std::vector<int64_t> attackers_of(const Job& job, int64_t clients) {
-  return attacking_clients(job.attack, clients, static_cast<uint64_t>(job.run.seed));
-}
 
 }  // namespace
 

@@ -6,6 +6,13 @@
 
 namespace hanse {
 
+// A round and a repeat of it in one number, as random streams and stages know them.
+inline constexpr int kRoundBits = 32;
+constexpr int64_t round_key(int64_t round, int64_t repeat) {
+  return round + (repeat << kRoundBits);
+}
+constexpr int64_t round_of_key(int64_t key) { return key & ((int64_t{1} << kRoundBits) - 1); }
+
 // One participation.
 struct ClientTask {
   int64_t client = 0;
@@ -20,8 +27,8 @@ struct ClientTask {
   int64_t next = -1;                // the client that trains here next, if known; for speed alone
   bool squares = false;             // the outcome shall have them
 
-  // The round as random streams know it, another one for each repeat.
-  int64_t key() const { return round + (repeat << 32); }
+  // Another one for each repeat.
+  int64_t key() const { return round_key(round, repeat); }
 };
 
 struct ClientOutcome {

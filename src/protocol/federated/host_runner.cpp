@@ -229,7 +229,7 @@ class HostRunner final : public ClientRunner {
       update[i] -= round.model[i];
     }
     parts_.stages.apply({.client = client,
-                         .round = round.number + (round.repeat << 32),
+                         .round = round_key(round.number, round.repeat),
                          .seed = settings_.seed,
                          .update = update,
                          .state = state.subspan(own_state(), stage_state()),
