@@ -6,6 +6,8 @@
 
 #include <Random123/philox.h>
 
+#include "hanse/base/uniform.hpp"
+
 namespace hanse {
 
 RandomStream::RandomStream(uint64_t seed, Purpose purpose, uint64_t round, uint64_t client)
@@ -27,15 +29,7 @@ void RandomStream::seek(uint64_t index) {
 }
 
 int64_t RandomStream::below(int64_t n) {
-  const auto range = static_cast<uint64_t>(n);
-  auto product = static_cast<unsigned __int128>(next()) * range;
-  if (static_cast<uint64_t>(product) < range) {
-    const uint64_t threshold = -range % range;
-    while (static_cast<uint64_t>(product) < threshold) {
-      product = static_cast<unsigned __int128>(next()) * range;
-    }
-  }
-  return static_cast<int64_t>(product >> 64);
+  return static_cast<int64_t>(uniform_below(*this, static_cast<uint64_t>(n)));
 }
 
 double RandomStream::normal() {

@@ -1,0 +1,46 @@
+// Noise of one kind, for blocks of a sum's integers.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+
+#include "hanse/base/random.hpp"
+#include "hanse/rules/privacy/integer_noise.hpp"
+
+namespace hanse {
+
+enum class Mechanism { kDiscreteGaussian, kSkellam, kGaussian };
+constexpr auto choices_of(Mechanism) {
+  return std::array{"discrete-gaussian", "skellam", "gaussian"};
+}
+
+// A block of the parameters has a stream of its own, so that its noise does not depend on who draws
+// it: the stream's client is the block's number.
+constexpr int64_t kNoiseBlock = 4096;
+
+// Noise of a variance in steps^2. kGaussian is float64 noise, rounded to the lattice, for
+// comparison: its low bits tell what it was added to.
+class Noise {
+ public:
+  // No noise at `variance` 0. Throws InvalidArgument where the mechanism cannot have it.
+  Noise(Mechanism mechanism, int64_t variance);
+
+  // Adds a sample to each integer, modulo 2^64. Cost: DiscreteGaussian::draw, Skellam::draw.
+  void add(RandomStream& words, std::span<int64_t> sum) const;
+
+  // The variance of a share of `shares`, whose sum has at least `variance`: it is rounded up, and
+  // to an even number where Skellam needs one.
+  static int64_t share(Mechanism mechanism, int64_t variance, int64_t shares);
+
+ private:
+  struct Gaussian {
+    double deviation;
+  };
+  std::variant<std::monostate, DiscreteGaussian, Skellam, Gaussian> law_;
+};
+
+}  // namespace hanse
