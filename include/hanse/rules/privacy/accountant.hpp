@@ -1,0 +1,101 @@
+// What the rounds of a run cost in privacy.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "hanse/base/state.hpp"
+#include "hanse/rules/privacy/noise.hpp"
+#include "hanse/rules/privacy/renyi.hpp"
+
+namespace hanse {
+
+// Two runs that must look alike: a client's whole contribution becomes 0, a client is there or is
+// not, or a client is another one.
+enum class Adjacency { kZeroOut, kAddRemove, kReplace };
+constexpr auto choices_of(Adjacency) { return std::array{"zero-out", "add-remove", "replace"}; }
+
+// Who takes part in a round: all; a fixed number, drawn without replacement; a fixed number, in one
+// order again and again; each client independently.
+enum class Attendance { kFull, kUniform, kCyclic, kPoisson };
+constexpr auto choices_of(Attendance) { return std::array{"full", "uniform", "cyclic", "poisson"}; }
+
+enum class AccountantKind { kRdp, kZcdp, kPld };
+constexpr auto choices_of(AccountantKind) { return std::array{"rdp", "zcdp", "pld"}; }
+
+// The integers t of a Poisson draw: a client takes part iff RandomStream::below(2^53) < t, with
+// probability t / 2^53, just above per_round / clients.
+constexpr int kPoissonBits = 53;
+int64_t poisson_threshold(int64_t per_round, int64_t clients);
+
+// What is released, of whom.
+struct PrivacyTerms {
+  Adjacency adjacency = Adjacency::kZeroOut;
+  Attendance attendance = Attendance::kFull;
+  int64_t clients = 1;
+  int64_t per_round = 1;
+  Mechanism mechanism = Mechanism::kDiscreteGaussian;
+  int64_t n_params = 1;
+
+  // Throws InvalidArgument where no theorem covers the pair of neighbours and sampler.
+  void check() const;
+  bool is_amplified() const;  // by who is drawn
+  double rate() const;        // the probability that a client is in a round
+  // The most rounds of `rounds` that one client is in.
+  int64_t participations(int64_t rounds) const;
+  // How far the sum moves between neighbours, in bounds: 1, or 2 under replace.
+  int64_t reach() const { return adjacency == Adjacency::kReplace ? 2 : 1; }
+};
+
+// The noise on a round's sum, in steps.
+struct RoundNoise {
+  int64_t bound = 1;     // S
+  int64_t variance = 1;  // of each share
+  int64_t shares = 1;    // that were added; 1: central noise
+};
+
+// Adds up rounds. REQUIRES: terms.check() passes.
+class PrivacyAccountant final : public Stateful {
+ public:
+  explicit PrivacyAccountant(const PrivacyTerms& terms) : terms_(terms) {}
+
+  // Rounds with this noise. Noise may change between rounds, by what was released before alone. A
+  // round without participants costs the same. Cost: some 10 us for each new noise.
+  void spend(const RoundNoise& noise, int64_t rounds = 1);
+  int64_t rounds() const { return rounds_; }
+
+  EpsilonBound rdp(double delta) const;
+  // Nothing where it does not apply: of Skellam noise, of shares whose sum is farther from a
+  // discrete Gaussian than 2^-100, and of amplified rounds.
+  std::optional<double> zcdp(double delta) const;
+  // The same, but Poisson's amplification counts. Cost: loss_distribution_epsilon. A discrete
+  // Gaussian of variance v is the rounding, at random, of a continuous one of v - 16, but for
+  // factors below 1 + 2^-450 a coordinate (Peikert 2010, Theorem 3.1): what is done to an output
+  // makes no privacy loss larger.
+  std::optional<double> pld(double delta) const;
+  // Throws InvalidArgument where it does not apply.
+  double epsilon(AccountantKind kind, double delta) const;
+
+ private:
+  RenyiAt curve_of(const RoundNoise& noise) const;
+  // Sums over all rounds, or the worst round times a client's most participations.
+  double over_rounds(double sum, double worst) const;
+  void visit(StateFields& fields) override;
+
+  PrivacyTerms terms_;
+  int64_t rounds_ = 0;
+  bool is_gaussian_ = true;              // every round's noise
+  std::vector<double> sum_, worst_;      // of curves, at renyi_orders()
+  double rho_sum_ = 0, rho_worst_ = 0;   // zCDP of a client who takes part
+  std::vector<double> deviations_;       // in reaches of the sum, rounded down
+  std::vector<int64_t> with_deviation_;  // rounds
+};
+
+// The least noise multiplier in [2^-10, 2^10] by which epsilon_of is at most epsilon, to 2^-30 of
+// itself, rounded up: it falls as the noise grows. Throws InvalidArgument when there is none.
+double least_noise(double epsilon, const std::function<double(double multiplier)>& epsilon_of);
+
+}  // namespace hanse

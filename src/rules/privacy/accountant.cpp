@@ -1,0 +1,194 @@
+#include "hanse/rules/privacy/accountant.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "hanse/base/error.hpp"
+#include "hanse/base/index.hpp"
+#include "hanse/rules/privacy/loss_distribution.hpp"
+
+namespace hanse {
+
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// The deviation of a continuous Gaussian that is no more private, in units of `reach`, rounded down
+// so that rounds with nearly the same noise are one group.
+double continuous_deviation(const RoundNoise& noise, Mechanism mechanism, double reach) {
+  const double lost = mechanism == Mechanism::kGaussian ? 0 : 16;
+  const double variance = static_cast<double>(noise.variance) * static_cast<double>(noise.shares);
+  if (!(variance > lost)) return 0;
+  int exponent = 0;
+  const double digits = std::frexp(std::sqrt(variance - lost) / reach, &exponent);
+  return std::ldexp(std::floor(std::ldexp(digits, 24)), exponent - 24);
+}
+
+}  // namespace
+
+int64_t poisson_threshold(int64_t per_round, int64_t clients) {
+  const auto product = static_cast<Uint128>(per_round) << kPoissonBits;
+  const auto m = static_cast<Uint128>(clients);
+  return static_cast<int64_t>(product / m + (product % m != 0 ? 1 : 0));
+}
+
+void PrivacyTerms::check() const {
+  if (adjacency == Adjacency::kReplace) {
+    if (attendance == Attendance::kUniform || attendance == Attendance::kFull) return;
+  } else {
+    if (attendance == Attendance::kPoisson || adjacency == Adjacency::kZeroOut) return;
+  }
+  const char* allowed = adjacency == Adjacency::kReplace ? "uniform and full" : "poisson";
+  throw InvalidArgument(
+      fmt::format("no guarantee is known for sampler.kind = {} when neighbours are {}",
+                  choices_of(attendance)[static_cast<std::size_t>(attendance)],
+                  choices_of(adjacency)[static_cast<std::size_t>(adjacency)]),
+      "privacy.adjacency",
+      fmt::format("{} has one for {}; zero-out has one for every sampler",
+                  choices_of(adjacency)[static_cast<std::size_t>(adjacency)], allowed));
+}
+
+bool PrivacyTerms::is_amplified() const {
+  return attendance == Attendance::kPoisson ||
+         (adjacency == Adjacency::kReplace && attendance == Attendance::kUniform);
+}
+
+double PrivacyTerms::rate() const {
+  if (attendance == Attendance::kPoisson) {
+    return std::ldexp(static_cast<double>(poisson_threshold(per_round, clients)), -kPoissonBits);
+  }
+  if (attendance == Attendance::kFull) return 1;
+  return static_cast<double>(per_round) / static_cast<double>(clients);
+}
+
+int64_t PrivacyTerms::participations(int64_t rounds) const {
+  if (attendance != Attendance::kCyclic) return rounds;
+  const auto drawn = static_cast<Uint128>(rounds) * static_cast<Uint128>(per_round);
+  return static_cast<int64_t>((drawn + static_cast<Uint128>(clients) - 1) /
+                              static_cast<Uint128>(clients));
+}
+
+RenyiAt PrivacyAccountant::curve_of(const RoundNoise& noise) const {
+  const double reach = static_cast<double>(terms_.reach()) * static_cast<double>(noise.bound);
+  const auto share = static_cast<double>(noise.variance);
+  const double variance = share * static_cast<double>(noise.shares);
+  const bool is_skellam = terms_.mechanism == Mechanism::kSkellam;
+  const bool is_sum = terms_.mechanism == Mechanism::kDiscreteGaussian && noise.shares > 1;
+  RenyiAt curve = discrete_gaussian_renyi(reach, variance);
+  if (is_skellam) curve = skellam_renyi(reach, variance, terms_.n_params);
+  if (is_sum) curve = summed_gaussians_renyi(reach, share, noise.shares, terms_.n_params);
+  if (!terms_.is_amplified()) return curve;
+  if (terms_.attendance == Attendance::kUniform) {
+    return uniformly_sampled_renyi(terms_.rate(), curve);
+  }
+  if (is_skellam || is_sum) return poisson_sampled_renyi(terms_.rate(), curve);
+  return poisson_sampled_gaussian_renyi(terms_.rate(), reach * reach / (2 * variance));
+}
+
+void PrivacyAccountant::spend(const RoundNoise& noise, int64_t rounds) {
+  if (rounds == 0) return;
+  rounds_ += rounds;
+  const auto count = static_cast<double>(rounds);
+  const double reach = static_cast<double>(terms_.reach()) * static_cast<double>(noise.bound);
+  const bool has_noise = noise.variance > 0 && noise.shares > 0;
+  const auto curve = renyi_curve(has_noise ? curve_of(noise) : [](int64_t) { return kInfinity; });
+  sum_.resize(curve.size());
+  worst_.resize(curve.size());
+  for (std::size_t i = 0; i < curve.size(); ++i) {
+    sum_[i] += count * curve[i];
+    worst_[i] = std::max(worst_[i], curve[i]);
+  }
+  const double deviation = continuous_deviation(noise, terms_.mechanism, reach);
+  is_gaussian_ = is_gaussian_ && deviation > 0 && terms_.mechanism != Mechanism::kSkellam &&
+                 (terms_.mechanism == Mechanism::kGaussian ||
+                  summed_gaussians_gap(static_cast<double>(noise.variance), noise.shares) *
+                          static_cast<double>(terms_.n_params) <
+                      0x1p-100);
+  if (!is_gaussian_) return;
+  const double rho =
+      reach * reach / (2 * static_cast<double>(noise.variance) * static_cast<double>(noise.shares));
+  rho_sum_ += count * rho;
+  rho_worst_ = std::max(rho_worst_, rho);
+  const auto found = std::find(deviations_.begin(), deviations_.end(), deviation);
+  if (found == deviations_.end()) {
+    deviations_.push_back(deviation);
+    with_deviation_.push_back(rounds);
+  } else {
+    with_deviation_[to_index(found - deviations_.begin())] += rounds;
+  }
+}
+
+double PrivacyAccountant::over_rounds(double sum, double worst) const {
+  if (terms_.attendance != Attendance::kCyclic) return sum;
+  return static_cast<double>(terms_.participations(rounds_)) * worst;
+}
+
+EpsilonBound PrivacyAccountant::rdp(double delta) const {
+  if (rounds_ == 0) return {};
+  RenyiCurve curve(sum_.size());
+  for (std::size_t i = 0; i < curve.size(); ++i) curve[i] = over_rounds(sum_[i], worst_[i]);
+  return epsilon_of(curve, delta);
+}
+
+std::optional<double> PrivacyAccountant::zcdp(double delta) const {
+  if (!is_gaussian_ || terms_.is_amplified()) return {};
+  if (rounds_ == 0) return 0;
+  return epsilon_of_zcdp(over_rounds(rho_sum_, rho_worst_), delta).epsilon;
+}
+
+std::optional<double> PrivacyAccountant::pld(double delta) const {
+  const bool is_poisson = terms_.attendance == Attendance::kPoisson;
+  if (!is_gaussian_ || (terms_.is_amplified() && !is_poisson)) return {};
+  if (rounds_ == 0) return 0;
+  const double rate = is_poisson ? terms_.rate() : 1;
+  std::vector<GaussianRounds> groups;
+  if (terms_.attendance == Attendance::kCyclic) {
+    const double worst = *std::min_element(deviations_.begin(), deviations_.end());
+    groups.push_back({worst, rate, terms_.participations(rounds_)});
+  } else {
+    for (std::size_t i = 0; i < deviations_.size(); ++i) {
+      groups.push_back({deviations_[i], rate, with_deviation_[i]});
+    }
+  }
+  return loss_distribution_epsilon(groups, delta);
+}
+
+double PrivacyAccountant::epsilon(AccountantKind kind, double delta) const {
+  const auto rdp_alone = [](std::optional<double> epsilon, const char* name) {
+    if (epsilon) return *epsilon;
+    throw InvalidArgument(fmt::format("{} does not apply to this noise and sampler", name),
+                          "privacy.accountant", "rdp always does");
+  };
+  if (kind == AccountantKind::kZcdp) return rdp_alone(zcdp(delta), "zcdp");
+  if (kind == AccountantKind::kPld) return rdp_alone(pld(delta), "pld");
+  return rdp(delta).epsilon;
+}
+
+void PrivacyAccountant::visit(StateFields& fields) {
+  fields.one("rounds", rounds_);
+  fields.one("is_gaussian", is_gaussian_);
+  fields.all("sum", sum_);
+  fields.all("worst", worst_);
+  fields.numbers("rho", {&rho_sum_, &rho_worst_});
+  fields.all("deviations", deviations_);
+  fields.all("with_deviation", with_deviation_);
+}
+
+double least_noise(double epsilon, const std::function<double(double multiplier)>& epsilon_of) {
+  double low = 0x1p-10, high = 0x1p10;
+  if (!(epsilon_of(high) <= epsilon)) {
+    throw InvalidArgument(fmt::format("no noise up to {} meets an epsilon of {}", high, epsilon),
+                          "privacy.epsilon", "a larger one, or fewer rounds");
+  }
+  if (epsilon_of(low) <= epsilon) return low;
+  while (high - low > 0x1p-30 * high) {
+    const double middle = low + (high - low) / 2;
+    (epsilon_of(middle) <= epsilon ? high : low) = middle;
+  }
+  return high;
+}
+
+}  // namespace hanse

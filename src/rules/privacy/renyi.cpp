@@ -1,0 +1,190 @@
+#include "hanse/rules/privacy/renyi.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+#include "hanse/base/index.hpp"
+
+namespace hanse {
+
+namespace {
+
+constexpr int64_t kMostOrder = 256;
+
+constexpr auto kOrders = [] {
+  std::array<int64_t, 65> orders{};
+  for (std::size_t i = 0; i < 63; ++i) orders[i] = static_cast<int64_t>(i) + 2;
+  orders[63] = 128;
+  orders[64] = kMostOrder;
+  return orders;
+}();
+
+double log_binomial(int64_t n, int64_t k) {
+  static const auto log_factorial = [] {
+    std::array<double, kMostOrder + 1> logs{};
+    for (std::size_t i = 1; i < logs.size(); ++i) {
+      logs[i] = logs[i - 1] + std::log(static_cast<double>(i));
+    }
+    return logs;
+  }();
+  return log_factorial[to_index(n)] - log_factorial[to_index(k)] - log_factorial[to_index(n - k)];
+}
+
+// ln(sum of e^x).
+class LogSum {
+ public:
+  void add(double x) {
+    if (x == -std::numeric_limits<double>::infinity()) return;
+    const double larger = std::max(log_, x), smaller = std::min(log_, x);
+    log_ = larger + std::log1p(std::exp(smaller - larger));
+  }
+  double log() const { return log_; }
+
+ private:
+  double log_ = -std::numeric_limits<double>::infinity();
+};
+
+// ln of C(a, i) (1-q)^(a-i) q^i. REQUIRES: 0 < q < 1.
+double log_share(int64_t a, int64_t i, double q) {
+  return log_binomial(a, i) + static_cast<double>(a - i) * std::log1p(-q) +
+         static_cast<double>(i) * std::log(q);
+}
+
+double bound_at(double order, double renyi, double delta) {
+  // Total variation is at most sqrt(1 - e^-eps), by which (0, delta) may hold already.
+  if (delta * delta + std::expm1(-renyi) > 0) return 0;
+  const double epsilon = renyi + std::log1p(-1 / order) - std::log(delta * order) / (order - 1);
+  return std::max(epsilon, 0.0);
+}
+
+}  // namespace
+
+std::span<const int64_t> renyi_orders() { return kOrders; }
+
+RenyiCurve renyi_curve(const RenyiAt& at) {
+  RenyiCurve curve;
+  for (const int64_t order : kOrders) curve.push_back(at(order));
+  return curve;
+}
+
+RenyiAt discrete_gaussian_renyi(double d2, double variance) {
+  const double rho = d2 * d2 / (2 * variance);
+  return [rho](int64_t order) { return static_cast<double>(order) * rho; };
+}
+
+double summed_gaussians_gap(double share_variance, int64_t shares) {
+  // Terms fall as k/(k+1) rises, fast until k is large: the rest is at most as many of the last.
+  const double rate = 2 * std::numbers::pi * std::numbers::pi * share_variance;
+  double sum = 0;
+  for (int64_t k = 1; k < shares; ++k) {
+    const double term = std::exp(-rate * static_cast<double>(k) / static_cast<double>(k + 1));
+    if (k == 1000) return 10 * (sum + term * static_cast<double>(shares - k));
+    sum += term;
+  }
+  return 10 * sum;
+}
+
+RenyiAt summed_gaussians_renyi(double d2, double share_variance, int64_t shares, int64_t n_params) {
+  const double deviation = std::sqrt(static_cast<double>(shares) * share_variance);
+  const auto p = static_cast<double>(n_params);
+  const double two = d2 / deviation, one = std::min(std::sqrt(p), d2) * d2 / deviation;
+  const double tau = summed_gaussians_gap(share_variance, shares);
+  return [=](int64_t order) {
+    const auto a = static_cast<double>(order);
+    const double root = two + std::sqrt(p) * tau;
+    return std::min({a / 2 * two * two + tau * p,
+                     a / 2 * (two * two + 2 * one * tau + tau * tau * p), a / 2 * root * root});
+  };
+}
+
+RenyiAt skellam_renyi(double d2, double variance, int64_t n_params) {
+  // Of integers the sum of the sizes is at most the sum of squares.
+  const double d1 = std::min(std::sqrt(static_cast<double>(n_params)), d2) * d2;
+  return [=](int64_t order) {
+    const auto a = static_cast<double>(order);
+    return a * d2 * d2 / (2 * variance) +
+           std::min(((2 * a - 1) * d2 * d2 + 6 * d1) / (4 * variance * variance),
+                    3 * d1 / (2 * variance));
+  };
+}
+
+RenyiAt poisson_sampled_gaussian_renyi(double rate, double rho) {
+  return [=](int64_t order) {
+    const auto a = static_cast<double>(order);
+    if (rate >= 1) return a * rho;
+    LogSum sum;
+    for (int64_t i = 0; i <= order; ++i) {
+      const auto count = static_cast<double>(i);
+      sum.add(log_share(order, i, rate) + (count * count - count) * rho);
+    }
+    return std::max(sum.log(), 0.0) / (a - 1);
+  };
+}
+
+RenyiAt poisson_sampled_renyi(double rate, RenyiAt whole) {
+  if (rate >= 1) return whole;
+  return [rate, whole = std::move(whole)](int64_t order) {
+    const auto a = static_cast<double>(order);
+    LogSum sum;
+    sum.add((a - 1) * std::log1p(-rate) + std::log1p((a - 1) * rate));
+    for (int64_t l = 2; l <= order; ++l) {
+      sum.add(log_share(order, l, rate) + static_cast<double>(l - 1) * whole(l) +
+              (l > 2 ? std::log(3.0) : 0));
+    }
+    return std::min(std::max(sum.log(), 0.0) / (a - 1), whole(order));
+  };
+}
+
+RenyiAt uniformly_sampled_renyi(double rate, RenyiAt whole) {
+  if (rate >= 1) return whole;
+  return [rate, whole = std::move(whole)](int64_t order) {
+    const auto a = static_cast<double>(order);
+    const auto log_pairs = [&](int64_t j) {
+      return static_cast<double>(j) * std::log(rate) + log_binomial(order, j);
+    };
+    const double two = whole(2);
+    LogSum sum;
+    sum.add(0);
+    sum.add(log_pairs(2) +
+            std::min(std::log(4.0) + two + std::log(-std::expm1(-two)), std::log(2.0) + two));
+    for (int64_t j = 3; j <= order; ++j) {
+      sum.add(std::log(2.0) + log_pairs(j) + static_cast<double>(j - 1) * whole(j));
+    }
+    return std::min(sum.log() / (a - 1), whole(order));
+  };
+}
+
+EpsilonBound epsilon_of(const RenyiCurve& curve, double delta) {
+  EpsilonBound best{.epsilon = std::numeric_limits<double>::infinity()};
+  for (std::size_t i = 0; i < curve.size(); ++i) {
+    const auto order = static_cast<double>(kOrders[i]);
+    const double epsilon = bound_at(order, curve[i], delta);
+    if (epsilon < best.epsilon) best = {epsilon, order};
+  }
+  return best;
+}
+
+EpsilonBound epsilon_of_zcdp(double rho, double delta) {
+  // Every order is a bound. It falls and then rises: a search by the golden section in ln(order -
+  // 1).
+  const auto at = [&](double log) {
+    const double order = 1 + std::exp(log);
+    return EpsilonBound{bound_at(order, order * rho, delta), order};
+  };
+  constexpr double kGolden = 0.6180339887498949;
+  double low = -20, high = 30;
+  for (int i = 0; i < 120; ++i) {
+    const double left = high - kGolden * (high - low), right = low + kGolden * (high - low);
+    if (at(left).epsilon <= at(right).epsilon) {
+      high = right;
+    } else {
+      low = left;
+    }
+  }
+  return at((low + high) / 2);
+}
+
+}  // namespace hanse
