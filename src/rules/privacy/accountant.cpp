@@ -14,8 +14,6 @@ namespace hanse {
 
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
 // The deviation of a continuous Gaussian that is no more private, in units of `reach`, rounded down
 // so that rounds with nearly the same noise are one group.
 double continuous_deviation(const RoundNoise& noise, Mechanism mechanism, double reach) {
@@ -94,7 +92,9 @@ void PrivacyAccountant::spend(const RoundNoise& noise, int64_t rounds) {
   const auto count = static_cast<double>(rounds);
   const double reach = static_cast<double>(terms_.reach()) * static_cast<double>(noise.bound);
   const bool has_noise = noise.variance > 0 && noise.shares > 0;
-  const auto curve = renyi_curve(has_noise ? curve_of(noise) : [](int64_t) { return kInfinity; });
+  const auto curve = renyi_curve(has_noise ? curve_of(noise) : [](int64_t) {
+    return std::numeric_limits<double>::infinity();
+  });
   sum_.resize(curve.size());
   worst_.resize(curve.size());
   for (std::size_t i = 0; i < curve.size(); ++i) {

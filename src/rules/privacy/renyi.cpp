@@ -101,7 +101,7 @@ RenyiAt summed_gaussians_renyi(double d2, double share_variance, int64_t shares,
 }
 
 RenyiAt skellam_renyi(double d2, double variance, int64_t n_params) {
-  // Of integers the sum of the sizes is at most the sum of squares.
+  // The sum of sizes of integers is at most the sum of their squares.
   const double d1 = std::min(std::sqrt(static_cast<double>(n_params)), d2) * d2;
   return [=](int64_t order) {
     const auto a = static_cast<double>(order);

@@ -26,7 +26,12 @@ constexpr Family kFamilies[] = {
     {"client.rate", replay_rate, false},    {"sampler.kind", replay_sampler},
     {"online.kind", replay_online},         {"bandit.kind", replay_bandit, false},
     {"server.optimizer", replay_optimizer}, {"async.kind", replay_async},
-    {"clock.round", replay_rounds}};
+    {"clock.round", replay_rounds},         {kMechanismKey, replay_noise, false}};
+
+// What a family reads itself: no option of a rule's table.
+bool is_option(const std::string& key) {
+  return key != kMechanismKey && key != "attack.byzantine";
+}
 
 const Family& family_of(const Json& rule, const KeyedJob& job) {
   const auto* found = std::find_if(std::begin(kFamilies), std::end(kFamilies),
@@ -34,6 +39,7 @@ const Family& family_of(const Json& rule, const KeyedJob& job) {
   if (found != std::end(kFamilies)) return *found;
   std::vector<std::string> known;
   for (const Family& family : kFamilies) {
+    if (!is_option(family.key)) continue;
     known.push_back(std::string(family.key) + ": " + join(job.table.at(family.key).choices, ", "));
   }
   throw InvalidArgument("no rule that can be replayed", "rule", "name a " + join(known, "; a "));
@@ -44,7 +50,7 @@ const Family& family_of(const Json& rule, const KeyedJob& job) {
 // attackers.
 void set_options(const Json& rule, KeyedJob& job) {
   for (const auto& [key, value] : rule.items()) {
-    if (key == "participation" || key == "attack.byzantine") continue;
+    if (key == "participation" || !is_option(key)) continue;
     job.table.set(key, value.is_string() ? value.get<std::string>() : value.dump(), "rule." + key);
   }
   job.table.resolve();
@@ -87,7 +93,10 @@ class Trace {
   Json play(bool checks) const { return family_->replay(trace_, job_, checks); }
   bool has_state() const { return family_->has_state; }
   std::string rule() const {
-    return fmt::format("{} = {}", family_->key, job_.table.at(family_->key).format());
+    const std::string kind = is_option(family_->key)
+                                 ? job_.table.at(family_->key).format()
+                                 : trace_.at("rule").at(family_->key).get<std::string>();
+    return fmt::format("{} = {}", family_->key, kind);
   }
 
  private:
