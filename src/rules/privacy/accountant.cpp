@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "hanse/base/choice.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
 #include "hanse/rules/privacy/loss_distribution.hpp"
@@ -42,11 +43,10 @@ void PrivacyTerms::check() const {
   const char* allowed = adjacency == Adjacency::kReplace ? "uniform and full" : "poisson";
   throw InvalidArgument(
       fmt::format("no guarantee is known for sampler.kind = {} when neighbours are {}",
-                  choices_of(attendance)[static_cast<std::size_t>(attendance)],
-                  choices_of(adjacency)[static_cast<std::size_t>(adjacency)]),
+                  name_of(attendance), name_of(adjacency)),
       "privacy.adjacency",
-      fmt::format("{} has one for {}; zero-out has one for every sampler",
-                  choices_of(adjacency)[static_cast<std::size_t>(adjacency)], allowed));
+      fmt::format("{} has one for {}; zero-out has one for every sampler", name_of(adjacency),
+                  allowed));
 }
 
 bool PrivacyTerms::is_amplified() const {
