@@ -20,18 +20,13 @@ std::vector<int64_t> correlation_numerators(int64_t bands) {
   return numerators;
 }
 
-int64_t most_separated(int64_t rounds, int64_t separation) {
-  return (rounds + separation - 1) / separation;
-}
-
 double correlation_sensitivity_squared(std::span<const int64_t> numerators, int64_t rounds,
                                        int64_t separation, int64_t participations) {
-  const int64_t k = std::min(participations, most_separated(rounds, separation));
   const auto bands = std::ssize(numerators);
   Uint128 squares = 0;
   for (int64_t t = 0; t < rounds; ++t) {
     // The participations in rounds l separation <= t, of which this round still has a band.
-    const int64_t last = std::min(t / separation, k - 1);
+    const int64_t last = std::min(t / separation, participations - 1);
     int64_t moved = 0;
     for (int64_t l = last; l >= 0 && t - l * separation < bands; --l) {
       moved += numerators[to_index(t - l * separation)];

@@ -26,9 +26,6 @@ std::vector<int64_t> correlation_numerators(int64_t bands);
 double correlation_sensitivity_squared(std::span<const int64_t> numerators, int64_t rounds,
                                        int64_t separation, int64_t participations);
 
-// The most rounds of `rounds` that are `separation` or more apart.
-int64_t most_separated(int64_t rounds, int64_t separation);
-
 // y = sum_j n_j X_{t-j} modulo 2^64: adds n to y for one of the sums. Parts of a sum may be encoded
 // apart and added.
 void add_encoded(std::span<const int64_t> sum, int64_t numerator, std::span<int64_t> y);
