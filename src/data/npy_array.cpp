@@ -16,6 +16,7 @@
 #include "hanse/base/index.hpp"
 #include "hanse/base/log.hpp"
 #include "hanse/base/options.hpp"
+#include "hanse/base/short_floats.hpp"
 #include "hanse/base/text.hpp"
 
 namespace hanse {
@@ -96,15 +97,6 @@ void cast_values(const std::byte* in, int64_t count, T* out) {
     std::memcpy(&value, in + i * int64_t{sizeof value}, sizeof value);
     out[i] = static_cast<T>(value);
   }
-}
-
-double half_value(uint16_t bits) {
-  const int exponent = bits >> 10 & 31, fraction = bits & 1023;
-  const double special = fraction == 0 ? INFINITY : NAN;
-  const double value = exponent == 31  ? special
-                       : exponent == 0 ? std::ldexp(fraction, -24)
-                                       : std::ldexp(1024 + fraction, exponent - 25);
-  return bits >> 15 == 1 ? -value : value;
 }
 
 template <class T>

@@ -112,7 +112,7 @@ void bind_model(OptionTable& table, ModelOptions& model) {
   table.add("model.precision", model.precision, "format of products' factors; sums are float32");
   bind_seed(table, "model", model.seed, "the initial parameters");
   table.add("model.start", model.start,
-            "file whose tensors the model starts from, by name: model.h5 of a run, or a state dict "
+            "file whose tensors the model starts from, by name: model.h5 of a run, a state dict "
             "of torch.save; empty: none");
   table.add("model.start-partial", model.start_partial,
             "take what the file has of the model's tensors; the others start by model.init");

@@ -21,6 +21,8 @@
 #include "hanse/run/load_job.hpp"
 #include "hanse/store/checkpoint.hpp"
 #include "hanse/store/inspect.hpp"
+#include "hanse/store/weights.hpp"
+#include "support/weight_file.hpp"
 
 namespace hanse {
 
@@ -228,6 +230,17 @@ const std::vector<FuzzedReader>& fuzzed_readers() {
          check_archive({file_of(input, folder), "TorchScript", "save it anew"});
        },
        torchscript_seeds},
+      {"weights",
+       [](const std::string& input, const std::string& folder) {
+         read_weights(file_of(input, folder));
+       },
+       weights_seeds},
+      {"pickle",
+       [](const std::string& input, const std::string& folder) {
+         const std::string values(64, '\1');
+         read_weights(file_of(torch_file(input, {values, values}), folder));
+       },
+       pickle_seeds},
       {"job", read_job_file, job_seeds},
       {"replay", [](const std::string& input, const std::string&) { replay(input); }, replay_seeds},
       {"availability", read_availability, availability_seeds},

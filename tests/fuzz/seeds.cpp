@@ -13,6 +13,7 @@
 #include "hanse/run/catalog.hpp"
 #include "hanse/store/checkpoint.hpp"
 #include "hanse/store/model_file.hpp"
+#include "support/weight_file.hpp"
 #include "support/zip_file.hpp"
 
 namespace hanse {
@@ -168,6 +169,23 @@ Seeds model_seeds(const std::string& folder) {
 Seeds torchscript_seeds(const std::string&) {
   const std::vector<ZipEntry> entries = {{"net/data.pkl", "pickle"}, {"net/code/net.py", "pass"}};
   return {zip_of(entries, false), zip_of(entries, true)};
+}
+
+Seeds weights_seeds(const std::string&) {
+  const std::string values(64, '\1');
+  return {torch_file(pickled({{"a", pickled(PickledTensor{})}}), {values}),
+          safetensors_file(R"({"a":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]},)"
+                           R"("b":{"dtype":"BF16","shape":[],"data_offsets":[16,18]}})",
+                           values.substr(0, 18)),
+          R"({"weight_map": {"a": "input", "b": "other"}})"};
+}
+
+// Without the protocol's two bytes and the last one.
+Seeds pickle_seeds(const std::string&) {
+  const std::string half = pickled(PickledTensor{.key = "1", .storage = "HalfStorage"});
+  return {pickled({{"a", pickled(PickledTensor{})}, {"b", pickled_parameter(half)}}),
+          pickled({{"epoch", "K\3"}, {"model", pickled({{"a", half}, {"b", half}})}}, false),
+          "(]q\1(h\1K\1\x8a\2\1\1ee0}\x94(NNu\x8c\1a\x8c\1b\x93)\x81}b"};
 }
 
 Seeds job_seeds(const std::string&) {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iterator>
 
 #include <fmt/format.h>
 
@@ -12,6 +13,7 @@
 #include "hanse/model/threads.hpp"
 #include "hanse/model/torch_library.hpp"
 #include "hanse/run/summary.hpp"
+#include "hanse/store/weights.hpp"
 #include "protocols.hpp"
 #include "results/facts.hpp"
 #include "warm_start.hpp"
@@ -66,11 +68,13 @@ void start_model(const Job& job, Communicator& comm, Assembly& assembly) {
       if (part != nullptr && assembly.host->rank() != 0) return;
       auto start =
           warm_start(job.model, part != nullptr ? part->all_tensors() : assembly.model->layout());
-      if (!start.differs.empty()) assembly.greeting.push_back(start.differs);
+      std::ranges::move(start.notes, std::back_inserter(assembly.greeting));
       if (part == nullptr) return assembly.model->start_from(std::move(start.parts));
       part->start_whole_from(std::move(start.parts));
     });
-    note_file("model.start", job.model.start, comm, assembly);
+    std::vector<std::string> files;
+    agree_on(comm, [&] { files = weight_files(job.model.start); });
+    note_files("model.start", files, comm, assembly);
   }
   if (part == nullptr) return;
   agree_on(comm, [&] {

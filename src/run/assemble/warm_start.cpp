@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
+#include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -10,12 +11,13 @@
 #include <fmt/ranges.h>
 
 #include "hanse/base/error.hpp"
+#include "hanse/base/index.hpp"
 #include "hanse/base/options.hpp"
+#include "hanse/base/text.hpp"
 #include "hanse/job/job.hpp"
 #include "hanse/model/finite.hpp"
-#include "hanse/model/torch_library.hpp"
 #include "hanse/protocol/protocol.hpp"
-#include "hanse/store/model_file.hpp"
+#include "hanse/store/weights.hpp"
 
 namespace hanse {
 
@@ -23,68 +25,181 @@ namespace {
 
 constexpr const char* kStart = "model.start";
 
-std::vector<NamedTensor> tensors_of(const std::string& path) {
+// What names of the file have before the model's, or names of the model before the file's.
+struct Prefix {
+  std::string of_file, of_model;
+};
+
+WeightFile weights_of(const std::string& path) {
   if (!std::filesystem::is_regular_file(path)) {
     throw InvalidArgument(missing_text(path), kStart,
-                          "a model.h5 of a run, or a state dict of torch.save");
+                          "a model.h5 of a run, a state dict of torch.save, or safetensors");
   }
-  std::string magic(2, '\0');
-  std::ifstream(path, std::ios::binary).read(magic.data(), 2);
-  return magic == "PK" ? torch_library().read_state_dict(path) : read_model(path);
+  return read_weights(path);
 }
 
-// "fc2.weight [10, 200] (here [5, 200])", of which the first few are told.
+bool is_adapter(const std::string& name) {
+  return name.ends_with(".lora_A") || name.ends_with(".lora_B");
+}
+
+// "fc2.weight [10, 200], fc2.bias [10], ...": the first few.
 std::string told(const std::vector<std::string>& tensors) {
   constexpr std::size_t kTold = 4;
   const auto first = std::span(tensors).first(std::min(kTold, tensors.size()));
   return join(first, ", ") + (tensors.size() > kTold ? ", ..." : "");
 }
 
+// Counts, for each prefix of the first names, those that are one of the second behind it.
+std::map<std::string, std::size_t> prefixes(const std::set<std::string>& longer,
+                                            const std::set<std::string>& shorter) {
+  std::map<std::string, std::size_t> found;
+  for (const std::string& name : longer) {
+    for (std::size_t dot = name.find('.'); dot != std::string::npos;
+         dot = name.find('.', dot + 1)) {
+      if (shorter.contains(name.substr(dot + 1))) ++found[name.substr(0, dot + 1)];
+    }
+  }
+  return found;
+}
+
+// The prefix by which most names agree; none where some do as they are. Throws InvalidArgument when
+// several do as well, and nothing says which is meant.
+Prefix find_prefix(const std::set<std::string>& model, const std::set<std::string>& file) {
+  if (std::ranges::any_of(model, [&](const auto& name) { return file.contains(name); })) return {};
+  std::size_t most = 0;
+  std::vector<std::string> best;
+  Prefix chosen;
+  const auto compare = [&](const auto& found, std::string Prefix::*side) {
+    for (const auto& [prefix, count] : found) {
+      if (count < most) continue;
+      if (count > most) best.clear();
+      most = count;
+      best.push_back(prefix);
+      chosen = {};
+      chosen.*side = prefix;
+    }
+  };
+  compare(prefixes(file, model), &Prefix::of_file);
+  compare(prefixes(model, file), &Prefix::of_model);
+  if (best.size() < 2) return chosen;
+  throw InvalidArgument(
+      fmt::format("the model's names stand in the file behind several prefixes: {}", told(best)),
+      kStart, "save one of them alone");
+}
+
+// Finds the tensors of a file by the model's names.
+class StartTensors {
+ public:
+  StartTensors(WeightFile file, const ParameterLayout& layout) : file_(std::move(file)) {
+    std::set<std::string> of_model, of_file;
+    for (const ParameterSlot& slot : layout.slots()) of_model.insert(slot.name);
+    for (std::size_t i = 0; i < file_.tensors.size(); ++i) {
+      const std::string& name = file_.tensors[i].name;
+      of_file.insert(name);
+      places_.emplace(name, i);
+    }
+    for (const auto& [also, name] : file_.same) {
+      of_file.insert(also);
+      if (const auto at = places_.find(name); at != places_.end()) places_[also] = at->second;
+    }
+    taken_.resize(file_.tensors.size());
+    prefix_ = find_prefix(of_model, of_file);
+  }
+
+  // Null: the file has none. A tensor that has several names is found by each.
+  NamedTensor* find(const ParameterSlot& slot) {
+    NamedTensor* first = called(slot.name);
+    if (first != nullptr) take(*first);
+    return first;
+  }
+
+  // Moved, unless another slot may have them too.
+  std::vector<float> values_of(NamedTensor& tensor) const {
+    return file_.same.empty() ? std::move(tensor.values) : tensor.values;
+  }
+
+  std::string prefix_note() const {
+    if (!prefix_.of_file.empty()) {
+      return fmt::format("model.start: names in the file begin with {}, which is left out",
+                         printable(prefix_.of_file));
+    }
+    if (prefix_.of_model.empty()) return "";
+    return fmt::format(
+        "model.start: names of the model begin with {}, which those in the file lack",
+        prefix_.of_model);
+  }
+
+  // Names of those that were not found.
+  std::vector<std::string> left() const {
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < taken_.size(); ++i) {
+      if (!taken_[i]) names.push_back(printable(file_.tensors[i].name));
+    }
+    return names;
+  }
+
+  bool has_adapters() const {
+    return std::ranges::any_of(file_.tensors, [](const auto& t) { return is_adapter(t.name); });
+  }
+
+ private:
+  NamedTensor* called(const std::string& name) {
+    if (!name.starts_with(prefix_.of_model)) return nullptr;
+    const auto found = places_.find(prefix_.of_file + name.substr(prefix_.of_model.size()));
+    if (found == places_.end()) return nullptr;
+    return &file_.tensors[found->second];
+  }
+
+  void take(const NamedTensor& tensor) { taken_[to_index(&tensor - file_.tensors.data())] = 1; }
+
+  WeightFile file_;
+  std::map<std::string, std::size_t> places_;  // of tensors, by all their names
+  std::vector<char> taken_;
+  Prefix prefix_;
+};
+
 }  // namespace
 
 WarmStart warm_start(const ModelOptions& options, const ParameterLayout& layout) {
-  std::vector<NamedTensor> tensors = tensors_of(options.start);
+  StartTensors tensors(weights_of(options.start), layout);
   std::vector<Model::StartPart> parts;
   std::vector<std::string> others;  // that differ
-  const auto is_adapter = [](const auto& tensor) {
-    return tensor.name.ends_with(".lora_A") || tensor.name.ends_with(".lora_B");
-  };
-  const bool has_adapters = std::ranges::any_of(tensors, is_adapter);
   std::size_t all = 0;
   for (const ParameterSlot& slot : layout.slots()) {
-    if (!has_adapters && is_adapter(slot)) continue;
+    if (is_adapter(slot.name) && !tensors.has_adapters()) continue;
     ++all;
-    const auto found = std::find_if(tensors.begin(), tensors.end(),
-                                    [&](const NamedTensor& t) { return t.name == slot.name; });
-    if (found == tensors.end()) {
+    NamedTensor* found = tensors.find(slot);
+    if (found == nullptr) {
       others.push_back(slot.name + " (not in the file)");
-      continue;
-    }
-    if (found->shape == slot.shape) {
-      if (const auto wrong = not_finite(found->name, found->values); !wrong.empty()) {
-        throw InvalidArgument(fmt::format("{} ({})", wrong, options.start), kStart,
-                              "the run that wrote it has diverged");
-      }
-      parts.push_back({slot.offset, std::move(found->values)});
-    } else {
+    } else if (found->shape != slot.shape) {
       others.push_back(fmt::format("{} {} ({} in the file)", slot.name, slot.shape, found->shape));
+    } else if (const auto wrong = not_finite(found->name, found->values); !wrong.empty()) {
+      throw InvalidArgument(fmt::format("{} ({})", wrong, options.start), kStart,
+                            "the run that wrote it has diverged");
+    } else {
+      parts.push_back({slot.offset, tensors.values_of(*found)});
     }
-    tensors.erase(found);
   }
-  for (const NamedTensor& left : tensors) others.push_back(left.name + " (not in the model)");
-  const std::string names = told(others);
+  std::vector<std::string> left = tensors.left();
   if (parts.empty()) {
-    throw InvalidArgument("the file has no tensor of the model: " + names, kStart,
-                          "hanse inspect prints the names of a model.h5");
+    throw InvalidArgument(fmt::format("the file has no tensor of the model: {}; it has {}",
+                                      told(others), left.empty() ? "none" : told(left)),
+                          kStart, "the names are those of the model before it was saved");
   }
-  if (!others.empty() && !options.start_partial) {
+  for (std::string& name : left) name += " (not in the model)";
+  const std::string names =
+      told(others) + (others.empty() || left.empty() ? "" : ", ") + told(left);
+  if (!names.empty() && !options.start_partial) {
     throw InvalidArgument("the file is of another model: " + names, kStart,
                           "model.start-partial = true takes the tensors that agree");
   }
-  if (others.empty()) return {std::move(parts), ""};
-  const std::size_t taken = parts.size();
-  return {std::move(parts),
-          fmt::format("model.start: {} of {} tensors are taken; not {}", taken, all, names)};
+  WarmStart start{.parts = std::move(parts)};
+  if (const auto note = tensors.prefix_note(); !note.empty()) start.notes.push_back(note);
+  if (!names.empty()) {
+    start.notes.push_back(fmt::format("model.start: {} of {} tensors are taken; not {}",
+                                      start.parts.size(), all, names));
+  }
+  return start;
 }
 
 void require_finite_start(const Job& job, const Protocol& protocol, const std::string& checkpoint) {

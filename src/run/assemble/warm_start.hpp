@@ -14,11 +14,12 @@ struct Job;
 // What a file says of a model.
 struct WarmStart {
   std::vector<Model::StartPart> parts;
-  std::string differs;  // a line that says which tensors start otherwise; empty: none
+  std::vector<std::string> notes;  // lines: a prefix of names, and which tensors start otherwise
 };
 
-// The tensors of options.start, a model.h5 or a state dict of torch.save, that have the names of
-// these tensors. A file without adapters is that of a model before it gets them. Throws
+// The tensors of options.start, a file of read_weights(), that have the names of these tensors.
+// When none has, a prefix is looked for that all names have on one side alone, such as DDP's
+// "module.". A file without adapters is that of a model before it gets them. Throws
 // InvalidArgument: no such file, no model in it, or tensors that differ from the model's in name or
 // shape; with options.start_partial only when none is left.
 WarmStart warm_start(const ModelOptions& options, const ParameterLayout& layout);

@@ -62,8 +62,16 @@ void require_same_data(const Federation& federation, const State& facts, const s
 
 void note_file(const std::string& key, const std::string& path, Communicator& comm,
                Assembly& assembly) {
-  if (path.empty()) return;
-  agree_on(comm, [&] { assembly.files[key] = file_digest_hex(path, 0); });
+  if (!path.empty()) note_files(key, {path}, comm, assembly);
+}
+
+void note_files(const std::string& key, const std::vector<std::string>& paths, Communicator& comm,
+                Assembly& assembly) {
+  agree_on(comm, [&] {
+    std::vector<std::string> digests;
+    for (const std::string& path : paths) digests.push_back(file_digest_hex(path, 0));
+    assembly.files[key] = fmt::format("{}", fmt::join(digests, " "));
+  });
   require_same(comm, "files of " + key, assembly.files[key], "every host needs the same file");
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "hanse/base/state.hpp"
 #include "hanse/run/assembly.hpp"
@@ -28,6 +29,10 @@ inline constexpr const char* kFrozenParameters = "frozen parameters";
 // AgreedError: the file cannot be read, or the hosts have different ones.
 void note_file(const std::string& key, const std::string& path, Communicator& comm,
                Assembly& assembly);
+
+// The same of a file that is made of several.
+void note_files(const std::string& key, const std::vector<std::string>& paths, Communicator& comm,
+                Assembly& assembly);
 
 // A text a file, its digest by its key, and what trains.
 State part_facts(const Assembly& assembly);

@@ -1,0 +1,171 @@
+// safetensors: the length of a header, 8 bytes; the header, JSON, which has type, shape and place
+// of each tensor; the bytes of all, without gaps.
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "hanse/base/available_memory.hpp"
+#include "hanse/base/error.hpp"
+#include "hanse/base/index.hpp"
+#include "hanse/base/text.hpp"
+#include "weights/readers.hpp"
+
+namespace hanse {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr uint64_t kLengthBytes = 8, kLongestHeader = 100'000'000;  // the format's own limit
+constexpr const char* kHint = "write it with safetensors.torch.save_file(model.state_dict(), path)";
+constexpr const char* kNotes = "__metadata__";
+
+// Bytes of a value, and what it is; nothing: no type of the format that is read.
+std::optional<std::pair<int64_t, Element>> type_called(const std::string& name) {
+  static const std::map<std::string, std::pair<int64_t, Element>> types = {
+      {"F64", {8, Element::kDouble}},  {"F32", {4, Element::kFloat}},
+      {"F16", {2, Element::kHalf}},    {"BF16", {2, Element::kBfloat16}},
+      {"I64", {8, Element::kInteger}}, {"U64", {8, Element::kInteger}},
+      {"I32", {4, Element::kInteger}}, {"U32", {4, Element::kInteger}},
+      {"I16", {2, Element::kInteger}}, {"U16", {2, Element::kInteger}},
+      {"I8", {1, Element::kInteger}},  {"U8", {1, Element::kInteger}},
+      {"BOOL", {1, Element::kInteger}}};
+  const auto found = types.find(name);
+  if (found == types.end()) return {};
+  return found->second;
+}
+
+class Safetensors {
+ public:
+  explicit Safetensors(const std::string& path) : path_(path), file_(path) {
+    const std::string_view all = file_.view();
+    uint64_t length = 0;
+    if (all.size() < kLengthBytes) refuse("it has no header");
+    std::memcpy(&length, all.data(), kLengthBytes);
+    if (length > kLongestHeader || length > all.size() - kLengthBytes) {
+      refuse(fmt::format("it promises a header of {} bytes", length));
+    }
+    require_memory(static_cast<int64_t>(length) * 32, "its header may take", path, "");
+    header_ = json::parse(all.substr(kLengthBytes, length), nullptr, /*allow_exceptions=*/false);
+    if (!header_.is_object()) refuse("its header is no JSON");
+    bytes_ = all.substr(kLengthBytes + length);
+  }
+
+  WeightFile read() {
+    TensorsOfFile found(path_);
+    for (const auto& [name, entry] : header_.items()) {
+      if (name != kNotes) add(name, entry, found);
+    }
+    require_no_gaps();
+    WeightFile file = found.read();
+    add_further_names(file);
+    return file;
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string& what) const {
+    throw InvalidArgument("no safetensors: " + what, path_, kHint);
+  }
+
+  std::vector<int64_t> numbers(const std::string& name, const json& entry, const char* key) const {
+    const auto found = entry.find(key);
+    if (found == entry.end() || !found->is_array()) {
+      refuse(fmt::format("{} has no {}", printable(name), key));
+    }
+    std::vector<int64_t> values;
+    for (const json& value : *found) {
+      const bool is_good = value.is_number_unsigned() && value.get<uint64_t>() <= INT64_MAX;
+      if (!is_good) refuse(fmt::format("{} of {} is damaged", key, printable(name)));
+      values.push_back(value.get<int64_t>());
+    }
+    return values;
+  }
+
+  void add(const std::string& name, const json& entry, TensorsOfFile& found) {
+    const auto dtype = entry.is_object() ? entry.find("dtype") : entry.end();
+    if (dtype == entry.end() || !dtype->is_string()) refuse(printable(name) + " has no dtype");
+    const auto type = type_called(dtype->get<std::string>());
+    if (!type) {
+      refuse(fmt::format("{} has numbers of type {}, which are not read", printable(name),
+                         printable(dtype->get<std::string>())));
+    }
+    const auto [bytes, element] = *type;
+    std::vector<int64_t> shape = numbers(name, entry, "shape");
+    const std::vector<int64_t> place = numbers(name, entry, "data_offsets");
+    const int64_t count = count_of(shape);
+    const bool lies_within =
+        place.size() == 2 && place[0] <= place[1] && place[1] <= std::ssize(bytes_);
+    if (!lies_within || count < 0 || count != (place[1] - place[0]) / bytes ||
+        (place[1] - place[0]) % bytes != 0) {
+      refuse(fmt::format("shape and data_offsets of {} do not fit", printable(name)));
+    }
+    places_.emplace_back(place[0], place[1]);
+    if (element == Element::kInteger) return;
+    const std::vector<int64_t> strides = dense_strides(shape);
+    found.add(name, name,
+              {.element = element,
+               .bytes = bytes_.data() + place[0],
+               .shape = std::move(shape),
+               .strides = strides});
+  }
+
+  void require_no_gaps() {
+    std::ranges::sort(places_);
+    int64_t end = 0;
+    for (const auto& [first, last] : places_) {
+      if (first != end) refuse(fmt::format("its tensors do not meet at byte {}", end));
+      end = last;
+    }
+    if (end != std::ssize(bytes_)) refuse(fmt::format("its tensors end at byte {}", end));
+  }
+
+  // save_model() of safetensors notes the further names of a tensor.
+  void add_further_names(WeightFile& file) const {
+    const auto notes = header_.find(kNotes);
+    if (notes == header_.end() || !notes->is_object()) return;
+    const auto stands = [&](const std::string& name) {
+      return std::ranges::any_of(file.tensors, [&](const auto& t) { return t.name == name; });
+    };
+    for (const auto& [name, value] : notes->items()) {
+      if (!value.is_string() || stands(name)) continue;
+      if (const auto first = value.get<std::string>(); stands(first)) file.same[name] = first;
+    }
+  }
+
+  std::string path_;
+  FileBytes file_;
+  json header_;
+  std::string_view bytes_;  // of the tensors
+  std::vector<std::pair<int64_t, int64_t>> places_;
+};
+
+}  // namespace
+
+WeightFile read_safetensors(const std::string& path) { return Safetensors(path).read(); }
+
+std::string safetensors(const ParameterLayout& layout, std::span<const float> row) {
+  nlohmann::ordered_json header = {{kNotes, {{"format", "pt"}}}};
+  std::string bytes;
+  const auto add = [&](const std::string& name, const char* type, const std::vector<int64_t>& shape,
+                       const void* values, std::size_t size) {
+    const std::size_t begin = bytes.size();
+    bytes.append(static_cast<const char*>(values), size);
+    header[name] = {{"dtype", type}, {"shape", shape}, {"data_offsets", {begin, bytes.size()}}};
+  };
+  for (const CarriedTensor& carried : layout.carried()) {
+    add(carried.name, "I64", carried.shape, carried.values.data(), carried.values.size() * 8);
+  }
+  for (const ParameterSlot& slot : layout.slots()) {
+    add(slot.name, "F32", slot.shape, row.data() + slot.offset, to_index(slot.size) * 4);
+  }
+  std::string text = header.dump(-1, ' ', false, json::error_handler_t::replace);
+  text.resize((text.size() + kLengthBytes - 1) / kLengthBytes * kLengthBytes, ' ');
+  const uint64_t length = text.size();
+  return std::string(reinterpret_cast<const char*>(&length), kLengthBytes) + text + bytes;
+}
+
+}  // namespace hanse
