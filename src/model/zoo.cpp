@@ -134,7 +134,7 @@ const std::vector<ModelKind> kModels = {
       check_torchscript},
      nullptr,
      CohortNetwork::kModule,
-     {.of_torch = &TorchLibrary::make_torchscript, .has_file = true}},
+     {.of_torch = &TorchLibrary::make_torchscript, .has_file = true, .labels_positions = true}},
 };
 
 }  // namespace
@@ -195,7 +195,7 @@ std::unique_ptr<Model> make_model(const ModelOptions& options,
     throw InvalidArgument(fmt::format("a {} does not label the positions of a sequence, of which "
                                       "each has a class in these data",
                                       options.kind),
-                          "model.kind", "lstm and transformer do");
+                          "model.kind", "lstm, transformer and torchscript do");
   }
   auto model = kind.make ? kind.make(parts) : (torch_library().*kind.traits.of_torch)(parts);
   if (options.init == ModelInit::kZeros) model->start_from_zeros();

@@ -37,7 +37,7 @@ Module with_dense(int64_t inputs, const std::string& forward, at::ScalarType typ
 
 const std::string kDense = "  return torch.linear(torch.flatten(x, 1), self.weight, self.bias)\n";
 
-Module with_norm(const std::string& factor) {
+Module with_norm(const std::string& factor, const std::string& training = "self.training") {
   Module module("Network");
   module.register_attribute("training", c10::BoolType::get(), true);
   module.register_buffer("running_mean", spread({4}));
@@ -49,8 +49,8 @@ Module with_norm(const std::string& factor) {
                 "  if self.training:\n"
                 "    self.batches.add_(1)\n"
                 "  y = torch.batch_norm(x, self.scale, None, self.running_mean, self.running_var,\n"
-                "                       self.training, " +
-                factor +
+                "                       " +
+                training + ", " + factor +
                 ", 1e-5, False)\n"
                 "  return torch.linear(y, self.weight, self.bias)\n");
   return module;
@@ -83,6 +83,50 @@ Module without_parameters() {
   return module;
 }
 
+// Queries, keys and values [rows, 2 heads, 2 positions, 2] of 4 values.
+Module with_attention(const std::string& attention) {
+  Module module("Network");
+  module.register_parameter("weight", (spread({24, 4}) * 3).requires_grad_(), false);
+  module.define(kForward +
+                "  y = torch.linear(x, self.weight, None).view(-1, 3, 2, 2, 2)\n"
+                "  q, k, v = y[:, 0], y[:, 1], y[:, 2]\n" +
+                attention + "  return torch.flatten(z, 1)[:, 1:4]\n");
+  return module;
+}
+
+const std::string kAttention =
+    "  z = torch.scaled_dot_product_attention(q, k, v, None, 0.0, True)\n";
+const std::string kAttentionByHand =
+    "  s = torch.matmul(q, k.transpose(-2, -1)) / 1.4142135623730951\n"
+    "  s = s.masked_fill(torch.tril(torch.ones([2, 2])) == 0, float('-inf'))\n"
+    "  z = torch.matmul(torch.softmax(s, -1), v)\n";
+
+const std::string kPositions = "x.unsqueeze(-1) * torch.mean(self.weight, [1]) + self.bias";
+
+Module with_new_forms(const std::string& name) {
+  if (name == "attention") return with_attention(kAttention);
+  if (name == "attention-by-hand") return with_attention(kAttentionByHand);
+  if (name == "positions") return with_dense(4, "  return " + kPositions + "\n");
+  if (name == "positions-first") {
+    return with_dense(4, "  return (" + kPositions + ").transpose(1, 2)\n");
+  }
+  if (name == "softmax") {
+    return with_dense(4, "  return torch.softmax(torch.linear(x, self.weight, self.bias), -1)\n");
+  }
+  const std::string dense = "  return torch.linear(y, self.weight, self.bias)\n";
+  if (name == "both-modes") {
+    return with_dense(4,
+                      "  if self.training:\n    y = torch.dropout(x, 0.5, True)\n"
+                      "  else:\n    y = torch.dropout(x, 0.5, False)\n" +
+                          dense);
+  }
+  if (name == "frozen-dropout") {
+    return with_dense(4, "  y = torch.dropout(x, 0.5, True)\n" + dense);
+  }
+  Module module = with_norm("0.25", "False");
+  return module;
+}
+
 Module make(const std::string& name) {
   if (name == "linear") return with_dense(144, kDense);
   if (name == "batch-norm") return with_norm("0.25");
@@ -103,7 +147,10 @@ Module make(const std::string& name) {
   }
   if (name == "integers") return with_dense(4, "  return x[:, 0:3].long()\n");
   if (name == "two-outputs") return with_dense(4, "  return x, self.weight\n");
-  return with_dense(4, "  return torch.linear(x.view(2, 4), self.weight, self.bias)\n");
+  if (name == "one-batch") {
+    return with_dense(4, "  return torch.linear(x.view(2, 4), self.weight, self.bias)\n");
+  }
+  return with_new_forms(name);
 }
 
 }  // namespace

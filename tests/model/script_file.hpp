@@ -13,6 +13,15 @@ namespace hanse {
 //   tied        two layers of one 3x3 weight; classes 3, samples {3}
 //   centred     linear of 4 values, of which the batch's mean is taken off; classes 3
 //   cumulative  as batch-norm, but the running mean is that of all batches counted
+//   attention, attention-by-hand
+//               causal scaled_dot_product_attention of two heads, and its formula; classes 3,
+//               samples {4}. The first needs read_script() once before
+//   positions, positions-first
+//               a dense layer at each position, [rows, positions, 3] or [rows, 3, positions]
+//   softmax     linear with a softmax behind it
+//   both-modes  dropout with a constant flag in each branch of self.training; samples of 4 values
+//   frozen-dropout, frozen-norm
+//               dropout that always trains, batch norm that never does; samples of 4 values
 //   double, half        linear with parameters of that type
 //   no-parameters, detached, integers, two-outputs, one-batch
 //                       what cannot be trained; samples of 4 values

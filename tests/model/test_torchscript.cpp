@@ -183,6 +183,60 @@ TEST(TorchScript, TiedParametersAreOne) {
   }
 }
 
+// Causal attention of LibTorch 1.13's operators, and its gradient.
+TEST(TorchScript, AttentionOfNewerTorchIsItsFormula) {
+  load_script("linear", 144);  // registers what LibTorch lacks
+  const auto model = load_script("attention"), by_hand = load_script("attention-by-hand");
+  const Samples samples({4}, 3, 5);
+  const std::vector<float> row = initial_row(*model);
+  const LossAndGradient found = loss_and_gradient(*model, row, samples.batch());
+  const LossAndGradient expected = loss_and_gradient(*by_hand, row, samples.batch());
+  EXPECT_NEAR(found.loss, expected.loss, 1e-6);
+  expect_close(model->layout(), found.gradient, expected.gradient, 1e-6);
+}
+
+TEST(TorchScript, PositionsHaveLabelsOfTheirOwn) {
+  const LabelForm form(3, 5);
+  const Samples samples({5}, form, 4);
+  const auto first = make_model(script_options("positions-first"), {5}, form);
+  const auto last = make_model(script_options("positions"), {5}, form);
+  const std::vector<float> row = initial_row(*last);
+  const LossAndGradient found = loss_and_gradient(*last, row, samples.batch());
+  const LossAndGradient other = loss_and_gradient(*first, row, samples.batch());
+  EXPECT_NEAR(found.loss, other.loss, 1e-6);
+  expect_close(last->layout(), found.gradient, other.gradient, 1e-6);
+  for (std::size_t p = 0; p < row.size(); ++p) {
+    constexpr float kStep = 1.0F / 64;
+    std::vector<float> above = row, below = row;
+    above[p] += kStep;
+    below[p] -= kStep;
+    const double rise =
+        last->evaluate(above, samples.batch()).loss - last->evaluate(below, samples.batch()).loss;
+    EXPECT_NEAR(found.gradient[p], rise / 4 / (2 * static_cast<double>(kStep)), 2e-3);
+  }
+  EXPECT_EQ(first->evaluate(row, samples.batch()).correct,
+            last->evaluate(row, samples.batch()).correct);
+}
+
+TEST(TorchScript, EachModeMayHaveAGraphOfItsOwn) {
+  const auto model = load_script("both-modes");
+  const Samples samples({4}, 3, 8);
+  const std::vector<float> row = initial_row(*model);
+  EXPECT_NE(loss_and_gradient(*model, row, samples.batch(), 1).loss,
+            loss_and_gradient(*model, row, samples.batch(), 2).loss);
+  EXPECT_EQ(model->evaluate(row, samples.batch()).loss, model->evaluate(row, samples.batch()).loss);
+}
+
+TEST(TorchScript, ASoftmaxAtTheEndIsTold) {
+  testing::internal::CaptureStderr();
+  load_script("softmax");
+  const std::string told = testing::internal::GetCapturedStderr();
+  EXPECT_NE(told.find("warning: the network ends with softmax"), std::string::npos) << told;
+  testing::internal::CaptureStderr();
+  load_script("dropout");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
 std::string refusal(const ModelOptions& options, const std::vector<int64_t>& shape,
                     int64_t classes = 3) {
   try {
@@ -207,6 +261,10 @@ TEST(TorchScript, ErrorsAreOneLineThatNamesTheFile) {
         {"detached", {4}, 3, "does not depend on its parameters"},
         {"integers", {4}, 3, "for 2 samples is Long [2, 3], not Float [2, 3]"},
         {"two-outputs", {4}, 3, "not a tensor"},
+        {"two-outputs", {4}, 3, "hint: return the logits alone"},
+        {"frozen-dropout", {4}, 3, "training and evaluation are the same to dropout"},
+        {"frozen-norm", {4}, 3, "training and evaluation are the same to batch_norm"},
+        {"frozen-norm", {4}, 3, "hint: torch.jit.script(model), or "},
         {"one-batch", {4}, 3, "takes no float32 samples [3, 4]"},
         {"dropout", {4}, 10, "is Float [2, 3], not Float [2, 10]"},
         {"dropout", {5}, 3, "takes no float32 samples [2, 5]"},

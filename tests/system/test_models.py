@@ -1,5 +1,6 @@
 """Sequence and residual networks, and networks from Python's torch, in the real program."""
 
+import collections
 import importlib.util
 import json
 import os
@@ -93,12 +94,65 @@ class WarmStart(ModelCase):
         for name in ("fc1.weight", "fc1.bias", "fc2.weight"):
             numpy.testing.assert_array_equal(now[name], fresh[name])
 
+    def safetensors(self, file, tensors):
+        header, values = {}, b""
+        for name, tensor in tensors.items():
+            array = tensor.numpy().tobytes()
+            header[name] = {"dtype": "F32", "shape": list(tensor.shape),
+                            "data_offsets": [len(values), len(values) + len(array)]}
+            values += array
+        text = json.dumps(header).encode()
+        with open(self.path(file), "wb") as out:
+            out.write(len(text).to_bytes(8, "little") + text + values)
+
+    def test_all_files_of_weights_start_the_same_model(self):
+        job = self.job({**self.JOB, "run.rounds": 2, "run.state-dict": "true"})
+        first = self.train(job, "first", changes={"run.seed": 3})
+        state = collections.OrderedDict(torch.load(os.path.join(first, "state_dict.pt")))
+        parameters = {name: torch.nn.Parameter(value) for name, value in state.items()}
+        optimizer = torch.optim.Adam(parameters.values())
+        sum(value.sum() for value in parameters.values()).backward()
+        optimizer.step()
+        parameters = {name: torch.nn.Parameter(value) for name, value in state.items()}
+        for file, value in [("ordered.pt", state), ("parameters.pt", parameters),
+                            ("checkpoint.pt", {"epoch": 3, "model": state,
+                                               "optimizer": optimizer.state_dict()}),
+                            ("double.pt", {name: value.double() for name, value in state.items()}),
+                            ("ddp.pt", {f"module.{name}": value for name, value in state.items()})]:
+            torch.save(value, self.path(file))
+        self.safetensors("all.safetensors", state)
+        names = list(state)
+        self.safetensors("1.safetensors", {name: state[name] for name in names[:1]})
+        self.safetensors("2.safetensors", {name: state[name] for name in names[1:]})
+        self.write("index.json", json.dumps({"weight_map": {
+            name: "1.safetensors" if name == names[0] else "2.safetensors" for name in names}}))
+        for file in ("ordered.pt", "parameters.pt", "checkpoint.pt", "double.pt", "ddp.pt",
+                     "all.safetensors", "index.json"):
+            run = self.train(job, "again", None, {**self.STILL, "model.start": self.path(file)})
+            self.assert_digest(run, first, file)
+        said = self.start("run", job, f"--run.out={self.path('no')}",
+                          f"--model.start={self.path('ddp.pt')}").wait()
+        self.assertIn("names in the file begin with module.", said.stderr())
+
+    def test_a_shard_that_changed_before_the_resume(self):
+        job = self.job({**self.JOB, "run.rounds": 1, "run.state-dict": "true"})
+        first = self.train(job, "first")
+        state = torch.load(os.path.join(first, "state_dict.pt"))
+        self.safetensors("1.safetensors", state)
+        index = self.write("index.json",
+                           json.dumps({"weight_map": {name: "1.safetensors" for name in state}}))
+        run = self.train(job, "run", changes={"model.start": index})
+        self.safetensors("1.safetensors", {name: value + 1 for name, value in state.items()})
+        process = self.hanse("resume", run, "--run.rounds=2", expect=None)
+        self.assert_one_error(process, 2, "model.start", "changed since the checkpoint")
+
     def test_files_of_another_model_are_refused(self):
         job = self.job(self.JOB)
         first = os.path.join(self.train(job, "first"), "model.h5")
         with open(self.path("cut.h5"), "wb") as cut, open(first, "rb") as whole:
             cut.write(whole.read()[:-100])
-        torch.save(torch.nn.Linear(2, 2).state_dict(), self.path("ordered.pt"))
+        torch.save(torch.nn.Linear(2, 2), self.path("module.pt"))
+        torch.save({"a.x": torch.zeros(2), "b.x": torch.zeros(3)}, self.path("others.pt"))
         for changes, *parts in [
                 ({"model.start": "missing.h5"}, "no such file: missing.h5", "model.start"),
                 ({"model.start": first, "model.hidden": 8}, "another model",
@@ -107,8 +161,10 @@ class WarmStart(ModelCase):
                 ({"model.start": first, "model.kind": "lenet", "data.shape": "1,28,28",
                   "model.start-partial": "true"}, "no tensor of the model", "conv1.weight"),
                 ({"model.start": self.path("cut.h5")}, "cut.h5"),
-                ({"model.start": self.path("ordered.pt")}, "ordered.pt", "no plain dictionary",
-                 "torch.save(dict(")]:
+                ({"model.start": self.path("module.pt")}, "module.pt",
+                 "torch.nn.modules.linear.Linear, no dictionary", "torch.save(model.state_dict()"),
+                ({"model.start": self.path("others.pt")}, "no tensor of the model: fc1.weight",
+                 "it has a.x, b.x")]:
             process = self.hanse("run", job, f"--run.out={self.path('no')}",
                                  *[f"--{key}={value}" for key, value in changes.items()], expect=None)
             self.assert_one_error(process, 2, *parts)
@@ -433,6 +489,20 @@ class BadFiles(ModelCase):
                 content = old.read(item)
                 new.writestr(item.filename, b"99\n" if item.filename.endswith("version") else content)
         self.refuse(newer, "newer.pt", "version 99", "not newer")
+
+    def test_a_trace_of_one_mode(self):
+        """A trace keeps dropout and batch norm as they were: export-model --trace has both modes."""
+        module = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(72, 5), torch.nn.Dropout())
+        path = self.path("trace.pt")
+        with TORCH:
+            torch.jit.trace(module.eval(), torch.zeros(2, 1, 9, 8)).save(path)
+        self.refuse(path, "trace.pt", "training and evaluation are the same to dropout",
+                    "torch.jit.script(model)", ranks=(None,))
+        both = self.export("cnn", "both.pt", "--shape=1,9,8", "--classes=5", "--trace")
+        scripted = self.train(self.job(self.cnn()), "scripted")
+        traced = self.train(self.job({**CNN, "model.path": both}), "traced")
+        self.assertAlmostEqual(hanse.summary(scripted)["metrics"]["loss_mean"],
+                               hanse.summary(traced)["metrics"]["loss_mean"], places=5)
 
     def test_a_state_dict(self):
         path = self.path("weights.pt")

@@ -10,6 +10,7 @@
 #include "hanse/base/error.hpp"
 #include "hanse/base/options.hpp"
 #include "hanse/base/zip_directory.hpp"
+#include "networks/script_operators.hpp"
 
 namespace hanse {
 
@@ -37,12 +38,18 @@ torch::jit::Module read_script(const std::string& path, const std::string& key,
     throw InvalidArgument(missing_text(path), key, hint);
   }
   check_archive({path, "TorchScript", "save it with torch.jit.script(model).save(path)"});
+  add_script_operators();
   try {
     return torch::jit::load(path, device);
   } catch (const std::exception& error) {
+    const std::string what = one_line(error);
+    const bool lacks_operator = what.find("Unknown builtin op") != std::string::npos;
     throw InvalidArgument(
-        fmt::format("no TorchScript that LibTorch {} reads: {}", TORCH_VERSION, one_line(error)),
-        path, "save it with torch.jit.script(model).save(path), by a torch that is not newer");
+        fmt::format("no TorchScript that LibTorch {} reads: {}", TORCH_VERSION, what), path,
+        lacks_operator ? "compose that operator of older ones in the network, or build Hanse with "
+                         "the newer LibTorch (-DHANSE_TORCH_WHEEL)"
+                       : "save it with torch.jit.script(model).save(path), by a torch that is not "
+                         "newer");
   }
 }
 

@@ -1,20 +1,45 @@
 #include <algorithm>
-#include <set>
+#include <map>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <torch/script.h>
 
 #include "hanse/base/error.hpp"
+#include "hanse/base/log.hpp"
 #include "makers.hpp"
 #include "networks/graph.hpp"
 #include "networks/script.hpp"
+#include "networks/script_graph.hpp"
 
 namespace hanse {
 
 namespace {
 
 std::string type_name(const at::Tensor& tensor) { return c10::toString(tensor.scalar_type()); }
+
+bool contains(const std::string& text, const char* part) {
+  return text.find(part) != std::string::npos;
+}
+
+// What to do about a message of forward().
+std::string hint_at(const std::string& message) {
+  if (contains(message, "output is Tuple")) return "return the logits alone, such as output[0]";
+  if (contains(message, "output is GenericDict")) {
+    return "return the logits alone, such as output['logits']";
+  }
+  if (contains(message, "missing value for argument")) {
+    return "forward gets one tensor: let a module around yours split it and call yours";
+  }
+  if (contains(message, "Long, Int")) {
+    return "samples are float32: call x.long() on tokens before an embedding";
+  }
+  if (contains(message, "conv1d")) {
+    return "conv1d takes samples [channels, length]: give data.shape, or x.flatten(1, 2) in "
+           "forward";
+  }
+  return "its forward gets a batch of samples of the data's shape";
+}
 
 class TorchScriptModel final : public GraphModel {
  public:
@@ -27,6 +52,7 @@ class TorchScriptModel final : public GraphModel {
     find_buffers();
     find_frozen();
     check_names();
+    check_graph();
     for (const int64_t rows : {2, 3}) {
       try_out(rows, false);
       try_out(rows, true);
@@ -72,7 +98,7 @@ class TorchScriptModel final : public GraphModel {
                    RandomStream* noise) override {
     try {
       const at::Tensor output = forward(batch, noise);
-      if (output.numel() == batch.rows * loss().outputs()) return output;
+      if (output.numel() == batch.rows * loss().logits()) return in_order(output);
       throw std::runtime_error(fmt::format("its output has {} values", output.numel()));
     } catch (const std::exception& error) {
       throw Error(fmt::format("the model fails on a batch of {}: {}", batch.rows, one_line(error)),
@@ -87,8 +113,10 @@ class TorchScriptModel final : public GraphModel {
   };
 
   // Tensors that a module holds under two names are one parameter, under the first.
-  bool is_new(const at::Tensor& tensor) {
-    return seen_.insert(tensor.unsafeGetTensorImpl()).second;
+  bool is_new(const std::string& name, const at::Tensor& tensor) {
+    const auto [first, is_new] = seen_.emplace(tensor.unsafeGetTensorImpl(), name);
+    if (!is_new && first->second != name) further_names_.emplace(name, first->second);
+    return is_new;
   }
 
   void require_float(const std::string& what, const std::string& name, const at::Tensor& tensor) {
@@ -105,7 +133,8 @@ class TorchScriptModel final : public GraphModel {
   void find_parameters() {
     for (const auto& parameter : module_.named_parameters()) {
       require_float("parameter", parameter.name, parameter.value);
-      if (!parameter.value.requires_grad() || !is_new(parameter.value)) continue;
+      if (!parameter.value.requires_grad()) continue;
+      if (!is_new(parameter.name, parameter.value)) continue;
       layout_.add(parameter.name, parameter.value.sizes().vec(), 1);
       keep_start(parameter.value);
       parameters_.push_back(parameter.value);
@@ -123,7 +152,7 @@ class TorchScriptModel final : public GraphModel {
       buffers.push_back(tensor);
     };
     for (const auto& buffer : module_.named_buffers()) {
-      if (!is_new(buffer.value)) continue;
+      if (!is_new(buffer.name, buffer.value)) continue;
       if (!buffer.value.is_floating_point()) {
         carry(buffer.name, buffer.value);
         continue;
@@ -137,7 +166,7 @@ class TorchScriptModel final : public GraphModel {
   // Parameters without a gradient.
   void find_frozen() {
     for (const auto& parameter : module_.named_parameters()) {
-      if (!is_new(parameter.value)) continue;
+      if (!is_new(parameter.name, parameter.value)) continue;
       layout_.add_frozen(parameter.name, parameter.value.sizes().vec());
       keep_start(parameter.value);
       frozen_.push_back(parameter.value);
@@ -161,12 +190,50 @@ class TorchScriptModel final : public GraphModel {
     carried_.push_back({buffer, buffer.clone()});
   }
 
-  void check_names() const {
+  void check_names() {
     for (const ParameterSlot& slot : layout_.slots()) {
       if (slot.name != "row") continue;
       throw InvalidArgument("the module calls a tensor row", path_,
                             "that name is the whole row's in model.h5: choose another");
     }
+  }
+
+  void check_graph() const {
+    if (const std::string frozen = frozen_operators(module_); !frozen.empty()) {
+      throw InvalidArgument(
+          fmt::format("training and evaluation are the same to {}: torch.jit.trace keeps the mode "
+                      "of its call",
+                      frozen),
+          path_,
+          "torch.jit.script(model), or script a module that has a trace of each mode and chooses "
+          "by self.training, as scripts/export-model --trace does");
+    }
+    const std::string last = last_activation(module_);
+    if (last.empty() || loss().name() == "squared-error") return;
+    warning(
+        fmt::format("the network ends with {}, and model.loss = {} applies its own to that "
+                    "({}); hint: return the logits",
+                    last, loss().name(), path_));
+  }
+
+  // The output of sequences may be [rows, outputs, positions ...], as images have it.
+  at::Tensor in_order(const at::Tensor& output) const {
+    if (loss().positions() == 1 || !classes_first_) return output;
+    return output.flatten(2).transpose(1, 2);
+  }
+
+  // Does it have the shape that was expected? Notes where a sequence has its outputs.
+  bool has_logits(const at::Tensor& output, int64_t rows) {
+    const int64_t outputs = loss().outputs(), positions = loss().positions();
+    if (output.scalar_type() != at::kFloat || output.dim() == 0 || output.size(0) != rows ||
+        output.numel() != rows * loss().logits()) {
+      return false;
+    }
+    if (positions == 1) return output.dim() == 2 || (outputs == 1 && output.dim() == 1);
+    if (output.dim() < 3) return false;
+    const bool first = output.size(1) == outputs, last = output.size(-1) == outputs;
+    classes_first_ = first && (output.dim() > 3 || !last);
+    return first || last;
   }
 
   at::Tensor forward(const Batch& batch, RandomStream* noise) {
@@ -195,16 +262,19 @@ class TorchScriptModel final : public GraphModel {
     } catch (const std::exception& error) {
       throw InvalidArgument(fmt::format("the model takes no float32 samples [{}, {}]: {}", rows,
                                         fmt::join(sample_shape_, ", "), one_line(error)),
-                            path_, "its forward gets a batch of samples of the data's shape");
+                            path_, hint_at(error.what()));
     }
-    const std::vector<int64_t> expected = {rows, loss().outputs()};
-    const bool flat = loss().outputs() == 1 && output.sizes() == at::IntArrayRef(rows);
-    if (output.scalar_type() != at::kFloat || (output.sizes() != expected && !flat)) {
+    if (!has_logits(output, rows)) {
+      std::vector<int64_t> expected = {rows, loss().outputs()};
+      if (loss().positions() > 1) expected.insert(expected.begin() + 1, loss().positions());
       throw InvalidArgument(
           fmt::format("the model's output for {} samples is {} [{}], not Float [{}]", rows,
                       type_name(output), fmt::join(output.sizes(), ", "),
                       fmt::join(expected, ", ")),
-          path_, "one logit a class (one in all for binary-logistic and regression)");
+          path_,
+          loss().positions() > 1
+              ? "each position of a sample has a class here: its logits, or [rows, classes, ...]"
+              : "one logit a class (one in all for binary-logistic and regression)");
     }
     if (training && !output.requires_grad()) {
       throw InvalidArgument("the model's output does not depend on its parameters", path_,
@@ -215,11 +285,13 @@ class TorchScriptModel final : public GraphModel {
   std::string path_;
   std::vector<int64_t> sample_shape_;
   torch::jit::Module module_;
-  std::set<const void*> seen_;
-  std::vector<float> start_;            // [P] the file's values
-  std::vector<at::Tensor> parameters_;  // of the module; alias *bound_row_
-  std::vector<at::Tensor> frozen_;      // likewise
-  std::vector<float> buffers_;          // aliased by the module's float buffers
+  std::map<const void*, std::string> seen_;           // tensors, by the names of their slots
+  std::map<std::string, std::string> further_names_;  // of tied ones, with the first
+  bool classes_first_ = false;                        // [rows, outputs, positions ...]
+  std::vector<float> start_;                          // [P] the file's values
+  std::vector<at::Tensor> parameters_;                // of the module; alias *bound_row_
+  std::vector<at::Tensor> frozen_;                    // likewise
+  std::vector<float> buffers_;                        // aliased by the module's float buffers
   std::vector<Carried> carried_;
   const float* bound_row_ = nullptr;
 };
