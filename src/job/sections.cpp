@@ -113,7 +113,7 @@ void bind_model(OptionTable& table, ModelOptions& model) {
   bind_seed(table, "model", model.seed, "the initial parameters");
   table.add("model.start", model.start,
             "file whose tensors the model starts from, by name: model.h5 of a run, a state dict "
-            "of torch.save; empty: none");
+            "of torch.save, safetensors or an index of their shards; empty: none");
   table.add("model.start-partial", model.start_partial,
             "take what the file has of the model's tensors; the others start by model.init");
 }
