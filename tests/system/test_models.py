@@ -109,7 +109,7 @@ class WarmStart(ModelCase):
         job = self.job({**self.JOB, "run.rounds": 2, "run.state-dict": "true"})
         first = self.train(job, "first", changes={"run.seed": 3})
         state = collections.OrderedDict(torch.load(os.path.join(first, "state_dict.pt")))
-        parameters = {name: torch.nn.Parameter(value) for name, value in state.items()}
+        parameters = {name: torch.nn.Parameter(value.clone()) for name, value in state.items()}
         optimizer = torch.optim.Adam(parameters.values())
         sum(value.sum() for value in parameters.values()).backward()
         optimizer.step()
