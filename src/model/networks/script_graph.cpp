@@ -59,7 +59,7 @@ bool is_norm(const std::string& name) { return name.ends_with("_norm"); }
 
 // Does the operator do in both modes what it should do in one?
 bool is_frozen(const Node& node) {
-  if (node.kind().domainString() != "aten") return false;
+  if (!node.kind().is_aten()) return false;
   const std::string name = operator_name(node);
   if (name == "scaled_dot_product_attention") {
     const torch::jit::IValue share = constant(argument(node, {"dropout_p"}));
