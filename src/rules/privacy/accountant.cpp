@@ -15,15 +15,34 @@ namespace hanse {
 
 namespace {
 
+double variance_of(const RoundNoise& noise) {
+  return static_cast<double>(noise.variance) * static_cast<double>(noise.shares);
+}
+
 // The deviation of a continuous Gaussian that is no more private, in units of `reach`, rounded down
-// so that rounds with nearly the same noise are one group.
-double continuous_deviation(const RoundNoise& noise, Mechanism mechanism, double reach) {
-  const double lost = mechanism == Mechanism::kGaussian ? 0 : 16;
-  const double variance = static_cast<double>(noise.variance) * static_cast<double>(noise.shares);
-  if (!(variance > lost)) return 0;
+// so that rounds with nearly the same noise are one group. `reach` and that of the count are how
+// far neighbours move the sum and the count.
+double continuous_deviation(const RoundNoise& noise, Mechanism mechanism, double reach,
+                            double count_reach) {
+  constexpr double kLost = 16;
+  const double variance = variance_of(noise) - (mechanism == Mechanism::kGaussian ? 0 : kLost);
+  double squares = reach * reach / variance;  // of the move in deviations
+  bool is_known = variance > 0;
+  if (noise.count_variance > 0) {
+    const double count_variance = static_cast<double>(noise.count_variance) - kLost;
+    is_known = is_known && count_variance > 0;
+    squares += count_reach * count_reach / count_variance;
+  }
+  if (!is_known) return 0;
   int exponent = 0;
-  const double digits = std::frexp(std::sqrt(variance - lost) / reach, &exponent);
+  const double digits = std::frexp(1 / std::sqrt(squares), &exponent);
   return std::ldexp(std::floor(std::ldexp(digits, 24)), exponent - 24);
+}
+
+// zCDP of the noise on the count.
+double count_rho(const RoundNoise& noise, double count_reach) {
+  if (noise.count_variance == 0) return 0;
+  return count_reach * count_reach / (2 * static_cast<double>(noise.count_variance));
 }
 
 }  // namespace
@@ -72,18 +91,25 @@ int64_t PrivacyTerms::participations(int64_t rounds) const {
 RenyiAt PrivacyAccountant::curve_of(const RoundNoise& noise) const {
   const double reach = static_cast<double>(terms_.reach()) * static_cast<double>(noise.bound);
   const auto share = static_cast<double>(noise.variance);
-  const double variance = share * static_cast<double>(noise.shares);
+  const double variance = variance_of(noise);
+  const double rho_of_count = count_rho(noise, static_cast<double>(terms_.reach()));
   const bool is_skellam = terms_.mechanism == Mechanism::kSkellam;
   const bool is_sum = terms_.mechanism == Mechanism::kDiscreteGaussian && noise.shares > 1;
   RenyiAt curve = discrete_gaussian_renyi(reach, variance);
   if (is_skellam) curve = skellam_renyi(reach, variance, terms_.n_params);
   if (is_sum) curve = summed_gaussians_renyi(reach, share, noise.shares, terms_.n_params);
+  if (rho_of_count > 0) {
+    curve = [of_sum = curve, rho_of_count](int64_t order) {
+      return of_sum(order) + static_cast<double>(order) * rho_of_count;
+    };
+  }
   if (!terms_.is_amplified()) return curve;
   if (terms_.attendance == Attendance::kUniform) {
     return uniformly_sampled_renyi(terms_.rate(), curve);
   }
   if (is_skellam || is_sum) return poisson_sampled_renyi(terms_.rate(), curve);
-  return poisson_sampled_gaussian_renyi(terms_.rate(), reach * reach / (2 * variance));
+  return poisson_sampled_gaussian_renyi(terms_.rate(),
+                                        reach * reach / (2 * variance) + rho_of_count);
 }
 
 void PrivacyAccountant::spend(const RoundNoise& noise, int64_t rounds) {
@@ -101,15 +127,15 @@ void PrivacyAccountant::spend(const RoundNoise& noise, int64_t rounds) {
     sum_[i] += count * curve[i];
     worst_[i] = std::max(worst_[i], curve[i]);
   }
-  const double deviation = continuous_deviation(noise, terms_.mechanism, reach);
+  const auto count_reach = static_cast<double>(terms_.reach());
+  const double deviation = continuous_deviation(noise, terms_.mechanism, reach, count_reach);
   is_gaussian_ = is_gaussian_ && deviation > 0 && terms_.mechanism != Mechanism::kSkellam &&
                  (terms_.mechanism == Mechanism::kGaussian ||
                   summed_gaussians_gap(static_cast<double>(noise.variance), noise.shares) *
                           static_cast<double>(terms_.n_params) <
                       0x1p-100);
   if (!is_gaussian_) return;
-  const double rho =
-      reach * reach / (2 * static_cast<double>(noise.variance) * static_cast<double>(noise.shares));
+  const double rho = reach * reach / (2 * variance_of(noise)) + count_rho(noise, count_reach);
   rho_sum_ += count * rho;
   rho_worst_ = std::max(rho_worst_, rho);
   const auto found = std::find(deviations_.begin(), deviations_.end(), deviation);

@@ -1,5 +1,5 @@
-// The private rounds of a run: the lattice and the noise of each, and what they have cost. Without
-// data: `hanse privacy` plays them alone.
+// The private rounds of a run: the lattice and the noise of each, and what they have cost. They
+// need no data: `hanse privacy` plays them alone.
 #pragma once
 
 #include <cstdint>
@@ -14,55 +14,80 @@
 
 namespace hanse {
 
-// What a round's participants and ranks add.
+// What the participants and the ranks of a round add.
 struct PrivateRound {
-  double clip = 0;        // C_t, that was asked for; updates have at most lattice.clip()
+  double clip = 0;        // C_t that was asked for; an update has lattice.clip() at most
   Lattice lattice;        // of the updates' integers
-  int64_t variance = 0;   // of the noise on the sum, or of a participant's share of it, or of a
-                          // node of the tree; in squared steps of the noise
-  int fraction_bits = 0;  // the step of the noise is 2^-fraction_bits steps of the lattice
-  double deviation = 0;   // of the noise on the sum, in units of the parameters
-  int64_t count_variance = 0;  // of the noise on the count of those within the clip; 0: none
+  int64_t variance = 0;   // of the noise on the sum, in squared steps of the noise; of a share of
+                          // distributed noise; of a node of the tree
+  int fraction_bits = 0;  // a step of the noise is 2^-fraction_bits steps of the lattice
+  double deviation = 0;   // of all that noise (of one node), in units of the parameters
+  int64_t count_variance = 0;  // of the noise on the count of updates within the clip; 0: no count
 };
 
 struct PrivacyCost {
   EpsilonBound rdp;
-  std::optional<double> zcdp, pld;  // where they apply
-
-  // Throws InvalidArgument where the accountant does not apply.
-  double epsilon(AccountantKind kind) const;
+  std::optional<double> zcdp, pld;  // nothing where they do not apply
 };
 
 class PrivateRounds final : public Stateful {
  public:
   // Rounds 1 to `rounds`; options.noise below 0 is found for these. Throws InvalidArgument where
-  // the options do not fit together: no theorem covers them, a lattice that is too coarse or too
-  // fine, noise beyond what the integers hold.
+  // the options do not fit together: no theorem covers them, the lattice is too coarse or too fine,
+  // the noise is beyond what integers hold, no noise meets epsilon.
   PrivateRounds(const PrivacyOptions& options, const PrivacyTerms& terms, int64_t rounds);
 
+  const PrivacyOptions& options() const { return options_; }
   const PrivacyTerms& terms() const { return terms_; }
   double multiplier() const { return multiplier_; }  // z
-  double expected() const;                           // participants of a round, n
+  double update_multiplier() const;                  // z', of the updates beside a count
+  // Participants of a round, n: public, whoever comes.
+  int64_t expected() const;
+  int64_t nominal_shares() const;  // of distributed noise, that were planned; 1: central noise
 
-  // The next round. `participants` of it add shares of distributed noise.
+  // The next round. Throws InvalidArgument behind the last one of correlated noise.
   PrivateRound next() const;
-  // The round is over: `participants` added their shares, if noise is distributed. Its cost is
-  // paid; the clip follows the noised sum of bits, when it adapts.
-  void finish(int64_t participants, int64_t noised_bits = 0);
+  // The next round is over: so many shares of noise were added (1: central), and `noised_count` is
+  // the noised sum of AdaptiveClip::bit(). Its cost is paid, and the clip moves.
+  void finish(int64_t shares, int64_t noised_count = 0);
   int64_t finished() const { return finished_; }
 
-  PrivacyCost cost() const;     // of the finished rounds
-  double next_epsilon() const;  // by options.accountant, of these and the next one
+  // What the finished rounds have cost, at options.delta, and what they and the next one would.
+  PrivacyCost cost() const;
+  double epsilon() const;
+  double next_epsilon() const;
 
-  // Coefficients of noise that is correlated over rounds, in units of 2^-kCorrelationBits; {1} in
-  // units of 1 where it is not.
+  // Correlated noise: the coefficients in units of 2^-kCorrelationBits; empty without bands.
   const std::vector<int64_t>& numerators() const { return numerators_; }
+  // The rounds that a tree is over; 0: no tree.
+  int64_t tree_rounds() const;
+  // By what `rounds` rounds move the sum of squares of what is released, in squared clips: 1 a
+  // participation without correlation.
+  double sensitivity_squared(int64_t rounds) const;
+
+  // Makes other ranks' rounds follow rank 0's, which load() set. The accountant is rank 0's alone.
+  struct Position {
+    int64_t finished, planned;
+    double clip;
+  };
+  Position position() const { return {finished_, planned_, clip_}; }
+  void move_to(const Position& position);
 
  private:
   void visit(StateFields& fields) override;
+  void plan();  // what follows from options, terms and the planned rounds
+  void check_correlation() const;
+  int64_t separation() const;
+  int64_t participations(int64_t rounds) const;
+  AdaptiveClip adaptive() const;
+  PrivateRound round_at(double clip, double multiplier) const;
+  RoundNoise noise_of(const PrivateRound& round, int64_t shares) const;
+  double epsilon_with(double multiplier) const;
+  PrivacyCost correlated_cost(const PrivateRound& round, int64_t rounds, bool with_pld) const;
 
   PrivacyOptions options_;
   PrivacyTerms terms_;
+  int64_t planned_ = 0;
   double multiplier_ = 0;
   std::vector<int64_t> numerators_;
   double clip_ = 0;

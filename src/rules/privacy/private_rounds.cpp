@@ -1,0 +1,318 @@
+#include "hanse/rules/privacy/private_rounds.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "hanse/base/choice.hpp"
+#include "hanse/base/error.hpp"
+#include "hanse/rules/privacy/correlation.hpp"
+#include "hanse/rules/privacy/loss_distribution.hpp"
+#include "hanse/rules/privacy/private_sum.hpp"
+
+namespace hanse {
+
+namespace {
+
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
+constexpr int kLeastStep = -44;         // of updates, as UpdateSum's units
+constexpr double kLeastClip = 0x1p-20;  // of clips that adapt
+
+bool has_bands(Correlation correlation) {
+  return correlation == Correlation::kToeplitz || correlation == Correlation::kBanded;
+}
+
+}  // namespace
+
+PrivateRounds::PrivateRounds(const PrivacyOptions& options, const PrivacyTerms& terms,
+                             int64_t rounds)
+    : options_(options), terms_(terms), planned_(rounds), clip_(options.clip), accountant_(terms) {
+  terms_.mechanism = options.mechanism;
+  terms_.adjacency = options.adjacency;
+  terms_.check();
+  check_correlation();
+  accountant_ = PrivacyAccountant(terms_);
+  plan();
+}
+
+void PrivateRounds::check_correlation() const {
+  if (options_.correlation == Correlation::kNone) return;
+  const auto refuse = [](const std::string& what, const std::string& key, const std::string& hint) {
+    throw InvalidArgument(what + ", when noise is correlated over rounds", key, hint);
+  };
+  if (options_.kind == PrivacyKind::kDistributed) {
+    refuse("participants cannot add the noise", "privacy.kind", "central");
+  }
+  if (options_.clip_kind == ClipKind::kAdaptive) {
+    refuse("the clip cannot adapt", "privacy.clip-kind", "fixed");
+  }
+  if (terms_.is_amplified()) {
+    refuse(fmt::format("no guarantee is known for {} draws", name_of(terms_.attendance)),
+           "sampler.kind", "cyclic, whose rounds of a client are far apart");
+  }
+  if (options_.correlation == Correlation::kTree && terms_.attendance != Attendance::kCyclic) {
+    refuse("a tree is over rounds in which each client is once", "sampler.kind", "cyclic");
+  }
+  const bool is_cyclic = terms_.attendance == Attendance::kCyclic;
+  const int64_t kept = is_cyclic ? std::max<int64_t>(1, terms_.clients / terms_.per_round) : 1;
+  if (options_.separation > planned_) {
+    throw InvalidArgument(fmt::format("{} rounds lie between two of a client's, and the run has {}",
+                                      options_.separation, planned_),
+                          "privacy.separation", "auto");
+  }
+  if (options_.separation > kept) {
+    throw InvalidArgument(
+        fmt::format("a client may be in rounds {} apart, not {}", kept, options_.separation),
+        "privacy.separation", "auto, or sampler.kind = cyclic with fewer clients a round");
+  }
+  const int64_t most = terms_.participations(planned_);
+  if (options_.participations > 0 && options_.participations < most) {
+    throw InvalidArgument(
+        fmt::format("a client may be in {} rounds, not {}", most, options_.participations),
+        "privacy.participations", "auto, or fewer rounds");
+  }
+  if (options_.correlation == Correlation::kBanded && options_.bands > separation()) {
+    throw InvalidArgument(fmt::format("{} bands reach beyond the {} rounds between two of a "
+                                      "client's",
+                                      options_.bands, separation()),
+                          "privacy.bands", fmt::format("at most {}", separation()));
+  }
+}
+
+void PrivateRounds::plan() {
+  numerators_.clear();
+  if (has_bands(options_.correlation)) {
+    const bool is_banded = options_.correlation == Correlation::kBanded;
+    numerators_ = correlation_numerators(is_banded ? options_.bands : planned_);
+  }
+  multiplier_ = options_.noise;
+  if (multiplier_ < 0) {
+    if (!(options_.epsilon > 0)) {
+      throw InvalidArgument("privacy.noise = auto needs an epsilon to meet", "privacy.epsilon",
+                            "above 0, such as 8");
+    }
+    const bool counts = options_.clip_kind == ClipKind::kAdaptive;
+    if (counts && epsilon_with(kInfinite) > options_.epsilon) {
+      throw InvalidArgument(fmt::format("the noise of {} on the count of clipped clients alone "
+                                        "exceeds an epsilon of {}",
+                                        adaptive().count_noise, options_.epsilon),
+                            "privacy.count-noise", "more, or fewer rounds");
+    }
+    multiplier_ = least_noise(options_.epsilon, [this](double z) { return epsilon_with(z); });
+  }
+  const PrivateRound first = round_at(options_.clip, multiplier_);
+  check_range(largest_cohort(terms_), first.lattice,
+              (first.variance >> (2 * first.fraction_bits)) * nominal_shares());
+}
+
+int64_t PrivateRounds::expected() const {
+  if (terms_.attendance == Attendance::kFull) return terms_.clients;
+  return std::min(terms_.per_round, terms_.clients);
+}
+
+int64_t PrivateRounds::nominal_shares() const {
+  return options_.kind == PrivacyKind::kDistributed ? expected() : 1;
+}
+
+AdaptiveClip PrivateRounds::adaptive() const {
+  const auto n = static_cast<double>(expected());
+  const double noise = options_.count_noise > 0 ? options_.count_noise : n / 20;
+  return {options_.quantile, options_.clip_rate, noise, n};
+}
+
+double PrivateRounds::update_multiplier() const {
+  if (options_.clip_kind == ClipKind::kFixed || multiplier_ == 0) return multiplier_;
+  return adaptive().update_multiplier(multiplier_);
+}
+
+int64_t PrivateRounds::tree_rounds() const {
+  if (options_.correlation != Correlation::kTree) return 0;
+  return std::max<int64_t>(1, terms_.clients / terms_.per_round);
+}
+
+int64_t PrivateRounds::separation() const {
+  if (options_.separation > 0) return options_.separation;
+  if (terms_.attendance != Attendance::kCyclic) return 1;
+  return std::max<int64_t>(1, terms_.clients / terms_.per_round);
+}
+
+int64_t PrivateRounds::participations(int64_t rounds) const {
+  const int64_t drawn = terms_.participations(rounds);
+  return std::min(drawn, (rounds - 1) / separation() + 1);
+}
+
+double PrivateRounds::sensitivity_squared(int64_t rounds) const {
+  if (rounds == 0) return 0;
+  const int64_t times = participations(rounds);
+  if (has_bands(options_.correlation)) {
+    return correlation_sensitivity_squared(numerators_, rounds, separation(), times);
+  }
+  const int64_t tree = tree_rounds();
+  const int64_t nodes = tree > 0 ? tree_sensitivity_squared(std::min(tree, rounds)) : 1;
+  return static_cast<double>(times) * static_cast<double>(nodes);
+}
+
+// z is the noise as if the whole run were one release (C19): correlated noise grows with what a
+// client moves in all rounds.
+PrivateRound PrivateRounds::round_at(double clip, double multiplier) const {
+  PrivateRound round{.clip = clip};
+  double scale = multiplier;
+  if (options_.clip_kind == ClipKind::kAdaptive && multiplier > 0) {
+    scale = adaptive().update_multiplier(multiplier);
+    round.count_variance = adaptive().count_variance();
+  }
+  if (options_.correlation != Correlation::kNone) {
+    scale *= std::sqrt(sensitivity_squared(planned_));
+  }
+  const bool is_fine = !numerators_.empty();
+  round.fraction_bits = is_fine ? kCorrelationBits : 0;
+  const int least = kLeastStep + round.fraction_bits;
+  int exponent = least;
+  if (options_.step_exponent != PrivacyOptions::kAutoStep) {
+    exponent = static_cast<int>(options_.step_exponent);
+    if (exponent < least) {
+      throw InvalidArgument(fmt::format("a step of 2^{} is below 2^{}", exponent, least),
+                            "privacy.step", "auto");
+    }
+  } else if (scale > 0) {
+    exponent = step_exponent(scale * clip, is_fine ? 16 : 20, least);
+  }
+  round.lattice = Lattice::of(clip, exponent);
+  const Lattice fine{exponent - round.fraction_bits, round.lattice.bound << round.fraction_bits};
+  const int64_t whole = fine.noise_variance(scale);
+  const int64_t shares = nominal_shares();
+  round.variance = whole == 0 ? 0 : Noise::share(options_.mechanism, whole, shares);
+  const double variance = static_cast<double>(round.variance) * static_cast<double>(shares);
+  round.deviation = std::sqrt(variance) * fine.step();
+  Noise(options_.mechanism, round.variance);  // throws where the mechanism cannot have it
+  return round;
+}
+
+PrivateRound PrivateRounds::next() const {
+  if (options_.correlation != Correlation::kNone && finished_ >= planned_) {
+    throw InvalidArgument(fmt::format("noise correlated over {} rounds ends with them", planned_),
+                          "run.rounds", "start a run of more rounds");
+  }
+  return round_at(clip_, multiplier_);
+}
+
+RoundNoise PrivateRounds::noise_of(const PrivateRound& round, int64_t shares) const {
+  return {.bound = round.lattice.bound,
+          .variance = round.variance,
+          .shares = shares,
+          .count_variance = round.count_variance};
+}
+
+void PrivateRounds::finish(int64_t shares, int64_t noised_count) {
+  const PrivateRound round = next();
+  if (options_.correlation == Correlation::kNone) accountant_.spend(noise_of(round, shares));
+  ++finished_;
+  if (options_.clip_kind == ClipKind::kFixed) return;
+  // A clip beyond what the sum holds would end the run.
+  const double sum = static_cast<double>(largest_cohort(terms_)) + 40 * update_multiplier();
+  clip_ = std::clamp(adaptive().next(clip_, noised_count), kLeastClip, 0x1p17 / sum);
+}
+
+// What `rounds` rounds cost together: one release with all that a client moves in them.
+PrivacyCost PrivateRounds::correlated_cost(const PrivateRound& round, int64_t rounds,
+                                           bool with_pld) const {
+  if (rounds == 0) return {.zcdp = 0, .pld = 0};
+  const double steps = std::ldexp(static_cast<double>(round.lattice.bound), round.fraction_bits) *
+                       static_cast<double>(terms_.reach());
+  const double squares = steps * steps * sensitivity_squared(rounds);
+  const auto variance = static_cast<double>(round.variance);
+  if (variance == 0) return {.rdp = {kInfinite, 0}, .zcdp = kInfinite, .pld = kInfinite};
+  PrivacyCost cost;
+  const auto at = options_.mechanism == Mechanism::kSkellam
+                      ? skellam_renyi(std::sqrt(squares), variance, terms_.n_params)
+                      : discrete_gaussian_renyi(std::sqrt(squares), variance);
+  cost.rdp = epsilon_of(renyi_curve(at), options_.delta);
+  if (options_.mechanism == Mechanism::kSkellam) return cost;
+  cost.zcdp = epsilon_of_zcdp(squares / (2 * variance), options_.delta).epsilon;
+  const double continuous = variance - (options_.mechanism == Mechanism::kGaussian ? 0 : 16);
+  if (with_pld && continuous > 0) {
+    const GaussianRounds one{std::sqrt(continuous / squares) * (1 - 0x1p-40), 1, 1};
+    cost.pld = loss_distribution_epsilon(std::span(&one, 1), options_.delta);
+  }
+  return cost;
+}
+
+namespace {
+
+double asked_of(const PrivacyCost& cost, AccountantKind kind) {
+  if (kind == AccountantKind::kRdp) return cost.rdp.epsilon;
+  const auto& asked = kind == AccountantKind::kZcdp ? cost.zcdp : cost.pld;
+  if (asked) return *asked;
+  throw InvalidArgument(fmt::format("{} does not apply to this noise and sampler", name_of(kind)),
+                        "privacy.accountant", "rdp always does");
+}
+
+}  // namespace
+
+PrivacyCost PrivateRounds::cost() const {
+  if (options_.correlation != Correlation::kNone) {
+    return correlated_cost(round_at(clip_, multiplier_), finished_, true);
+  }
+  const double delta = options_.delta;
+  return {accountant_.rdp(delta), accountant_.zcdp(delta), accountant_.pld(delta)};
+}
+
+double PrivateRounds::epsilon() const {
+  if (options_.correlation == Correlation::kNone) {
+    return accountant_.epsilon(options_.accountant, options_.delta);
+  }
+  const bool with_pld = options_.accountant == AccountantKind::kPld;
+  return asked_of(correlated_cost(round_at(clip_, multiplier_), finished_, with_pld),
+                  options_.accountant);
+}
+
+double PrivateRounds::next_epsilon() const {
+  if (options_.correlation == Correlation::kNone) {
+    PrivacyAccountant after = accountant_;
+    after.spend(noise_of(next(), nominal_shares()));
+    return after.epsilon(options_.accountant, options_.delta);
+  }
+  const bool with_pld = options_.accountant == AccountantKind::kPld;
+  return asked_of(correlated_cost(round_at(clip_, multiplier_), finished_ + 1, with_pld),
+                  options_.accountant);
+}
+
+double PrivateRounds::epsilon_with(double multiplier) const {
+  PrivacyAccountant accountant(terms_);
+  if (options_.clip_kind == ClipKind::kAdaptive && multiplier >= 2 * adaptive().count_noise) {
+    // The count alone costs as much as that noise: so do updates without a bound on their noise.
+    accountant.spend(
+        {.variance = kMostGaussianVariance, .count_variance = adaptive().count_variance()},
+        planned_);
+    return accountant.epsilon(options_.accountant, options_.delta);
+  }
+  const PrivateRound round = round_at(options_.clip, multiplier);
+  if (options_.correlation != Correlation::kNone) {
+    const bool with_pld = options_.accountant == AccountantKind::kPld;
+    return asked_of(correlated_cost(round, planned_, with_pld), options_.accountant);
+  }
+  accountant.spend(noise_of(round, nominal_shares()), planned_);
+  return accountant.epsilon(options_.accountant, options_.delta);
+}
+
+void PrivateRounds::move_to(const Position& position) {
+  if (planned_ != position.planned) {
+    planned_ = position.planned;
+    plan();
+  }
+  finished_ = position.finished;
+  clip_ = position.clip;
+}
+
+void PrivateRounds::visit(StateFields& fields) {
+  Position kept = position();
+  fields.one("planned", kept.planned);
+  fields.one("finished", kept.finished);
+  fields.one("clip", kept.clip);
+  fields.part("accountant", accountant_);
+  if (fields.loads()) move_to(kept);
+}
+
+}  // namespace hanse

@@ -1,0 +1,177 @@
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "hanse/base/error.hpp"
+#include "hanse/rules/privacy/private_rounds.hpp"
+#include "support/errors.hpp"
+
+namespace hanse {
+namespace {
+
+PrivacyOptions central(double noise) {
+  PrivacyOptions options;
+  options.kind = PrivacyKind::kCentral;
+  options.noise = noise;
+  return options;
+}
+
+PrivacyTerms draws(Attendance attendance, int64_t per_round, int64_t clients) {
+  return {.attendance = attendance, .clients = clients, .per_round = per_round, .n_params = 100};
+}
+
+PrivateRounds played(const PrivacyOptions& options, const PrivacyTerms& terms, int64_t rounds) {
+  PrivateRounds run(options, terms, rounds);
+  for (int64_t round = 0; round < rounds; ++round) run.finish(run.nominal_shares());
+  return run;
+}
+
+// The numbers are dp-accounting's, of integer orders alone.
+TEST(PrivateRounds, PoissonRoundsCostWhatTheFieldsAccountantSays) {
+  const PrivateRounds run = played(central(2), draws(Attendance::kPoisson, 100, 1000), 200);
+  EXPECT_NEAR(run.cost().rdp.epsilon, 3.679746, 2e-5);
+  EXPECT_GE(*run.cost().pld, 3.359661 - 1e-6);
+  EXPECT_LT(*run.cost().pld, 3.37);
+  EXPECT_FALSE(run.cost().zcdp);
+}
+
+TEST(PrivateRounds, ADrawOfAFixedNumberIsAmplifiedForReplacedClientsAloneAtTwiceTheClip) {
+  PrivacyOptions options = central(2);
+  options.adjacency = Adjacency::kReplace;
+  const PrivateRounds run = played(options, draws(Attendance::kUniform, 10, 100), 200);
+  EXPECT_NEAR(run.cost().rdp.epsilon, 20.714, 0.05);
+  options.adjacency = Adjacency::kZeroOut;
+  const PrivateRounds plain = played(options, draws(Attendance::kUniform, 10, 100), 200);
+  EXPECT_NEAR(*plain.cost().zcdp,
+              played(options, draws(Attendance::kFull, 10, 100), 200).cost().zcdp.value(), 1e-12);
+}
+
+TEST(PrivateRounds, TheFoundNoiseMeetsEpsilonAndNoLessDoes) {
+  for (const auto correlation : {Correlation::kNone, Correlation::kTree, Correlation::kToeplitz}) {
+    PrivacyOptions options = central(-1);
+    options.epsilon = 3;
+    options.correlation = correlation;
+    const PrivacyTerms terms = draws(Attendance::kCyclic, 10, 160);
+    const PrivateRounds found(options, terms, 20);
+    EXPECT_LE(played(options, terms, 20).epsilon(), 3);
+    options.noise = found.multiplier() * (1 - 0x1p-18);
+    EXPECT_GT(played(options, terms, 20).epsilon(), 3);
+  }
+}
+
+TEST(PrivateRounds, UpdatesAndTheCountOfAnAdaptiveClipCostTogetherWhatTheMultiplierSays) {
+  PrivacyOptions options = central(1);
+  const PrivacyTerms terms = draws(Attendance::kPoisson, 100, 1000);
+  const double fixed = played(options, terms, 50).epsilon();
+  options.clip_kind = ClipKind::kAdaptive;
+  const PrivateRounds adaptive = played(options, terms, 50);
+  EXPECT_NEAR(adaptive.update_multiplier(), 1.005037815259212, 1e-12);
+  EXPECT_NEAR(adaptive.epsilon(), fixed, 1e-6);
+  EXPECT_EQ(adaptive.next().count_variance, 100);
+}
+
+TEST(PrivateRounds, TheFoundNoiseOfAnAdaptiveClipPaysForTheCount) {
+  PrivacyOptions options = central(-1);
+  options.epsilon = 8;
+  options.clip_kind = ClipKind::kAdaptive;
+  const PrivacyTerms terms = draws(Attendance::kPoisson, 50, 1000);
+  const PrivateRounds run = played(options, terms, 200);
+  EXPECT_LE(run.epsilon(), 8);
+  EXPECT_GT(run.epsilon(), 7.99);
+  options.count_noise = 0.1;
+  expect_error<InvalidArgument>(
+      [&] { PrivateRounds(options, draws(Attendance::kFull, 50, 50), 200); },
+      {"privacy.count-noise"});
+}
+
+TEST(PrivateRounds, TheClipFollowsTheNoisedCountAndStaysWhereTheSumCanHoldIt) {
+  PrivacyOptions options = central(1);
+  options.clip_kind = ClipKind::kAdaptive;
+  options.count_noise = 5;
+  PrivateRounds run(options, draws(Attendance::kFull, 100, 100), 10);
+  run.finish(1, 100);  // all are within the clip
+  EXPECT_NEAR(run.next().clip, std::exp(-0.2 * 0.5), 1e-12);
+  for (int round = 0; round < 1000; ++round) run.finish(1, -100);
+  EXPECT_LT(run.next().clip * (100 + 40 * run.update_multiplier()), 0x1p18);
+  EXPECT_GT(run.next().clip, 100);
+}
+
+TEST(PrivateRounds, MissingSharesOfNoiseCostMore) {
+  PrivacyOptions options = central(1);
+  options.kind = PrivacyKind::kDistributed;
+  const PrivacyTerms terms = draws(Attendance::kUniform, 10, 100);
+  PrivateRounds all(options, terms, 10), some(options, terms, 10);
+  all.finish(10);
+  some.finish(5);
+  // Half of the noise: as much as twice the rho.
+  EXPECT_NEAR(*some.cost().zcdp, epsilon_of_zcdp(1.0, 1e-5).epsilon, 1e-4);
+  EXPECT_NEAR(*all.cost().zcdp, epsilon_of_zcdp(0.5, 1e-5).epsilon, 1e-4);
+}
+
+// Kairouz et al. 2021b; dp-accounting's SingleEpochTreeAggregationDpEvent(2, 16) has noise of 2 a
+// node, so that all five nodes of a round are one release with noise of 2 / sqrt(5).
+TEST(PrivateRounds, ATreeOfSixteenRoundsCostsWhatTheFieldsAccountantSays) {
+  PrivacyOptions options = central(2 / std::sqrt(5));
+  options.correlation = Correlation::kTree;
+  const PrivateRounds run = played(options, draws(Attendance::kCyclic, 10, 160), 16);
+  EXPECT_NEAR(run.cost().rdp.epsilon, 5.377728, 0.02);
+  EXPECT_LE(*run.cost().zcdp, run.cost().rdp.epsilon);
+}
+
+TEST(PrivateRounds, CorrelatedNoiseIsAsPrivateAsOneReleaseWhateverTheRounds) {
+  const PrivacyTerms terms = draws(Attendance::kCyclic, 20, 100);  // separation 5
+  for (const auto correlation : {Correlation::kToeplitz, Correlation::kBanded}) {
+    PrivacyOptions options = central(1.5);
+    options.correlation = correlation;
+    options.bands = 4;
+    const PrivateRounds run = played(options, terms, 15);
+    EXPECT_NEAR(*run.cost().zcdp, epsilon_of_zcdp(1 / (2 * 1.5 * 1.5), 1e-5).epsilon, 1e-4);
+  }
+}
+
+TEST(PrivateRounds, WhatDoesNotFitTogetherIsRefused) {
+  PrivacyOptions options = central(1);
+  options.adjacency = Adjacency::kAddRemove;
+  expect_error<InvalidArgument>(
+      [&] { PrivateRounds(options, draws(Attendance::kUniform, 10, 100), 10); },
+      {"privacy.adjacency"});
+  options = central(1);
+  options.correlation = Correlation::kBanded;
+  expect_error<InvalidArgument>(
+      [&] { PrivateRounds(options, draws(Attendance::kCyclic, 50, 100), 10); }, {"privacy.bands"});
+  expect_error<InvalidArgument>(
+      [&] { PrivateRounds(options, draws(Attendance::kPoisson, 10, 100), 10); }, {"sampler.kind"});
+  options.correlation = Correlation::kTree;
+  expect_error<InvalidArgument>(
+      [&] { PrivateRounds(options, draws(Attendance::kFull, 100, 100), 10); }, {"cyclic"});
+  options.correlation = Correlation::kToeplitz;
+  options.separation = 3;
+  expect_error<InvalidArgument>(
+      [&] { PrivateRounds(options, draws(Attendance::kCyclic, 50, 100), 10); },
+      {"privacy.separation"});
+  options = central(-1);
+  expect_error<InvalidArgument>(
+      [&] { PrivateRounds(options, draws(Attendance::kFull, 10, 10), 10); }, {"privacy.epsilon"});
+  options = central(0x1p20);
+  expect_error<InvalidArgument>(
+      [&] { PrivateRounds(options, draws(Attendance::kFull, 10, 10), 10); }, {"privacy.clip"});
+}
+
+TEST(PrivateRounds, AStateGoesOn) {
+  PrivacyOptions options = central(1);
+  options.clip_kind = ClipKind::kAdaptive;
+  const PrivacyTerms terms = draws(Attendance::kPoisson, 100, 1000);
+  PrivateRounds whole(options, terms, 10), first(options, terms, 10), second(options, terms, 20);
+  for (int round = 0; round < 6; ++round) whole.finish(1, 10 * round);
+  for (int round = 0; round < 3; ++round) first.finish(1, 10 * round);
+  State state;
+  first.save(state);
+  second.load(state);
+  for (int round = 3; round < 6; ++round) second.finish(1, 10 * round);
+  EXPECT_EQ(whole.next().clip, second.next().clip);
+  EXPECT_EQ(whole.epsilon(), second.epsilon());
+  EXPECT_EQ(second.position().planned, 10);
+}
+
+}  // namespace
+}  // namespace hanse
