@@ -29,7 +29,15 @@ bool is_reference(const AggregatorOptions& options) {
 }
 
 std::unique_ptr<Aggregator> make_mean(const Job& job, int64_t clients, double) {
-  if (is_mapped_mean(job.aggregator)) return make_robust_aggregator(job, clients);
+  const AggregatorOptions& o = job.aggregator;
+  if (is_mapped_mean(o)) return make_robust_aggregator(job, clients);
+  if (o.weights == ClientWeights::kCapped) {
+    if (o.capped_sum == 0 && o.estimator != Estimator::kNormalized) {
+      throw InvalidArgument("the sum of all clients' capped weights is not known",
+                            "aggregator.estimator", "normalized, which does not need it");
+    }
+    return make_capped_fedavg(o.cap, std::max(o.capped_sum, 1.0), o.estimator);
+  }
   return make_fedavg(job.aggregator.weights, job.aggregator.estimator, clients);
 }
 
@@ -81,6 +89,26 @@ void train_proportionally(const AggregatorOptions& o, ClientOptions& client) {
   client.propfair = {.base = o.base, .reference = is_reference(o)};
 }
 
+void refuse_cap(const Job& job) {
+  if (job.aggregator.weights != ClientWeights::kCapped) return;
+  throw InvalidArgument(fmt::format("{} has no capped weights", job.aggregator.kind),
+                        "aggregator.weights", "samples or uniform");
+}
+
+void check_cap(const Job& job) {
+  const AggregatorOptions& o = job.aggregator;
+  if (o.weights != ClientWeights::kCapped) return;
+  if (o.cap == 0) {
+    throw InvalidArgument("weights = capped need the samples from which on all count the same",
+                          "aggregator.cap", "aggregator.cap = 100, for example");
+  }
+  if (is_mapped_mean(o)) refuse_cap(job);
+  if (sampler_traits(job.sampler).blind) return;
+  throw InvalidArgument(
+      fmt::format("sampler {} estimates a mean by samples, or of equals", job.sampler.kind),
+      "aggregator.weights", "samples or uniform");
+}
+
 // Keys that several kinds share.
 
 using Options = AggregatorOptions;
@@ -89,6 +117,10 @@ const auto client_key = keys_of<Job>("client", &Job::client);
 
 const Keys<Job> kWeights = key("weights", &Options::weights,
                                "share of a client: by its training samples, or the same for all");
+const Keys<Job> kCap =
+    key("cap", &Options::cap, Range{.low = 0, .low_open = true, .word = "none"},
+        "weights = capped: samples from which on clients count the same, those with fewer by their "
+        "samples (McMahan et al. 2018)");
 const Keys<Job> kEstimator =
     key("estimator", &Options::estimator,
         "normalized: coefficients sum to 1; unbiased: share times the draw's weight");
@@ -149,13 +181,15 @@ const Family<AggregatorKind> kPlain{
     chosen_by<&Job::aggregator, &AggregatorOptions::kind>,
     {{{"fedavg",
        "by samples or all the same (McMahan et al. 2017)",
-       {kWeights, kEstimator, robust_keys()}},
+       {kWeights, kCap, kEstimator, robust_keys()},
+       check_cap},
       {.plain_mean = true},
       make_mean},
      {{"propfair",
        "fedavg of clients that minimise -log(M - F) (Zhang et al. 2022)",
        {kWeights, kEstimator, variant_key(),
-        key("base", &Options::base, above(0), "M of the local loss -log(M - F)")}},
+        key("base", &Options::base, above(0), "M of the local loss -log(M - F)")},
+       refuse_cap},
       {.instruct = train_proportionally},
       make_mean},
      {{"afl",
@@ -172,7 +206,8 @@ const Family<AggregatorKind> kPlain{
        "updates weighted by F^q (Li et al. 2020)",
        {kLoss, kWeights, key("q", &Options::q, at_least(0), "fairness; 0: the weighted mean"),
         key("lipschitz", &Options::lipschitz, or_auto(above(0)),
-            "L of the updates L (theta - theta_i); auto: 1 / client.lr")}},
+            "L of the updates L (theta - theta_i); auto: 1 / client.lr")},
+       refuse_cap},
       {},
       [](const Job& job, int64_t, double) {
         const AggregatorOptions& o = job.aggregator;
@@ -181,7 +216,8 @@ const Family<AggregatorKind> kPlain{
      {{"term",
        "weights ~ exp(t F) (Li et al. 2021)",
        {kLoss, kWeights,
-        key("temperature", &Options::temperature, above(0), "tilt to large losses")}},
+        key("temperature", &Options::temperature, above(0), "tilt to large losses")},
+       refuse_cap},
       {},
       [](const Job& job, int64_t, double) {
         return make_term(job.aggregator.temperature, job.aggregator.weights);
@@ -232,7 +268,8 @@ const Family<AggregatorKind> kPlain{
        "shortest combination of unit updates near the usual weights (Hu et al. 2022)",
        {with_default(kWeights, &weights_of, ClientWeights::kUniform),
         key("epsilon", &Options::epsilon, at_least(0),
-            "how far weights may lie from the usual ones; 0: not at all; 1: anywhere")}},
+            "how far weights may lie from the usual ones; 0: not at all; 1: anywhere")},
+       refuse_cap},
       {},
       [](const Job& job, int64_t, double) {
         return make_fedmgda(job.aggregator.epsilon, job.aggregator.weights);

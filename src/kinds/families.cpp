@@ -76,6 +76,7 @@ std::vector<KindFamily> kind_families() {
       sampler_family(),
       aggregator_family(),
       attack_family(),
+      privacy_family(),
       update_family(),
       client_optimizer_family(),
       schedule_family(),

@@ -11,6 +11,7 @@ namespace hanse {
 KindFamily sampler_family();
 KindFamily aggregator_family();
 KindFamily attack_family();
+KindFamily privacy_family();
 KindFamily update_family();
 KindFamily expert_family();
 KindFamily bandit_family();

@@ -15,6 +15,8 @@ namespace hanse {
 struct AggregatorOptions {
   std::string kind = "fedavg";
   ClientWeights weights = ClientWeights::kSamples;  // fedavg, propfair, qfedavg, term, fedmgda+
+  double cap = 0;         // capped: n_i from which a client counts fully; 0: none is given
+  double capped_sum = 0;  // capped: of all clients' min(n_i / cap, 1), found with the data; no key
   Estimator estimator = Estimator::kNormalized;
   std::string loss = "full";          // full | batches(n): samples of the losses a rule needs
   Variant variant = Variant::kPaper;  // aaggff-d: corrected, where a job file does not say

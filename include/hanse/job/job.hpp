@@ -17,6 +17,7 @@
 #include "hanse/protocol/server_options.hpp"
 #include "hanse/rules/attack/options.hpp"
 #include "hanse/rules/clock/options.hpp"
+#include "hanse/rules/privacy/options.hpp"
 #include "hanse/rules/sampling/options.hpp"
 
 namespace hanse {
@@ -114,6 +115,7 @@ struct Job {
   SamplerOptions sampler;
   AggregatorOptions aggregator;
   AttackOptions attack;
+  PrivacyOptions privacy;
   ServerOptions server;
   CompressionOptions compression;  // keys of [comm], too
   CommOptions comm;

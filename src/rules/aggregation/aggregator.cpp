@@ -49,6 +49,15 @@ std::unique_ptr<Aggregator> make_fedavg(ClientWeights weights, Estimator estimat
   });
 }
 
+std::unique_ptr<Aggregator> make_capped_fedavg(double cap, double all, Estimator estimator) {
+  return make_rule({.sizes = true}, [=](const RoundReport& report) -> Mix {
+    std::vector<double> shares;
+    for (const double samples : report.samples)
+      shares.push_back(std::min(samples / cap, 1.0) / all);
+    return {estimate(shares, report.draw_weights, estimator)};
+  });
+}
+
 std::vector<double> shares_of(const RoundReport& report, ClientWeights weights) {
   if (weights == ClientWeights::kSamples) return {report.lambda.begin(), report.lambda.end()};
   return std::vector<double>(report.clients.size(), 1.0);

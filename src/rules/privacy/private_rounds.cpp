@@ -42,7 +42,7 @@ void PrivateRounds::check_correlation() const {
   const auto refuse = [](const std::string& what, const std::string& key, const std::string& hint) {
     throw InvalidArgument(what + ", when noise is correlated over rounds", key, hint);
   };
-  if (options_.kind == PrivacyKind::kDistributed) {
+  if (options_.is_distributed()) {
     refuse("participants cannot add the noise", "privacy.kind", "central");
   }
   if (options_.clip_kind == ClipKind::kAdaptive) {
@@ -87,8 +87,8 @@ void PrivateRounds::plan() {
     const bool is_banded = options_.correlation == Correlation::kBanded;
     numerators_ = correlation_numerators(is_banded ? options_.bands : planned_);
   }
-  multiplier_ = options_.noise;
-  if (multiplier_ < 0) {
+  multiplier_ = options_.noise.value_or(0);
+  if (!options_.noise) {
     if (!(options_.epsilon > 0)) {
       throw InvalidArgument("privacy.noise = auto needs an epsilon to meet", "privacy.epsilon",
                             "above 0, such as 8");
@@ -112,9 +112,7 @@ int64_t PrivateRounds::expected() const {
   return std::min(terms_.per_round, terms_.clients);
 }
 
-int64_t PrivateRounds::nominal_shares() const {
-  return options_.kind == PrivacyKind::kDistributed ? expected() : 1;
-}
+int64_t PrivateRounds::nominal_shares() const { return options_.is_distributed() ? expected() : 1; }
 
 AdaptiveClip PrivateRounds::adaptive() const {
   const auto n = static_cast<double>(expected());
@@ -170,8 +168,8 @@ PrivateRound PrivateRounds::round_at(double clip, double multiplier) const {
   round.fraction_bits = is_fine ? kCorrelationBits : 0;
   const int least = kLeastStep + round.fraction_bits;
   int exponent = least;
-  if (options_.step_exponent != PrivacyOptions::kAutoStep) {
-    exponent = static_cast<int>(options_.step_exponent);
+  if (options_.step.exponent) {
+    exponent = *options_.step.exponent;
     if (exponent < least) {
       throw InvalidArgument(fmt::format("a step of 2^{} is below 2^{}", exponent, least),
                             "privacy.step", "auto");

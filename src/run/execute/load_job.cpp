@@ -32,6 +32,13 @@ std::string found_near(const std::string& job_file, const std::string& path) {
   return path;
 }
 
+// Private rounds weigh clients by what is known without them.
+void take_private_defaults(KeyedJob& job) {
+  const auto given = [&job](const char* key) { return job.table.at(key).given; };
+  if (!given("aggregator.weights")) job.aggregator.weights = ClientWeights::kUniform;
+  if (!given("aggregator.estimator")) job.aggregator.estimator = Estimator::kUnbiased;
+}
+
 // Checks the chosen kinds of those families that the protocol reads.
 void check_kinds(const Job& job, const Reading& reading) {
   Job chosen = job;
@@ -63,6 +70,7 @@ void load_job(const std::string& path, const Overrides& overrides, KeyedJob& job
                               {"online.horizon", &job.online.horizon}}) {
     if (*horizon == 0 && is_read(key)) *horizon = job.run.rounds;
   }
+  if (job.privacy.is_on()) take_private_defaults(job);
   require_writable(job);
 }
 
@@ -71,10 +79,11 @@ void check_job(const Job& job) {
   check_simulation(job);
   const ProtocolKind& protocol = protocol_kind(job);
   const Reading& reading = protocol.reading;
-  if (job.async.is_on() && !reading.reads("async.kind")) {
-    throw InvalidArgument(
-        fmt::format("async.kind = {} needs run.protocol = federated", job.async.kind),
-        "run.protocol", "leave async.kind at none");
+  for (const auto& [key, kind] :
+       {std::pair{"async.kind", job.async.kind}, {"privacy.kind", job.privacy.kind}}) {
+    if (kind == "none" || reading.reads(key)) continue;
+    throw InvalidArgument(fmt::format("{} = {} needs run.protocol = federated", key, kind),
+                          "run.protocol", fmt::format("leave {} at none", key));
   }
   if (!reading.reads("model.kind")) return check_kinds(job, reading);
   check_data(job.data, job.federation);

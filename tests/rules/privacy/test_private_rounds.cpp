@@ -1,4 +1,5 @@
 #include <cmath>
+#include <optional>
 
 #include <gtest/gtest.h>
 
@@ -9,9 +10,9 @@
 namespace hanse {
 namespace {
 
-PrivacyOptions central(double noise) {
+PrivacyOptions central(std::optional<double> noise) {
   PrivacyOptions options;
-  options.kind = PrivacyKind::kCentral;
+  options.kind = "central";
   options.noise = noise;
   return options;
 }
@@ -48,7 +49,7 @@ TEST(PrivateRounds, ADrawOfAFixedNumberIsAmplifiedForReplacedClientsAloneAtTwice
 
 TEST(PrivateRounds, TheFoundNoiseMeetsEpsilonAndNoLessDoes) {
   for (const auto correlation : {Correlation::kNone, Correlation::kTree, Correlation::kToeplitz}) {
-    PrivacyOptions options = central(-1);
+    PrivacyOptions options = central(std::nullopt);
     options.epsilon = 3;
     options.correlation = correlation;
     const PrivacyTerms terms = draws(Attendance::kCyclic, 10, 160);
@@ -71,7 +72,7 @@ TEST(PrivateRounds, UpdatesAndTheCountOfAnAdaptiveClipCostTogetherWhatTheMultipl
 }
 
 TEST(PrivateRounds, TheFoundNoiseOfAnAdaptiveClipPaysForTheCount) {
-  PrivacyOptions options = central(-1);
+  PrivacyOptions options = central(std::nullopt);
   options.epsilon = 8;
   options.clip_kind = ClipKind::kAdaptive;
   const PrivacyTerms terms = draws(Attendance::kPoisson, 50, 1000);
@@ -98,7 +99,7 @@ TEST(PrivateRounds, TheClipFollowsTheNoisedCountAndStaysWhereTheSumCanHoldIt) {
 
 TEST(PrivateRounds, MissingSharesOfNoiseCostMore) {
   PrivacyOptions options = central(1);
-  options.kind = PrivacyKind::kDistributed;
+  options.kind = "distributed";
   const PrivacyTerms terms = draws(Attendance::kUniform, 10, 100);
   PrivateRounds all(options, terms, 10), some(options, terms, 10);
   all.finish(10);
@@ -149,7 +150,7 @@ TEST(PrivateRounds, WhatDoesNotFitTogetherIsRefused) {
   expect_error<InvalidArgument>(
       [&] { PrivateRounds(options, draws(Attendance::kCyclic, 50, 100), 10); },
       {"privacy.separation"});
-  options = central(-1);
+  options = central(std::nullopt);
   expect_error<InvalidArgument>(
       [&] { PrivateRounds(options, draws(Attendance::kFull, 10, 10), 10); }, {"privacy.epsilon"});
   options = central(0x1p20);

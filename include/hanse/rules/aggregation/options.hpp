@@ -5,9 +5,9 @@
 
 namespace hanse {
 
-// Share of a client: by its training samples, or the same for all.
-enum class ClientWeights { kSamples, kUniform };
-constexpr auto choices_of(ClientWeights) { return std::array{"samples", "uniform"}; }
+// Share of a client: by its training samples, the same for all, or by samples up to a number.
+enum class ClientWeights { kSamples, kUniform, kCapped };
+constexpr auto choices_of(ClientWeights) { return std::array{"samples", "uniform", "capped"}; }
 
 // How the draw's weights enter: `unbiased` multiplies q_i w_i; `normalized` divides that by its sum
 // over the participants, so that the coefficients sum to 1 (algorithms of FedAvg's family).

@@ -4,15 +4,13 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <string_view>
 
 #include "hanse/rules/privacy/accountant.hpp"
 #include "hanse/rules/privacy/noise.hpp"
 
 namespace hanse {
-
-// Who adds the noise: one draw on the sum, or a share with each participant.
-enum class PrivacyKind { kNone, kCentral, kDistributed };
-constexpr auto choices_of(PrivacyKind) { return std::array{"none", "central", "distributed"}; }
 
 enum class ClipKind { kFixed, kAdaptive };
 constexpr auto choices_of(ClipKind) { return std::array{"fixed", "adaptive"}; }
@@ -21,20 +19,42 @@ constexpr auto choices_of(ClipKind) { return std::array{"fixed", "adaptive"}; }
 enum class Correlation { kNone, kTree, kToeplitz, kBanded };
 constexpr auto choices_of(Correlation) { return std::array{"none", "tree", "toeplitz", "banded"}; }
 
+// The step of the lattice of updates and noise.
+struct LatticeStep {
+  std::optional<int> exponent;  // e, of the step 2^e; none: by the noise
+
+  // "auto", "2^-20", or a number that is a power of two. Throws InvalidArgument: it is none, or
+  // outside [2^-44, 1].
+  static LatticeStep parse(std::string_view text);
+  std::string text() const;  // parse(text()) is *this
+};
+
+// Where the noise is drawn from.
+struct NoiseSeed {
+  int64_t number = 0;      // 0: run.seed
+  bool of_system = false;  // the system's random numbers: no run is like another
+
+  // "auto", a number from 1 on, or "system". Throws InvalidArgument.
+  static NoiseSeed parse(std::string_view text);
+  std::string text() const;  // parse(text()) is *this
+};
+
 struct PrivacyOptions {
-  PrivacyKind kind = PrivacyKind::kNone;
+  // none | central | distributed: who adds the noise: one draw on the sum, or a share with each
+  // participant.
+  std::string kind = "none";
   Mechanism mechanism = Mechanism::kDiscreteGaussian;
   double clip = 1;  // C, the largest norm of an update; the first one when it adapts
   ClipKind clip_kind = ClipKind::kFixed;
-  double quantile = 0.5;   // gamma, of the clients' norms, which the clip follows
-  double clip_rate = 0.2;  // eta_C
-  double count_noise = 0;  // sigma_b; 0: the expected participants / 20
-  double noise = 1;        // z = sigma / C; below 0: the least that meets epsilon
-  double epsilon = 0;      // to meet
+  double quantile = 0.5;            // gamma, of the clients' norms, which the clip follows
+  double clip_rate = 0.2;           // eta_C
+  double count_noise = 0;           // sigma_b; 0: the expected participants / 20
+  std::optional<double> noise = 1;  // z = sigma / C; none: the least that meets epsilon
+  double epsilon = 0;               // to meet
   double delta = 1e-5;
   Adjacency adjacency = Adjacency::kZeroOut;
-  int64_t step_exponent = kAutoStep;  // e, of the step 2^e; kAutoStep: by the noise
-  int64_t seed = 0;                   // of the noise; 0: run.seed; below 0: of the system
+  LatticeStep step;
+  NoiseSeed seed;
   Correlation correlation = Correlation::kNone;
   int64_t bands = 8;           // of kBanded
   int64_t separation = 0;      // rounds between two of a client's; 0: the sampler's
@@ -43,9 +63,8 @@ struct PrivacyOptions {
   bool audit = false;      // also print what is not private
   double max_epsilon = 0;  // stop before the round that would exceed it; 0: no limit
 
-  static constexpr int64_t kAutoStep = 1;
-
-  bool is_on() const { return kind != PrivacyKind::kNone; }
+  bool is_on() const { return kind != "none"; }
+  bool is_distributed() const { return kind == "distributed"; }
 };
 
 }  // namespace hanse

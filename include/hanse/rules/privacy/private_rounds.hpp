@@ -32,9 +32,9 @@ struct PrivacyCost {
 
 class PrivateRounds final : public Stateful {
  public:
-  // Rounds 1 to `rounds`; options.noise below 0 is found for these. Throws InvalidArgument where
-  // the options do not fit together: no theorem covers them, the lattice is too coarse or too fine,
-  // the noise is beyond what integers hold, no noise meets epsilon.
+  // Rounds 1 to `rounds`; without options.noise the least is found for these. Throws
+  // InvalidArgument where the options do not fit together: no theorem covers them, the lattice is
+  // too coarse or too fine, the noise is beyond what integers hold, no noise meets epsilon.
   PrivateRounds(const PrivacyOptions& options, const PrivacyTerms& terms, int64_t rounds);
 
   const PrivacyOptions& options() const { return options_; }

@@ -1,0 +1,35 @@
+// Private rounds by the options of a job.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "hanse/data/federation.hpp"
+#include "hanse/rules/privacy/accountant.hpp"
+
+namespace hanse {
+
+struct AggregatorOptions;
+struct Job;
+
+// What the job's rounds release, of `clients` that train models of n_params parameters. Throws
+// InvalidArgument where no theorem covers its neighbours and its sampler. REQUIRES: its sampler is
+// one that check_private_rounds() allows.
+PrivacyTerms privacy_terms(const Job& job, int64_t clients, int64_t n_params);
+
+// Throws InvalidArgument where a number would leave a client without noise, or where who counts
+// depends on more than chance. The check of every privacy.kind but none.
+void check_private_rounds(const Job& job);
+
+// What the run has to say of its privacy before it starts: what the guarantee covers, and what it
+// does not.
+std::vector<std::string> privacy_notices(const Job& job, int64_t clients);
+
+// w_i of a client with so many training samples, in [0, 1]: min(samples / aggregator.cap, 1) of
+// aggregator.weights = capped, else 1.
+double private_weight(const AggregatorOptions& options, int64_t samples);
+// The sum of w_i over all clients that train, which is public. Cost O(M).
+double sum_of_private_weights(const AggregatorOptions& options, const Federation& federation);
+
+}  // namespace hanse

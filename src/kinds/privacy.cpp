@@ -1,0 +1,258 @@
+#include "hanse/kinds/privacy.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "families.hpp"
+#include "hanse/base/error.hpp"
+#include "hanse/kinds/attacks.hpp"
+#include "hanse/kinds/clock.hpp"
+#include "hanse/kinds/samplers.hpp"
+
+namespace hanse {
+
+namespace {
+
+using Options = PrivacyOptions;
+const auto key = keys_of<Job>("privacy", &Job::privacy);
+
+constexpr const char* kMayChange[] = {"privacy.audit", "privacy.max-epsilon"};
+
+const Keys<Job> kPrivacy{
+    key("mechanism", &Options::mechanism,
+        "law of the noise: integers, drawn without floating point; gaussian: float64, as others "
+        "add it, for comparison: its low bits tell what it was added to"),
+    key("clip", &Options::clip, above(0),
+        "C, largest norm of an update, longer ones are shortened to it; adaptive: the first one"),
+    key("clip-kind", &Options::clip_kind,
+        "adaptive: the clip follows a quantile of the clients' norms (Andrew et al. 2021)"),
+    key("quantile", &Options::quantile, between(0, 1),
+        "adaptive: share of the clients whose norms shall lie within the clip"),
+    key("clip-rate", &Options::clip_rate, above(0), "adaptive: how fast the clip follows"),
+    key("count-noise", &Options::count_noise, or_auto(above(0)),
+        "adaptive: deviation of the noise on the number within the clip; auto: a twentieth of the "
+        "expected participants"),
+    key("noise", &Options::noise, "auto",
+        "z, deviation of the noise on the sum over the clip, as if nothing but the model were "
+        "released; auto: the least that meets privacy.epsilon over run.rounds"),
+    key("epsilon", &Options::epsilon, at_least(0), "noise = auto: the epsilon to meet"),
+    key("delta", &Options::delta, Range{.low = 0, .high = 1, .low_open = true, .high_open = true},
+        "the guarantee is (epsilon, delta)-differential privacy; well below 1 / clients"),
+    key("adjacency", &Options::adjacency,
+        "runs that must look alike: a client's contribution becomes 0 (zero-out), a client is "
+        "there or not (add-remove), or is another one (replace)"),
+    key("step", &Options::step,
+        "step of the lattice of updates and noise, a power of two, as 2^-20; auto: the largest up "
+        "to 2^-20 of the noise's deviation, of correlated noise 2^-16"),
+    key("seed", &Options::seed,
+        "of the noise: auto: run.seed; a number; who knows it can take the noise away. system: "
+        "the system's random numbers, and no run is like another"),
+    key("correlation", &Options::correlation,
+        "noise over the rounds: none: each its own; tree, toeplitz and banded cancel most of it "
+        "in the model, and need clients that take part rarely"),
+    key("bands", &Options::bands, at_least(1), "banded: rounds whose noise hangs together"),
+    key("separation", &Options::separation, or_auto(at_least(1)),
+        "tree, toeplitz, banded: least rounds from one of a client's to its next; auto: the "
+        "sampler's"),
+    key("participations", &Options::participations, or_auto(at_least(1)),
+        "tree, toeplitz, banded: most rounds of a client; auto: the sampler's"),
+    key("accountant", &Options::accountant,
+        "which epsilon is printed and counts: Renyi, zero-concentrated, or by distributions of "
+        "the privacy loss, the least one; summary.json has all that apply"),
+    key("audit", &Options::audit,
+        "also write what is not private: how much stronger the sum is than its noise"),
+    key("max-epsilon", &Options::max_epsilon, at_least(0),
+        "the run ends before the round that would exceed it; 0: no limit"),
+    Keys<Job>([](OptionTable& table, Job&) { table.let_change(kMayChange); })};
+
+[[noreturn]] void refuse(const std::string& what, const std::string& where,
+                         const std::string& hint) {
+  throw InvalidArgument(what, where, hint);
+}
+
+// Rules, updates and sums that send more than a clipped sum, or another one.
+void check_sum(const Job& job) {
+  const AggregatorOptions& rule = job.aggregator;
+  if (rule.kind != "fedavg") {
+    refuse(fmt::format("{} uses numbers of clients that have no noise", rule.kind),
+           "aggregator.kind", "private rounds are of fedavg");
+  }
+  if (!rule.before.list.empty()) {
+    refuse("rules before the mean look at the updates without noise", "aggregator.before",
+           "leave it empty; privacy.clip bounds every update");
+  }
+  if (rule.estimator != Estimator::kUnbiased) {
+    refuse(fmt::format("estimator {} divides by who took part, which tells who did",
+                       name_of(rule.estimator)),
+           "aggregator.estimator", "unbiased divides by the number that is expected");
+  }
+  if (rule.weights == ClientWeights::kSamples) {
+    refuse("weights by samples have no bound that is known without the clients",
+           "aggregator.weights", "uniform, or capped with aggregator.cap");
+  }
+  if (job.compression.compress != Compress::kNone) {
+    refuse(
+        fmt::format("{} would change updates behind their clip", name_of(job.compression.compress)),
+        "comm.compress", "none: a private sum is of integers");
+  }
+  if (job.comm.reduction == Reduction::kFast) {
+    refuse("float32 sums round, and what they round depends on the updates", "comm.reduction",
+           "exact");
+  }
+  if (job.client.kind != "sgd" && job.client.kind != "prox") {
+    refuse(fmt::format("clients of {} send numbers beside their update, or keep the server's",
+                       job.client.kind),
+           "client.update", "sgd or prox");
+  }
+}
+
+// Samplers and clocks by which more than chance decides who counts.
+void check_attendance(const Job& job) {
+  const SamplerOptions& sampler = job.sampler;
+  if (!value_of<Attendance>(sampler.kind)) {
+    refuse(fmt::format("sampler {} draws by what clients have or report", sampler.kind),
+           "sampler.kind", "poisson, uniform, full or cyclic");
+  }
+  if (sampler.kind == "uniform" && sampler.learning.replacement) {
+    refuse("a client that is drawn twice counts twice", "sampler.replacement", "false");
+  }
+  if (!is_always(sampler.availability)) {
+    refuse("the probability of a draw is not known where clients come and go",
+           "sampler.availability", "always");
+  }
+  if (job.async.is_on()) {
+    refuse("in asynchronous rounds the time that clients take decides who counts", "async.kind",
+           "none");
+  }
+  if (!all_drawn_count(job)) {
+    refuse("the time that clients take decides who counts", "clock.round",
+           "all, where nobody is lost or goes");
+  }
+  if (job.clock.is_on() && job.clock.virtual_seconds > 0) {
+    refuse("how many rounds there are depends on the clients' samples", "run.virtual-seconds",
+           "0, and run.rounds");
+  }
+  if (job.run.round_seconds > 0) {
+    refuse("the time that clients take decides who counts", "run.round-seconds", "0");
+  }
+}
+
+// Statistics of all clients' samples, which they would have to send.
+void check_statistics(const Job& job) {
+  const auto of_all = [](const std::string& what, const std::string& key) {
+    refuse(fmt::format("{} of all clients' samples would leave them without noise", what), key,
+           "none, or numbers that are known before");
+  };
+  if (job.data.normalize == "all") of_all("means and deviations", "data.normalize");
+  if (job.data.standardize == Standardize::kAll) of_all("means and deviations", "data.standardize");
+  if (job.client.class_weights == "all") of_all("numbers of labels", "client.class-weights");
+}
+
+void check_target(const PrivacyOptions& o) {
+  if (!o.noise && o.epsilon == 0) {
+    refuse("noise = auto meets an epsilon, and none is given", "privacy.epsilon",
+           "privacy.epsilon = 4, for example");
+  }
+  if (o.noise && o.epsilon > 0) {
+    refuse(fmt::format("noise = {} meets no epsilon but its own", *o.noise), "privacy.epsilon",
+           "privacy.noise = auto; or privacy.max-epsilon, at which the run ends");
+  }
+  if (o.correlation == Correlation::kNone && (o.separation > 0 || o.participations > 0)) {
+    refuse("rounds with noise of their own do not ask when a client comes again",
+           o.separation > 0 ? "privacy.separation" : "privacy.participations",
+           "auto, or privacy.correlation");
+  }
+}
+
+KindRow<Job> row(const std::string& name, const std::string& summary) {
+  return {name, summary, kPrivacy, check_private_rounds, kCpusAlone};
+}
+
+}  // namespace
+
+KindFamily privacy_family() {
+  return {"privacy",
+          "privacy.kind",
+          "client-level differential privacy: who adds the noise",
+          chosen_by<&Job::privacy, &PrivacyOptions::kind>,
+          {{"none", "sums without noise", {}},
+           row("central", "one draw of noise on each round's sum"),
+           row("distributed", "each participant adds a share of the noise")}};
+}
+
+void check_private_rounds(const Job& job) {
+  check_sum(job);
+  check_attendance(job);
+  check_statistics(job);
+  if (make_forgery(job).needs.forges) {
+    refuse(fmt::format("attack {} sees the others' updates without noise", job.attack.kind),
+           "attack.kind", "label-flip, backdoor, replace or feedback");
+  }
+  check_target(job.privacy);
+  privacy_terms(job, 1, 1);
+}
+
+PrivacyTerms privacy_terms(const Job& job, int64_t clients, int64_t n_params) {
+  PrivacyTerms terms{.adjacency = job.privacy.adjacency,
+                     .attendance = value_of<Attendance>(job.sampler.kind).value(),
+                     .clients = clients,
+                     .per_round = std::min(job.sampler.per_round, clients),
+                     .mechanism = job.privacy.mechanism,
+                     .n_params = n_params};
+  if (terms.attendance == Attendance::kFull) terms.per_round = clients;
+  terms.check();
+  return terms;
+}
+
+double private_weight(const AggregatorOptions& options, int64_t samples) {
+  if (options.weights != ClientWeights::kCapped) return 1;
+  return std::min(static_cast<double>(samples) / options.cap, 1.0);
+}
+
+double sum_of_private_weights(const AggregatorOptions& options, const Federation& federation) {
+  double sum = 0;
+  for (int64_t c = 0; c < federation.clients(); ++c) {
+    sum += private_weight(options, federation.train(c).size());
+  }
+  return sum;
+}
+
+std::vector<std::string> privacy_notices(const Job& job, int64_t clients) {
+  const PrivacyOptions& o = job.privacy;
+  if (!o.is_on()) return {};
+  std::vector<std::string> lines;
+  lines.emplace_back(
+      "privacy: the guarantee covers the models, and the clips, of all rounds; it does not cover "
+      "evaluations, losses, sampling.csv, participation.csv, traces and checkpoints");
+  std::vector<std::string> choices;
+  if (!job.run.target.empty()) choices.emplace_back("run.target");
+  if (job.run.patience > 0) choices.emplace_back("run.patience");
+  if (!job.evaluate.best.empty()) choices.emplace_back("evaluate.best");
+  if (!choices.empty()) {
+    lines.push_back(
+        fmt::format("privacy: {} choose{} among the models by numbers without noise: the guarantee "
+                    "does not cover the choice",
+                    join(choices, " and "), choices.size() == 1 ? "s" : ""));
+  }
+  if (o.delta * static_cast<double>(clients) > 1) {
+    lines.push_back(fmt::format(
+        "privacy.delta = {:g} is above 1 / {} clients: a run that publishes one client at random "
+        "would meet it",
+        o.delta, clients));
+  }
+  if (o.mechanism == Mechanism::kGaussian) {
+    lines.emplace_back(
+        "privacy.mechanism = gaussian is not private on a computer: the low bits of float64 noise "
+        "tell what it was added to");
+  }
+  lines.push_back(o.seed.of_system
+                      ? "privacy.seed = system: nobody knows the noise, and no other run has it"
+                      : fmt::format("privacy.seed = {}: the run is reproducible, and who knows the "
+                                    "seed can take the noise away",
+                                    o.seed.text()));
+  return lines;
+}
+
+}  // namespace hanse
