@@ -141,8 +141,8 @@ void check_attendance(const Job& job) {
 
 // Statistics of all clients' samples, which they would have to send.
 void check_statistics(const Job& job) {
-  const auto of_all = [](const std::string& what, const std::string& key) {
-    refuse(fmt::format("{} of all clients' samples would leave them without noise", what), key,
+  const auto of_all = [](const std::string& what, const std::string& where) {
+    refuse(fmt::format("{} of all clients' samples would leave them without noise", what), where,
            "none, or numbers that are known before");
   };
   if (job.data.normalize == "all") of_all("means and deviations", "data.normalize");

@@ -48,6 +48,7 @@ enum class Purpose : uint64_t {
   kNoise = 35,    // noise of private sums; client: a block of coordinates, or client + 2^32 x block
   kCount = 36,    // noise on how many updates are within a private clip
   kPoisson = 37,  // is a client in a Poisson draw?; round 0: the order of a cyclic sampler
+  kMask = 38,     // what hides a rank's own sum of a round until noise is in it
 
   kAttack = 39,  // who is byzantine; round: 0; and what random attackers send
   kBucket = 40,  // which rows of a round are averaged before a robust rule sees them

@@ -25,6 +25,7 @@ namespace hanse {
 
 class ClientRunner;
 class HostSink;
+class PrivateTraining;
 struct SharedRows;
 
 using RunnerPtr = std::shared_ptr<ClientRunner>;  // shared: incomplete in this header
@@ -43,8 +44,9 @@ struct RunnerParts {
   LocalUpdate& update;
   AggregatorNeeds rule;
   Stages stages = {};
-  LocalUpdate* tuner = nullptr;   // trains a client's model before it is evaluated; null: nobody
-  SinkMaker make_sink = nullptr;  // null: the sink that `rule` asks for. On hosts
+  LocalUpdate* tuner = nullptr;  // trains a client's model before it is evaluated; null: nobody
+  PrivateTraining* privacy = nullptr;  // of hosts alone; null: sums are plain
+  SinkMaker make_sink = nullptr;       // null: the sink that `rule` asks for. On hosts
 };
 
 // The state that ranks keep for each client between rounds for a rule with these needs, behind the

@@ -93,6 +93,7 @@ class FederatedTrainer final : public Protocol {
     Turnout* turnout = nullptr;      // rank 0; null: all who are drawn take part
     Attackers* attackers = nullptr;  // null: all participants are honest
     ServerUpdate root = nullptr;     // rank 0, for rules with ExtraRow::kServer
+    PrivateTraining* privacy = nullptr;  // the runner's; null: rounds are not private
   };
   using Settings = FederatedSettings;
 
@@ -112,6 +113,7 @@ class FederatedTrainer final : public Protocol {
   Metrics metrics() const override;
   std::vector<double> decision() const override;
   std::vector<TableLines> take_lines() override;
+  std::string end() const override;
 
   std::span<const float> model_row() const override { return theta_; }
   ParameterLayout model_layout() const override { return parts_.model.layout(); }
@@ -137,6 +139,7 @@ class FederatedTrainer final : public Protocol {
   SumStep prepare_step(const Findings& findings, std::span<const float> second_row,
                        RoundRecord& record);
   void backtrack(std::span<const float> before, bool failed);
+  bool has_sum() const;
   RoundContext context();
   ClientRunner& runner() { return *parts_.runner; }
 

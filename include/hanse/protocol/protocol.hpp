@@ -58,6 +58,8 @@ class Protocol : public Stateful {
   virtual RoundRecord round(bool stop_requested) = 0;
   std::exception_ptr failure() const { return failure_; }
   int64_t completed_rounds() const { return completed_; }
+  // On rank 0, why there may be no further round; empty: there may.
+  virtual std::string end() const { return ""; }
   // Columns of the run's tables beside those of every protocol; rank 0's count.
   Columns& columns() { return columns_; }
 

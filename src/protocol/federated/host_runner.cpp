@@ -161,7 +161,10 @@ class HostRunner final : public ClientRunner {
     const std::span<float> state = state_of(mine.client);
     ClientTask task = host_task(round, mine.client, state, sink);
     task.next = round.plan.next_client(entry);
-    TrainedClient one{.entry = entry, .position = mine.position, .coefficient = mine.coefficient};
+    TrainedClient one{.entry = entry,
+                      .position = mine.position,
+                      .client = mine.client,
+                      .coefficient = mine.coefficient};
     one.outcome = outcome_of(task, one.seconds);
     if (!deadline.counts(elapsed_s(round))) {
       sink.second_row().forget_row();

@@ -19,7 +19,8 @@ HostSink::HostSink(const RunnerParts& parts, const FederatedSettings& settings, 
            reduction_of(settings), parts.comm),
       comm_(parts.comm),
       stage_(parts.stages.sum),
-      overlaps_(!stage_ && step_overlaps(parts.rule, parts.update, settings.server)) {
+      overlaps_(!stage_ && !parts.privacy &&
+                step_overlaps(parts.rule, parts.update, settings.server)) {
   if (rows_.training.empty()) rows_.training.emplace_back(sent_.size);
 }
 
@@ -27,6 +28,7 @@ void HostSink::start(int64_t round, std::span<const float> origin) {
   origin_ = origin;
   restart();
   if (std::exchange(round_, round) != 0) return;  // the sum goes on
+  open_sum();
   apply(&SumStage::begin);
 }
 
@@ -50,6 +52,7 @@ ExchangeReport HostSink::hand_over(std::span<float> model, const SumStep& step) 
   }
   {
     const Scope timer(done.times.reduce_s);
+    close_sum();
     apply(&SumStage::on_rank);
     sum_.reduce(comm_, 0);
   }
@@ -61,8 +64,7 @@ ExchangeReport HostSink::hand_over(std::span<float> model, const SumStep& step) 
     return done;
   }
   rows_.step.resize(static_cast<std::size_t>(sum_.size()));
-  sum_.take(rows_.step);
-  divide(rows_.step);
+  read_sum(rows_.step);
   step.part(0, std::span(rows_.step).first(sent_.size));
   return done;
 }
@@ -70,6 +72,7 @@ ExchangeReport HostSink::hand_over(std::span<float> model, const SumStep& step) 
 std::unique_ptr<HostSink> make_host_sink(const RunnerParts& parts,
                                          const FederatedSettings& settings, int64_t second,
                                          SharedRows& rows) {
+  if (parts.privacy) return make_private_sink(parts, settings, second, rows);
   if (parts.rule.sign_share) return make_masked_sink(parts, settings, second, rows);
   if (parts.rule.after_training()) return make_kept_sink(parts, settings, second, rows);
   return make_fold_sink(parts, settings, second, rows);

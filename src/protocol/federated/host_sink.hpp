@@ -18,8 +18,9 @@ namespace hanse {
 
 // A client that has trained.
 struct TrainedClient {
-  std::size_t entry = 0;   // of the plan
-  int64_t position = 0;    // in the draw
+  std::size_t entry = 0;  // of the plan
+  int64_t position = 0;   // in the draw
+  int64_t client = 0;
   double coefficient = 0;  // of its update, where the rule has weighed it already
   ClientOutcome outcome;
   double seconds = 0;
@@ -66,8 +67,11 @@ class HostSink : public UpdateSink {
  protected:
   // Makes row() the origin. Nothing waits.
   virtual void restart() { set_row(origin_); }
-  // Turns the sum's rows, on rank 0, into the update; the server steps by the first row.
-  virtual void divide(std::span<float> /*rows*/) {}
+  // Adds what stands in the sum before the first update, and behind the last one.
+  virtual void open_sum() {}
+  virtual void close_sum() {}
+  // Rank 0: writes the rows of the sum, which it clears, and makes the update of the first one.
+  virtual void read_sum(std::span<float> rows) { sum_.take(rows); }
 
   SentRow sent_;
   SharedRows& rows_;
@@ -99,7 +103,11 @@ std::unique_ptr<HostSink> make_kept_sink(const RunnerParts& parts,
 std::unique_ptr<HostSink> make_masked_sink(const RunnerParts& parts,
                                            const FederatedSettings& settings, int64_t second,
                                            SharedRows& rows);
-// Makes the sink that parts.rule asks for.
+// Adds updates as integers of a private sum, in the place of coefficients: parts.privacy.
+std::unique_ptr<HostSink> make_private_sink(const RunnerParts& parts,
+                                            const FederatedSettings& settings, int64_t second,
+                                            SharedRows& rows);
+// Makes the sink that the parts ask for.
 std::unique_ptr<HostSink> make_host_sink(const RunnerParts& parts,
                                          const FederatedSettings& settings, int64_t second,
                                          SharedRows& rows);

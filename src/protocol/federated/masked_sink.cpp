@@ -47,7 +47,8 @@ class MaskedSink final : public KeptSink {
   }
 
   // Divides the updates by the weights; 0 where these are 0.
-  void divide(std::span<float> rows) override {
+  void read_sum(std::span<float> rows) override {
+    HostSink::read_sum(rows);
     const auto sum = rows.first(sent_.size), weights = rows.subspan(sent_.size);
     for (std::size_t i = 0; i < sum.size(); ++i) {
       sum[i] = weights[i] > 0 ? sum[i] / weights[i] : 0.0F;

@@ -18,6 +18,7 @@
 #include "hanse/comm/agreement.hpp"
 #include "hanse/evaluation/evaluation.hpp"
 #include "hanse/protocol/federated.hpp"
+#include "hanse/protocol/private_training.hpp"
 
 namespace hanse {
 
@@ -51,7 +52,7 @@ FederatedTrainer::FederatedTrainer(Parts parts, Settings settings)
   if (settings_.server.average) average_.resize(theta_.size());
   if (!parts_.runner) {
     parts_.runner = make_host_runner({parts_.comm, parts_.federation, parts_.model, parts_.update,
-                                      needs_, parts_.stages, parts_.tuner},
+                                      needs_, parts_.stages, parts_.tuner, parts_.privacy},
                                      settings_);
   }
   plan_ = std::make_unique<RoundPlan>(parts_.comm, parts_.host, parts_.federation, *parts_.runner,
@@ -64,6 +65,7 @@ FederatedTrainer::FederatedTrainer(Parts parts, Settings settings)
   columns_.add_to_rounds([this] { return account_->numbers(); });
   if (server_) server_->add_columns(columns_);
   weighing_->add_columns(columns_);
+  if (parts_.privacy) parts_.privacy->add_columns(columns_);
   if (parts_.update.control_returns()) {
     control_.resize(static_cast<std::size_t>(parts_.update.control_width()));
   }
@@ -245,6 +247,9 @@ void FederatedTrainer::step(const Findings& findings, RoundRecord& record) {
   record.comm_s += account_->reduce_s + done.times.broadcast_s;
 }
 
+// Is there something to step by? A private sum has noise though nobody came.
+bool FederatedTrainer::has_sum() const { return parts_.privacy || !plan_->empty(); }
+
 // Rank 0: the rules learn from the round first; no step where that fails or nobody took part.
 SumStep FederatedTrainer::prepare_step(const Findings& findings, std::span<const float> second_row,
                                        RoundRecord& record) {
@@ -252,11 +257,11 @@ SumStep FederatedTrainer::prepare_step(const Findings& findings, std::span<const
   plan_->observe(findings);
   attempt(failure_, [&] {
     record.loss = server_->observe(*plan_, findings);
-    if (!plan_->empty()) {
+    if (has_sum()) {
       server_->prepare_step(control_, second_row, starts_->of_first(theta_));
     }
   });
-  if (failure_ || plan_->empty() || !weighing_->has_step()) return {};
+  if (failure_ || !has_sum() || !weighing_->has_step()) return {};
   SumStep step = server_->by_entry();
   step.part = [this](int64_t begin, std::span<float> update) {
     const Scope part(Phase::kStep);
@@ -349,8 +354,11 @@ ClientStateStore* FederatedTrainer::client_states() { return parts_.runner->stat
 
 bool FederatedTrainer::keeps_state_of(int64_t client) const { return plan_->homes().keeps(client); }
 
+std::string FederatedTrainer::end() const { return parts_.privacy ? parts_.privacy->end() : ""; }
+
 void FederatedTrainer::collect() {
   runner().bring();
+  if (parts_.privacy) parts_.privacy->collect();
   runner().collect(server_ ? parts_.optimizer->entry_states() : EntryStates());
 }
 
@@ -362,6 +370,7 @@ void FederatedTrainer::visit(StateFields& fields) {
   if (!average_.empty()) fields.fixed("average", average_);
   fields.same(*server_);
   if (versions_) fields.part("versions", *versions_);
+  if (parts_.privacy) fields.part("privacy", *parts_.privacy);
   fields.part("weighing", *weighing_);
 }
 
@@ -373,6 +382,7 @@ void FederatedTrainer::resume(const State& state) {
   });
   parts_.comm.bcast(std::span(&completed_, 1), 0);
   if (versions_) versions_->share(parts_.comm);
+  if (parts_.privacy) parts_.privacy->share();
 }
 
 }  // namespace hanse

@@ -12,6 +12,7 @@
 #include "hanse/protocol/bandit.hpp"
 #include "hanse/protocol/federated.hpp"
 #include "hanse/protocol/online.hpp"
+#include "hanse/protocol/private_training.hpp"
 #include "hanse/protocol/update_stage.hpp"
 #include "hanse/run/assembly.hpp"
 #include "online_engine.hpp"
@@ -45,6 +46,7 @@ struct FederatedAssembly final : Assembly {
   std::unique_ptr<Aggregator> aggregator;
   std::unique_ptr<ServerOptimizer> optimizer;  // rank 0
   VirtualTime time;                            // rank 0
+  std::unique_ptr<PrivateTraining> privacy;    // null: rounds are not private
   VirtualTime make_time() const;               // a clock that has not begun
   std::unique_ptr<FederatedTrainer> trainer;
 };

@@ -12,6 +12,7 @@
 #include "hanse/kinds/aggregators.hpp"
 #include "hanse/kinds/attacks.hpp"
 #include "hanse/kinds/own_rules.hpp"
+#include "hanse/kinds/privacy.hpp"
 #include "hanse/kinds/samplers.hpp"
 #include "hanse/kinds/updates.hpp"
 #include "hanse/model/part_model.hpp"
@@ -20,6 +21,7 @@
 #include "hanse/protocol/worker_momentum.hpp"
 #include "hanse/rules/attack/forged_feedback.hpp"
 #include "hanse/run/engine_choice.hpp"
+#include "privacy.hpp"
 #include "protocols.hpp"
 #include "results/facts.hpp"
 #include "simulation.hpp"
@@ -296,15 +298,16 @@ void build(Communicator& comm, FederatedAssembly& parts) {
   const AggregatorNeeds rule_needs = make_server_rule(rules, comm, parts);
   agree_on(comm, [&] { make_updates(rule_needs, comm.size(), parts); });
   make_clock(comm, parts);
+  parts.privacy = make_private_training(job, model, federation, comm);
   try_sizes(job, comm, parts);
   greet_compression(rule_needs, parts);
   auto settings = trainer_settings(job, max_participants);
   parts.writes_participation = settings.participation;
   plan_as_simulated(job, settings);
-  ChosenRunner chosen = make_runner(
-      job, round_needs(rule_needs, settings, parts),
-      {comm, federation, model, *parts.update, rule_needs, parts.stages(), parts.tuner.get()},
-      *parts.host);
+  ChosenRunner chosen = make_runner(job, round_needs(rule_needs, settings, parts),
+                                    {comm, federation, model, *parts.update, rule_needs,
+                                     parts.stages(), parts.tuner.get(), parts.privacy.get()},
+                                    *parts.host);
   parts.trained_on = chosen.trains_on;
   parts.trainer = std::make_unique<FederatedTrainer>(
       FederatedTrainer::Parts{.comm = comm,
@@ -321,7 +324,8 @@ void build(Communicator& comm, FederatedAssembly& parts) {
                               .tuner = parts.tuner.get(),
                               .turnout = parts.time.turnout.get(),
                               .attackers = parts.attackers.get(),
-                              .root = root_update(rule_needs, parts)},
+                              .root = root_update(rule_needs, parts),
+                              .privacy = parts.privacy.get()},
       settings);
 }
 
@@ -358,6 +362,10 @@ std::unique_ptr<Assembly> assemble_federated(const Job& job, Communicator& comm)
   agree_on(comm,
            [&] { assembly->trained = bound ? bound_job(job, assembly->federation, *bound) : job; });
   build(comm, *assembly);
+  for (const std::string& line :
+       privacy_notices(assembly->trained, assembly->federation.clients())) {
+    assembly->greeting.push_back(line);
+  }
   for (const std::string& notice :
        {aggregator_notice(assembly->trained), simulation_notice(job, comm.size())}) {
     if (!notice.empty()) assembly->greeting.push_back(notice);

@@ -112,4 +112,16 @@ std::unique_ptr<Assembly> assemble(const Job& job, Communicator& comm) {
   return protocol_kind(job).assemble(job, comm);
 }
 
+void settle_job(const Assembly& parts, Job& job) {
+  const Reading& reading = protocol_kind(job).reading;
+  // Data with clients of their own say how many there are.
+  const Federation& federation = parts.federation;
+  const int64_t all = federation.clients() + federation.held_out();
+  const int64_t idle = reading.reads("attack.idle") ? idle_attackers(job.attack) : 0;
+  if (all > 0) job.federation.clients = all - idle;
+  if (!reading.reads("report.participation")) return;
+  job.report.participation =
+      parts.writes_participation ? ReportParticipation::kTrue : ReportParticipation::kFalse;
+}
+
 }  // namespace hanse

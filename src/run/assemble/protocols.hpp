@@ -37,4 +37,7 @@ struct ProtocolKind : KindRow<Job> {
 // The kind of run.protocol. Throws InvalidArgument for an unknown one.
 const ProtocolKind& protocol_kind(const Job& job);
 
+// Writes to the job what its assembly has decided, so that resumed runs do the same.
+void settle_job(const Assembly& parts, Job& job);
+
 }  // namespace hanse

@@ -60,18 +60,9 @@ class Execution {
     });
     for (const auto& [key, file] : rule_files(job, reads(kRules)))
       parts_->files[key] = file->digest;
-    // Data with clients of their own say how many there are, and the written job says the same.
-    const Federation& federation = parts_->federation;
-    const int64_t all = federation.clients() + federation.held_out();
-    const int64_t idle = reads("attack.idle") ? idle_attackers(job.attack) : 0;
-    if (all > 0) job.federation.clients = all - idle;
-    // What the first start has decided holds for resumed runs of more rounds.
-    if (reads("report.participation")) {
-      job.report.participation =
-          parts_->writes_participation ? ReportParticipation::kTrue : ReportParticipation::kFalse;
-    }
+    settle_job(*parts_, job);
     if (is_simulated(job_)) return;
-    last_.set_samples(federation, asked_of(job).on);
+    last_.set_samples(parts_->federation, asked_of(job).on);
   }
 
   RunEnd run() {
@@ -101,6 +92,7 @@ class Execution {
     const Scope phase(Phase::kRest);
     if (job_.evaluate.start && reads("evaluate.start") && !resume_) evaluate();
     catch_stop_signals();
+    share_end();
     Verdict verdict = Verdict::kGoOn;
     while (completed() < job_.run.rounds && verdict == Verdict::kGoOn && end_.empty()) {
       comm_.enter_phase("training", completed() + 1);
@@ -191,11 +183,11 @@ class Execution {
     if (record.failed) verdict = Verdict::kFail;
     if (is_server()) time_.go_on_to(record.virtual_seconds);
     int64_t code[] = {static_cast<int64_t>(verdict), timeline_ && timeline_->is_due(),
-                      time_.evaluates(), time_.is_over()};
+                      time_.evaluates(), !end_text().empty()};
     comm_.bcast(std::span(code), 0);
     if (code[1]) timeline_->flush();
     is_time_to_evaluate_ = code[2] != 0;
-    if (code[3]) end_ = time_.end();
+    if (code[3]) share_end();
     return static_cast<Verdict>(code[0]);
   }
 
@@ -250,8 +242,14 @@ class Execution {
 
   // Rank 0 tells whether the run ends here.
   void share_end() {
-    if (is_server()) end_ = time_.is_over() ? time_.end() : watch_->end();
+    end_ = end_text();
     bcast_list(comm_, end_);
+  }
+  std::string end_text() {
+    if (!is_server()) return "";
+    if (time_.is_over()) return time_.end();
+    const std::string of_protocol = protocol().end();
+    return of_protocol.empty() ? watch_->end() : of_protocol;
   }
 
   // Writes a checkpoint. One that fails leaves the older ones; the job says whether to go on. A
@@ -306,7 +304,6 @@ class Execution {
       StateFields fields(std::as_const(state));
       visit(fields);
     }
-    share_end();
     protocol().resume(state.part("training"));
   }
 

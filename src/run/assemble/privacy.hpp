@@ -1,0 +1,20 @@
+// The private rounds of a job.
+#pragma once
+
+#include <memory>
+
+#include "hanse/comm/communicator.hpp"
+#include "hanse/data/federation.hpp"
+#include "hanse/job/job.hpp"
+#include "hanse/model/model.hpp"
+#include "hanse/protocol/private_training.hpp"
+
+namespace hanse {
+
+// Null for privacy.kind = none. Collective. Throws InvalidArgument as PrivateRounds, and for models
+// with buffers.
+std::unique_ptr<PrivateTraining> make_private_training(const Job& job, const Model& model,
+                                                       const Federation& federation,
+                                                       Communicator& comm);
+
+}  // namespace hanse
