@@ -355,7 +355,8 @@ void require_participants(const Job& job, int64_t clients, int64_t participants)
 std::unique_ptr<Aggregator> make_aggregator(const Job& job, int64_t clients, double participation) {
   auto rule = kAggregators.find(job.aggregator.kind).make(job, clients, participation);
   // Draws with replacement leave clients out even when they are as many as the clients.
-  const bool full = sampler_traits(job.sampler).distinct && participation == 1 &&
+  const SamplerTraits sampler = sampler_traits(job.sampler);
+  const bool full = sampler.distinct && !sampler.by_chance && participation == 1 &&
                     is_always(job.sampler.availability);
   if (!rule->needs().full) return rule;
   require_all_count(job, job.aggregator.kind);

@@ -249,6 +249,10 @@ std::vector<std::pair<std::string, std::string>> clock_files(const ClockOptions&
 void check_clock(const Job& job, int64_t clients) {
   if (!job.clock.is_on() || !job.async.is_on()) return;
   const int64_t tasks = job.async.concurrency;
+  if (sampler_traits(job.sampler).in_rounds) {
+    refuse(fmt::format("sampler {} draws whole rounds, and these have none", job.sampler.kind),
+           "sampler.kind", "uniform");
+  }
   if (tasks > clients) {
     refuse(fmt::format("{} tasks in flight of {} clients", tasks, clients), "async.concurrency",
            "a client has one task at a time");
@@ -282,7 +286,7 @@ std::string no_inclusion(const Job& job) {
     return "not everybody is there";
   }
   const SamplerTraits traits = sampler_traits(job.sampler);
-  if (!traits.even || !traits.distinct || traits.everyone) {
+  if (!traits.even || !traits.distinct || traits.everyone || traits.in_rounds) {
     return "only sampler.kind = uniform without replacement is known";
   }
   return "";

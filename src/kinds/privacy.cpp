@@ -201,8 +201,10 @@ PrivacyTerms privacy_terms(const Job& job, int64_t clients, int64_t n_params) {
                      .per_round = std::min(job.sampler.per_round, clients),
                      .mechanism = job.privacy.mechanism,
                      .n_params = n_params};
-  if (terms.attendance == Attendance::kFull) terms.per_round = clients;
   terms.check();
+  const bool all_come = terms.attendance == Attendance::kUniform && terms.per_round == clients;
+  if (all_come) terms.attendance = Attendance::kFull;
+  if (terms.attendance == Attendance::kFull) terms.per_round = clients;
   return terms;
 }
 
@@ -234,7 +236,7 @@ std::vector<std::string> privacy_notices(const Job& job, int64_t clients) {
     lines.push_back(
         fmt::format("privacy: {} choose{} among the models by numbers without noise: the guarantee "
                     "does not cover the choice",
-                    join(choices, " and "), choices.size() == 1 ? "s" : ""));
+                    join(choices, ", "), choices.size() == 1 ? "s" : ""));
   }
   if (o.delta * static_cast<double>(clients) > 1) {
     lines.push_back(fmt::format(

@@ -88,6 +88,8 @@ std::unique_ptr<ClientSampler> make_power_of_choice(const SamplerCase& c) {
   return make_power_of_choice_sampler(samples_of(c), c.options.per_round, c.options.candidates);
 }
 
+uint64_t seed_of(const SamplerCase& c) { return static_cast<uint64_t>(c.options.seed); }
+
 std::unique_ptr<ClientSampler> make_by_shares(const SamplerCase& c) {
   return make_weighted_sampler(c.initial, c.options.per_round, c.options.learning.replacement);
 }
@@ -234,6 +236,19 @@ const Family<SamplerKind> kSamplers{
      {{"full", "every client in every round"},
       {.blind = true, .even = true, .distinct = true, .everyone = true},
       [](const SamplerCase& c) { return make_full_sampler(c.clients); }},
+     {{"poisson",
+       "each client on its own, so that the number varies",
+       {key("per-round", &Options::per_round, at_least(1),
+            "expected participants: each client takes part with probability per-round / clients")}},
+      {.blind = true, .even = true, .distinct = true, .by_chance = true, .in_rounds = true},
+      [](const SamplerCase& c) {
+        return make_poisson_sampler(c.clients, c.options.per_round, seed_of(c));
+      }},
+     {{"cyclic", "all in turn, in one random order", kPerRound},
+      {.blind = true, .even = true, .distinct = true, .in_rounds = true},
+      [](const SamplerCase& c) {
+        return make_cyclic_sampler(c.clients, c.options.per_round, seed_of(c));
+      }},
      {{"osmd",
        "online mirror descent on the sampling variance (Zhao et al. 2025, Alg. 1)",
        {kOsmd, kHorizon,
@@ -314,7 +329,8 @@ KindFamily sampler_family() { return listed(kSamplers); }
 
 SamplerTraits sampler_traits(const SamplerOptions& options) {
   SamplerTraits traits = kSamplers.find(options.kind).traits;
-  const bool may_repeat = !traits.everyone && !traits.biased;  // these draw nobody twice
+  // These draw nobody twice.
+  const bool may_repeat = !traits.everyone && !traits.biased && !traits.in_rounds;
   if (may_repeat && options.learning.replacement) traits.distinct = false;
   return traits;
 }
@@ -325,8 +341,9 @@ std::function<std::unique_ptr<ClientSampler>()> sampler_maker(const Job& job,
   std::vector<double> shares;
   if (kind.shares) shares = kind.shares(job, federation);
   const int64_t clients = job.client.pooled ? 1 : federation.clients();
-  return
-      [options = job.sampler, clients, shares] { return make_sampler(options, clients, shares); };
+  SamplerOptions options = job.sampler;
+  options.seed = static_cast<int64_t>(seed_of(job, options.seed));
+  return [options, clients, shares] { return make_sampler(options, clients, shares); };
 }
 
 std::unique_ptr<ClientSampler> make_sampler(const Job& job, const Federation& federation) {

@@ -22,6 +22,8 @@ struct SamplerTraits {
   bool even = false;         // every client that is there is as likely as any other
   bool distinct = false;     // nobody is drawn twice: as many draws as clients are all clients
   bool everyone = false;     // all available clients take part
+  bool by_chance = false;    // how many take part is drawn, too: per-round is expected
+  bool in_rounds = false;    // draws whole rounds alone
   bool by_shares = false;    // draws by fixed shares, which make_sampler() needs
   bool by_samples = false;   // knows each client's samples, which make_sampler() then needs
   bool squares = false;      // needs_squares()
@@ -41,9 +43,9 @@ SamplerTraits sampler_traits(const SamplerOptions& options);
 std::function<std::unique_ptr<ClientSampler>()> sampler_maker(const Job& job,
                                                               const Federation& federation);
 std::unique_ptr<ClientSampler> make_sampler(const Job& job, const Federation& federation);
-// Makes a sampler without data. `initial` [M]: shares of weighted and lipschitz, samples of the
-// clients for those by samples, first probabilities of the osmd family; empty: uniform, where the
-// kind has such a start.
+// Makes a sampler without data, of the seed options.seed. `initial` [M]: shares of weighted and
+// lipschitz, samples of the clients for those by samples, first probabilities of the osmd family;
+// empty: uniform, where the kind has such a start.
 std::unique_ptr<ClientSampler> make_sampler(const SamplerOptions& options, int64_t clients,
                                             std::span<const double> initial);
 

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "even_sampler.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
 #include "hanse/rules/formula/formula.hpp"
@@ -16,57 +17,6 @@
 namespace hanse {
 
 namespace {
-
-// Draws in which every available client is as likely as any other.
-class EvenSampler : public ClientSampler {
- public:
-  EvenSampler(int64_t clients, int64_t per_round)
-      : ClientSampler(clients, per_round), available_(clients) {}
-
-  double probability(int64_t) const override { return 1 / static_cast<double>(clients()); }
-  bool even() const override { return true; }
-
-  void toggle(std::span<const int64_t> changed) override {
-    for (const int64_t client : changed) available_.toggle(client);
-  }
-
-  const ClientSet& available() const override { return available_; }
-
-  Draw impose(int64_t n, std::span<const int64_t> draws) override {
-    if (std::ssize(draws) != participants(n)) {
-      throw InvalidArgument(fmt::format("{} draws, expected {}", draws.size(), participants(n)),
-                            "draws");
-    }
-    std::unordered_set<int64_t> seen;
-    for (const int64_t client : draws) {
-      const bool known = client >= 0 && client < clients();
-      if (known && available_.contains(client) && seen.insert(client).second) continue;
-      throw InvalidArgument(fmt::format("client {} is away or stands twice", client), "draws",
-                            "these draws are without replacement");
-    }
-    return even({draws.begin(), draws.end()});
-  }
-
- protected:
-  // How many participants a draw of n has.
-  virtual int64_t participants(int64_t n) const { return std::min(n, available_.size()); }
-
-  Draw even(std::vector<int64_t> chosen) const {
-    const auto available = static_cast<double>(available_.size());
-    Draw draw;
-    draw.clients = std::move(chosen);
-    draw.everyone = static_cast<int64_t>(draw.size()) == available_.size();
-    draw.counts.assign(draw.size(), 1);
-    draw.probabilities.assign(draw.size(), 1 / available);
-    draw.weights.assign(draw.size(), available / static_cast<double>(draw.size()));
-    return draw;
-  }
-  void visit(StateFields& fields) override {
-    if (fields.loads()) available_ = ClientSet(clients());
-  }
-
-  ClientSet available_;
-};
 
 class UniformSampler final : public EvenSampler {
  public:
@@ -83,7 +33,7 @@ class UniformSampler final : public EvenSampler {
       chosen.push_back(available_.select(rank));
     }
     stream.shuffle(std::span(chosen));
-    return even(std::move(chosen));
+    return even_draw(std::move(chosen));
   }
 };
 
@@ -94,7 +44,7 @@ class FullSampler final : public EvenSampler {
   Draw draw(int64_t, int64_t n, RandomStream&) override {
     std::vector<int64_t> all;
     for (int64_t k = 0; k < participants(n); ++k) all.push_back(available_.select(k));
-    return even(std::move(all));
+    return even_draw(std::move(all));
   }
 
  private:

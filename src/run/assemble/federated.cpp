@@ -269,6 +269,15 @@ ServerUpdate root_update(const AggregatorNeeds& rule, const FederatedAssembly& p
       };
 }
 
+// Checks what private rounds ask of clients and model, and says what they protect.
+void prepare_privacy(FederatedAssembly& parts) {
+  const Job& job = parts.trained;
+  check_private_model(job, parts.model->layout());
+  for (std::string& line : privacy_notices(job, parts.federation.clients())) {
+    parts.greeting.push_back(std::move(line));
+  }
+}
+
 // Builds the job parts.trained.
 void build(Communicator& comm, FederatedAssembly& parts) {
   const Job& job = parts.trained;
@@ -277,6 +286,10 @@ void build(Communicator& comm, FederatedAssembly& parts) {
   const Federation& federation = parts.federation;
   Model& model = *parts.model;
   take_objective(job, comm, parts);
+  if (job.privacy.is_on()) agree_on(comm, [&] { prepare_privacy(parts); });
+  if (job.aggregator.weights == ClientWeights::kCapped) {
+    parts.trained.aggregator.capped_sum = sum_of_private_weights(job.aggregator, parts.federation);
+  }
   parts.drawing = drawing_job(job);
   const RuleFactory rules(parts.drawing, federation);
   agree_on(comm, [&] {
@@ -291,8 +304,10 @@ void build(Communicator& comm, FederatedAssembly& parts) {
     greet_sampler(job.clock.is_on(), parts);
   });
   comm.bcast(std::span(&max_participants, 1), 0);
-  parts.participation =
-      static_cast<double>(max_participants) / static_cast<double>(federation.clients());
+  const int64_t expected = sampler_traits(job.sampler).by_chance
+                               ? std::min(job.sampler.per_round, federation.clients())
+                               : max_participants;
+  parts.participation = static_cast<double>(expected) / static_cast<double>(federation.clients());
   agree_on(comm,
            [&] { parts.attackers = make_attackers(job, federation.clients(), comm.rank() == 0); });
   const AggregatorNeeds rule_needs = make_server_rule(rules, comm, parts);

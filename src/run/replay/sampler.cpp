@@ -240,7 +240,12 @@ Json replay_round(const Json& round, const std::string& where, bool has_experts,
 SamplerOptions options_of(const Json& trace, const Job& job) {
   SamplerOptions options = job.sampler;
   const Json& rounds = rounds_of(trace);
-  if (!trace.at("rule").contains("sampler.per-round") && !rounds.empty()) {
+  const bool is_named = trace.at("rule").contains("sampler.per-round");
+  if (!is_named && sampler_traits(options).by_chance) {
+    throw InvalidArgument("the expected number of participants is not in the rounds",
+                          "rule.sampler.per-round");
+  }
+  if (!is_named && !rounds.empty()) {
     const Json& draws = field(rounds.front(), "draws", "rounds[0]");
     options.per_round = std::max<int64_t>(1, static_cast<int64_t>(draws.size()));
   }

@@ -77,11 +77,32 @@ TEST(FedAvg, NormalizedWithoutAnyWeightIsAnError) {
               {0});
 }
 
+// Clients with 5, 20 and 80 samples of 5 clients whose capped weights sum to 4, cap 20.
+TEST(FedAvg, CappedClientsCountBySamplesUpToTheCap) {
+  const std::vector<int64_t> ids{4, 0, 2};
+  const Numbers lambda{0.02, 0.1, 0.4}, draws{3, 1, 0.5}, samples{5, 20, 80};
+  const auto with = [&](double all, Estimator estimator) {
+    const auto rule = make_capped_fedavg(20, all, estimator);
+    EXPECT_TRUE(rule->needs().sizes);
+    return rule
+        ->mix({.round = 1,
+               .clients = ids,
+               .lambda = lambda,
+               .draw_weights = draws,
+               .samples = samples})
+        .coefficients;
+  };
+  expect_near(with(4, Estimator::kUnbiased), {0.25 * 3 / 4, 0.25, 0.125});
+  expect_near(with(4, Estimator::kNormalized), {0.75 / 2.25, 1 / 2.25, 0.5 / 2.25});
+  expect_near(with(1, Estimator::kNormalized), with(4, Estimator::kNormalized));
+}
+
 TEST(FedAvg, NamesOfItsChoices) {
   EXPECT_EQ(name_of(Estimator::kUnbiased), "unbiased");
   EXPECT_EQ(name_of(Estimator::kNormalized), "normalized");
   EXPECT_EQ(name_of(ClientWeights::kSamples), "samples");
   EXPECT_EQ(name_of(ClientWeights::kUniform), "uniform");
+  EXPECT_EQ(name_of(ClientWeights::kCapped), "capped");
 }
 
 }  // namespace

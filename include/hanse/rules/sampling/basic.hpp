@@ -1,5 +1,5 @@
-// Samplers without a learning rule: uniform, weighted, full, lipschitz, the oracle optimal, and
-// draws by an expression of the user's.
+// Samplers without a learning rule: uniform, poisson, cyclic, weighted, full, lipschitz, the oracle
+// optimal, and draws by an expression of the user's.
 #pragma once
 
 #include <memory>
@@ -21,6 +21,21 @@ std::unique_ptr<ClientSampler> make_repeating_sampler(int64_t clients, int64_t p
 // Every available client in every round; w_i = 1. Draws of fewer throw InvalidArgument. Cost a
 // round: O(M).
 std::unique_ptr<ClientSampler> make_full_sampler(int64_t clients);
+
+// Each available client on its own, with probability q = poisson_threshold(expected, clients) /
+// 2^53: it takes part iff below(2^53) of stream (seed, kPoisson, round, client) is below that
+// threshold. w_i = 1/q. Participants come in ascending order, and there may be none. per_round() is
+// the number that no draw exceeds but with probability 2^-60, when draw() throws Error; draws of
+// another n throw InvalidArgument. Cost a round: O(M) streams, some 30 ns each.
+std::unique_ptr<ClientSampler> make_poisson_sampler(int64_t clients, int64_t expected,
+                                                    uint64_t seed);
+
+// The clients in one random order, that of stream (seed, kPoisson, 0), again and again: round t has
+// those at places (t - 1) K to t K - 1, modulo M, who are available; w_i = M/K. From one round of a
+// client to its next are floor(M/K) at least. Draws of another n throw InvalidArgument. Memory:
+// O(M). Cost a round: O(K).
+std::unique_ptr<ClientSampler> make_cyclic_sampler(int64_t clients, int64_t per_round,
+                                                   uint64_t seed);
 
 // K draws, client i with probability proportional to shares[i] >= 0 ("weighted": its samples;
 // "lipschitz": lambda_i L_i, Zhao and Zhang 2015, Needell et al. 2016). Cost: O(M) once, then
