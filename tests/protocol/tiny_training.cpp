@@ -142,6 +142,7 @@ TinyTraining::TinyTraining(Communicator& all, const TinyJob& job)
   if (job.turnout && sampler) turnout = job.turnout();
   if (job.attackers) attackers = job.attackers();
   root = job.root;
+  if (job.privacy) privacy = job.privacy(comm);
   settings.seed = kSeed;
   settings.server = job.server;
   settings.comm = job.comm;

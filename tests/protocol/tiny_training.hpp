@@ -94,6 +94,7 @@ struct TinyJob {
   std::function<std::unique_ptr<Turnout>()> turnout = {};
   std::function<std::unique_ptr<Attackers>()> attackers = {};
   ServerUpdate root = nullptr;
+  std::function<std::unique_ptr<PrivateTraining>(Communicator& comm)> privacy = {};
   bool trace = false;
   bool timed = false;  // FederatedSettings's, as `async`
   AsyncOptions async = {};

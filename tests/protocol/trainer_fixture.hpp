@@ -10,6 +10,7 @@
 #include "hanse/data/federation.hpp"
 #include "hanse/model/model.hpp"
 #include "hanse/protocol/federated.hpp"
+#include "hanse/protocol/private_training.hpp"
 #include "hanse/rules/aggregation/aggregator.hpp"
 #include "hanse/rules/sampling/availability.hpp"
 #include "hanse/sums/sum_stage.hpp"
@@ -56,7 +57,8 @@ struct TrainerFixture {
                                                                    .stages = stages,
                                                                    .turnout = turnout.get(),
                                                                    .attackers = attackers.get(),
-                                                                   .root = root},
+                                                                   .root = root,
+                                                                   .privacy = privacy.get()},
                                            settings);
     trainer->initialize_model();
   }
@@ -76,6 +78,7 @@ struct TrainerFixture {
   std::unique_ptr<Turnout> turnout;
   std::unique_ptr<Attackers> attackers;
   ServerUpdate root;
+  std::unique_ptr<PrivateTraining> privacy;
   FederatedSettings settings;
   std::unique_ptr<FederatedTrainer> trainer;
 };
