@@ -52,9 +52,11 @@ void check_flag(const Command& command, const Verb& verb) {
   const bool own = command.verb == command.flag_verb || has_flag(verb, command.flag);
   if (own && !(lists && !command.words.empty())) return;
   const std::string hint = command.flag_verb == "plan" ? "mpirun -n N sets the ranks of a run"
-                           : command.flag == "check"   ? "run.check-rules checks the rules of a run"
-                           : lists                     ? "write hanse list --" + command.flag
-                                                       : "";
+                           : command.flag_verb == "privacy" && command.flag != "bits"
+                               ? "jobs have run.rounds, sampler.per-round and privacy.epsilon"
+                           : command.flag == "check" ? "run.check-rules checks the rules of a run"
+                           : lists                   ? "write hanse list --" + command.flag
+                                                     : "";
   throw InvalidArgument(fmt::format("only {} this option",
                                     lists ? "a hanse list of everything takes" : takers(command)),
                         "--" + command.flag, hint);
@@ -71,7 +73,28 @@ void check_words(const Verb& verb, const std::vector<std::string>& words) {
   }
 }
 
-po::options_description known_options(const OptionTable& job, const OptionTable& plan) {
+// The options of commands whose values are no job's.
+struct OwnOptions {
+  explicit OwnOptions(Command& command) {
+    bind_plan(plan, command.plan);
+    bind_privacy_query(privacy, command.privacy);
+  }
+
+  bool contains(const std::string& key) const {
+    return plan.contains(key) || privacy.contains(key);
+  }
+  // REQUIRES: contains(key).
+  void take(const std::string& key, const std::string& value, Command& command) {
+    const bool plans = plan.contains(key);
+    (plans ? plan : privacy).set(key, value, "--" + key);
+    command.flag = key;
+    command.flag_verb = plans ? "plan" : "privacy";
+  }
+
+  OptionTable plan, privacy;
+};
+
+po::options_description known_options(const OptionTable& job, const OwnOptions& own) {
   po::options_description options;
   options.add_options()("help,h", "")("version", "");
   for (const Verb& verb : kVerbs) {
@@ -79,7 +102,7 @@ po::options_description known_options(const OptionTable& job, const OptionTable&
       if (verb_with(flag) == &verb) options.add_options()(flag, "");
     }
   }
-  for (const OptionTable* table : {&job, &plan}) {
+  for (const OptionTable* table : {&job, &own.plan, &own.privacy}) {
     for (const Option& option : table->options()) {
       options.add_options()(option.key.c_str(), po::value<std::string>());
     }
@@ -108,8 +131,8 @@ void check_ranks(const std::string& name) {
   }
 }
 
-// `plan` sets command.plan.
-void take_option(const po::basic_option<char>& option, OptionTable& plan, Command& command) {
+// `own` sets command.plan and command.privacy.
+void take_option(const po::basic_option<char>& option, OwnOptions& own, Command& command) {
   const std::string key = option.string_key;
   if (key == "help") {
     if (command.verb.empty()) command.verb = "help";
@@ -120,10 +143,10 @@ void take_option(const po::basic_option<char>& option, OptionTable& plan, Comman
     command.flag_verb = verb->name;
     command.plan.json |= key == "json";
     command.plan.advise |= key == "advise";
-  } else if (plan.contains(key)) {
-    plan.set(key, value_of(option), "--" + key);
-    command.flag = key;
-    command.flag_verb = "plan";
+    command.privacy.json |= key == "json";
+    command.privacy.bits |= key == "bits";
+  } else if (own.contains(key)) {
+    own.take(key, value_of(option), command);
   } else if (!option.unregistered && !option.value.empty()) {
     command.overrides.emplace_back(key, value_of(option));
   } else {
@@ -142,18 +165,17 @@ void take_option(const po::basic_option<char>& option, OptionTable& plan, Comman
 Command parse_command(const std::vector<std::string>& arguments) {
   const KeyedJob defaults(catalog());
   Command command;
-  OptionTable plan;
-  bind_plan(plan, command.plan);
+  OwnOptions own(command);
   try {
     namespace style = po::command_line_style;
     const auto parsed = po::command_line_parser(with_empty_values(arguments))
-                            .options(known_options(defaults.table, plan))
+                            .options(known_options(defaults.table, own))
                             .style(style::unix_style & ~style::allow_guessing)
                             .allow_unregistered()
                             .run();
     for (const auto& option : parsed.options) {
       if (option.position_key < 0) {
-        take_option(option, plan, command);
+        take_option(option, own, command);
       } else {
         command.words.insert(command.words.end(), option.value.begin(), option.value.end());
       }

@@ -121,9 +121,11 @@ std::string manual_page() {
 
 std::string bash_completion() {
   const KeyedJob defaults(catalog());
-  OptionTable plan;
+  OptionTable plan, privacy;
   PlanOptions plan_options;
+  PrivacyQuery privacy_query;
   bind_plan(plan, plan_options);
+  bind_privacy_query(privacy, privacy_query);
   std::string verbs, options, values, families;
   for (const Verb& verb : kVerbs) {
     const std::string name = verb.name;
@@ -131,6 +133,7 @@ std::string bash_completion() {
     std::string words;
     for (const char* flag : verb.flags) words += fmt::format("--{} ", flag);
     if (name == "plan") words += keys_of(plan, false);
+    if (name == "privacy") words += keys_of(privacy, false);
     if (verb.takes_options) words += keys_of(defaults.table, name == "resume");
     options += when(name, words);
   }

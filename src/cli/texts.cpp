@@ -125,6 +125,8 @@ std::string usage_text() {
   hanse plan JOB.cfg [--ranks=N ...]              memory, bytes and time a round; keeps nothing;
       --hosts=H --cores=C (a host) --link-gbit=G --latency-us=L (of its network link) --json
       --advise                                    how many ranks and nodes bring something, and why
+  hanse privacy JOB.cfg [--rounds=N,... ...]      what privacy costs and how strong the noise is;
+      --per-round=K,... --epsilon=E (noise that meets it) --json --bits    trains nobody
   hanse check JOB.cfg [--section.key=value ...]   are its options right? reads no data
   hanse convert JOB.cfg OUT.h5                    its data and clients as one file to map
   hanse replay TRACE.json [--check]               one rule on recorded feedback, JSON to stdout;

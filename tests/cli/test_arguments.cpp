@@ -52,6 +52,32 @@ TEST(ParseCommand, HelpAndVersion) {
   EXPECT_EQ(parse_command({"--version"}).verb, "version");
 }
 
+TEST(ParseCommand, CasesOfAPrivacyTable) {
+  const PrivacyQuery query = parse_command({"privacy", "job.cfg", "--rounds=10,200", "--per-round",
+                                            "5", "--epsilon=0.5", "--json", "--bits"})
+                                 .privacy;
+  EXPECT_EQ(query.rounds, (std::vector<int64_t>{10, 200}));
+  EXPECT_EQ(query.per_round, std::vector<int64_t>{5});
+  EXPECT_EQ(query.epsilon, 0.5);
+  EXPECT_TRUE(query.json);
+  EXPECT_TRUE(query.bits);
+  for (const char* bad : {"--rounds=0", "--rounds=1,,2", "--per-round=-1", "--epsilon=nan"}) {
+    const std::string name = bad;
+    expect_error<InvalidArgument>(
+        [&] {
+          parse_command({"privacy", "job.cfg", bad});
+        },
+        {name.substr(0, name.find('='))});
+  }
+  for (const char* option : {"--rounds=8", "--epsilon=2", "--bits"}) {
+    expect_error<InvalidArgument>(
+        [&] {
+          parse_command({"plan", "job.cfg", option});
+        },
+        {"only hanse privacy takes this option"});
+  }
+}
+
 TEST(ParseCommand, MachinesOfAPlan) {
   const PlanOptions plan =
       parse_command({"plan", "job.cfg", "--ranks=8", "--hosts", "4", "--cores=0.5",

@@ -97,7 +97,7 @@ TEST(PrivacyOfJobs, StepsArePowersOfTwo) {
     EXPECT_EQ(p.text("privacy.step"), "2^" + std::to_string(exponent));
   }
   EXPECT_EQ(LatticeStep::parse("auto").exponent, std::nullopt);
-  for (const std::string text : {"2^-45", "2^1", "2", "1e-30"}) {
+  for (const std::string text : {"2^-45", "2^1", "2", "2^-60"}) {
     expect_error<InvalidArgument>([&] { PrivateJob().set("privacy.step", text); },
                                   {"privacy.step", text, "[2^-44, 1]"});
   }

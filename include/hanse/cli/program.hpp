@@ -8,16 +8,17 @@
 #include "hanse/base/error.hpp"
 #include "hanse/base/options.hpp"
 #include "hanse/run/plan.hpp"
+#include "hanse/run/privacy_table.hpp"
 
 namespace hanse {
 
 // A parsed command line.
 struct Command {
-  std::string verb;                // run, resume, plan, check, replay, list, status, inspect,
-                                   // help, version
+  std::string verb;                // of kVerbs, or help, version
   std::vector<std::string> words;  // positional arguments behind the verb
   Overrides overrides;             // --section.key=value
   PlanOptions plan;                // plan: --ranks=N, ...
+  PrivacyQuery privacy;            // privacy: --rounds=N, ...
   std::string flag;                // the last option of some verbs alone, without its dashes
   std::string flag_verb;           // the first of those verbs
 };
@@ -53,6 +54,7 @@ struct Verb {
 inline const Verb kVerbs[] = {{"run", 1, 1, true, "a job file", {}},
                               {"resume", 1, 1, true, "a run directory", {}},
                               {"plan", 1, 1, true, "a job file", {"json", "advise"}},
+                              {"privacy", 1, 1, true, "a job file", {"json", "bits"}},
                               {"replay", 1, 1, false, "a trace file", {"check"}},
                               {"check", 1, 1, true, "a job file", {}},
                               {"convert", 2, 2, true, "a job file and an output file", {}},

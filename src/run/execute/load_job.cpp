@@ -39,16 +39,28 @@ void take_private_defaults(KeyedJob& job) {
   if (!given("aggregator.estimator")) job.aggregator.estimator = Estimator::kUnbiased;
 }
 
-// Checks the chosen kinds of those families that the protocol reads.
-void check_kinds(const Job& job, const Reading& reading) {
+// Kinds that change what a run does are not ignored where the protocol does not read them.
+void check_protocol(const Job& job) {
+  const Reading& reading = protocol_kind(job).reading;
+  for (const auto& [key, kind] :
+       {std::pair{"async.kind", job.async.kind}, {"privacy.kind", job.privacy.kind}}) {
+    if (kind == "none" || reading.reads(key)) continue;
+    throw InvalidArgument(fmt::format("{} = {} needs run.protocol = federated", key, kind),
+                          "run.protocol", fmt::format("leave {} at none", key));
+  }
+}
+
+}  // namespace
+
+void check_kinds(const Job& job) {
+  check_protocol(job);
+  const Reading& reading = protocol_kind(job).reading;
   Job chosen = job;
   for (const KindFamily& family : catalog()) {
     if (!reading.reads(family.key)) continue;
     if (const auto& check = family.find(family.choice(chosen)).check) check(job);
   }
 }
-
-}  // namespace
 
 void load_job(const std::string& path, const Overrides& overrides, KeyedJob& job) {
   read_job(path, overrides, job);
@@ -79,13 +91,8 @@ void check_job(const Job& job) {
   check_simulation(job);
   const ProtocolKind& protocol = protocol_kind(job);
   const Reading& reading = protocol.reading;
-  for (const auto& [key, kind] :
-       {std::pair{"async.kind", job.async.kind}, {"privacy.kind", job.privacy.kind}}) {
-    if (kind == "none" || reading.reads(key)) continue;
-    throw InvalidArgument(fmt::format("{} = {} needs run.protocol = federated", key, kind),
-                          "run.protocol", fmt::format("leave {} at none", key));
-  }
-  if (!reading.reads("model.kind")) return check_kinds(job, reading);
+  check_protocol(job);
+  if (!reading.reads("model.kind")) return check_kinds(job);
   check_data(job.data, job.federation);
   for (const auto& [key, wanted] :
        {std::pair{"federation.held-out", job.federation.held_out},
@@ -110,7 +117,7 @@ void check_job(const Job& job) {
   loss_batches(job.aggregator.loss);
   given_bound(job.sampler.a_max);
   check_availability(job.sampler.availability);
-  check_kinds(job, reading);
+  check_kinds(job);
 }
 
 std::vector<std::string> unused_keys(const KeyedJob& job) {

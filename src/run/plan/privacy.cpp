@@ -1,0 +1,197 @@
+#include "hanse/kinds/privacy.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "assemble/assemble.hpp"
+#include "hanse/base/error.hpp"
+#include "hanse/base/log.hpp"
+#include "hanse/job/keyed_job.hpp"
+#include "hanse/rules/privacy/private_rounds.hpp"
+#include "hanse/run/catalog.hpp"
+#include "hanse/run/load_job.hpp"
+#include "hanse/run/privacy_table.hpp"
+#include "json_text.hpp"
+
+namespace hanse {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Who trains what, and what of it is assumed; empty: nothing.
+struct Population {
+  int64_t clients = 1;
+  int64_t n_params = 1;
+  std::string assumed;
+};
+
+constexpr int64_t kAssumedParams = 1'000'000;
+
+Population population_of(const Job& job) {
+  try {
+    const auto alone = make_single_communicator();
+    FederatedAssembly parts(*alone);
+    load_samples_and_model(job, *alone, parts);
+    return {parts.federation.clients(), parts.model->n_params(), ""};
+  } catch (const InvalidArgument& error) {
+    const HeldOut& out = job.federation.held_out;
+    const int64_t all = job.federation.clients;
+    const double kept_out = out.number < 1 ? out.number * static_cast<double>(all) : out.number;
+    const int64_t clients = std::max<int64_t>(1, all - std::llround(kept_out));
+    return {clients, kAssumedParams,
+            fmt::format("assumed: {} clients, by federation.clients, and {} parameters, for the "
+                        "data cannot be read: {}",
+                        clients, kAssumedParams, error.what())};
+  }
+}
+
+// What a case has.
+struct PrivacyCase {
+  int64_t rounds = 0, per_round = 0;
+  double epsilon = 0, delta = 0, multiplier = 0;
+  PrivacyCost cost;
+  PrivateRound round;
+  double sensitivity = 0;  // steps
+  double signal = 0;       // to noise
+  double bits = 0;         // of an entry
+};
+
+double bits_of(const PrivateRound& round, double expected, double n_params) {
+  constexpr double kDeviations = 4;
+  const double step = std::ldexp(round.lattice.step(), -round.fraction_bits);
+  const double sum = round.clip * expected;
+  const double square =
+      sum * sum / n_params + step * step / 4 * expected + round.deviation * round.deviation;
+  return std::ceil(std::log2(2 * kDeviations * std::sqrt(square) / step));
+}
+
+PrivacyCase play(Job job, const Population& population, int64_t rounds, int64_t per_round) {
+  job.sampler.per_round = per_round;
+  const PrivacyTerms terms = privacy_terms(job, population.clients, population.n_params);
+  PrivateRounds played(job.privacy, terms, rounds);
+  PrivacyCase found{.rounds = rounds, .per_round = terms.per_round, .delta = job.privacy.delta};
+  found.round = played.next();
+  found.multiplier = played.multiplier();
+  // As many lie within the clip as it aims at, so that it stays.
+  const double within = 2 * static_cast<double>(played.expected()) * (job.privacy.quantile - 0.5);
+  for (int64_t t = 0; t < rounds; ++t) {
+    played.finish(played.nominal_shares(), std::llround(within));
+  }
+  found.epsilon = played.epsilon();
+  found.cost = played.cost();
+  const PrivateRound& round = found.round;
+  found.sensitivity = static_cast<double>(terms.reach() * round.lattice.bound);
+  if (job.privacy.correlation != Correlation::kNone) {
+    found.sensitivity *= std::sqrt(played.sensitivity_squared(rounds));
+  }
+  const auto n = static_cast<double>(played.expected());
+  const auto p = static_cast<double>(population.n_params);
+  found.signal = round.clip * n / (round.deviation * std::sqrt(p));
+  found.bits = bits_of(round, n, p);
+  return found;
+}
+
+Json finite(double value) { return std::isfinite(value) ? Json(value) : Json(); }
+Json given(const std::optional<double>& value) { return value ? finite(*value) : Json(); }
+
+Json json_of(const PrivacyCase& one, const PrivacyQuery& query, bool is_one) {
+  Json object = Json::object();
+  if (!is_one) object = {{"rounds", one.rounds}, {"per_round", one.per_round}};
+  object["epsilon"] = finite(one.epsilon);
+  object["delta"] = one.delta;
+  object["noise_multiplier"] = one.multiplier;
+  object["best_order"] = one.cost.rdp.order;
+  object["epsilon_zcdp"] = given(one.cost.zcdp);
+  object["epsilon_pld"] = given(one.cost.pld);
+  object["sigma"] = one.round.deviation;
+  object["step_exponent"] = one.round.lattice.exponent;
+  object["sensitivity"] = one.sensitivity;
+  if (query.bits) object["bits"] = finite(one.bits);
+  return object;
+}
+
+std::string text_of(const std::optional<double>& value) {
+  return value ? fmt::format("{:.4f}", *value) : "-";
+}
+
+std::string line_of(const PrivacyCase& one, const PrivacyQuery& query) {
+  std::string line = fmt::format(
+      "{:>7} {:>9} {:>10} {:>6} {:>10} {:>10} {:>10.5g} {:>11.5g} {:>6} "
+      "{:>12.4g}",
+      one.rounds, one.per_round, text_of(one.cost.rdp.epsilon), one.cost.rdp.order,
+      text_of(one.cost.zcdp), text_of(one.cost.pld), one.multiplier, one.round.deviation,
+      fmt::format("2^{}", one.round.lattice.exponent), one.signal);
+  if (query.bits) line += fmt::format(" {:>5}", one.bits);
+  return line + "\n";
+}
+
+std::string head_of(const Job& job, const Population& population, const PrivacyQuery& query) {
+  const PrivacyOptions& o = job.privacy;
+  std::string text = fmt::format(
+      "{}: {} clients, {} parameters; {} noise, {}; neighbours by {}, sampler {}; clip {:g}, delta "
+      "{:g}\n",
+      job.run.name, population.clients, population.n_params, o.kind, name_of(o.mechanism),
+      name_of(o.adjacency), job.sampler.kind, o.clip, o.delta);
+  if (!population.assumed.empty()) text += population.assumed + "\n";
+  if (o.is_distributed()) text += "assumed: no participant of those expected is missing\n";
+  if (o.clip_kind == ClipKind::kAdaptive) text += "sigma is that of the first clip\n";
+  text += fmt::format("epsilon by rdp (at its best order), zcdp and pld; {} counts in the run\n",
+                      name_of(o.accountant));
+  text += fmt::format("{:>7} {:>9} {:>10} {:>6} {:>10} {:>10} {:>10} {:>11} {:>6} {:>12}", "rounds",
+                      "per-round", "rdp", "order", "zcdp", "pld", "noise z", "sigma", "step",
+                      "signal/noise");
+  if (query.bits) text += fmt::format(" {:>5}", "bits");
+  return text + "\n";
+}
+
+}  // namespace
+
+void bind_privacy_query(OptionTable& table, PrivacyQuery& query) {
+  table.add("rounds", query.rounds, at_least(1), "rounds of the run, several separated by commas");
+  table.add("per-round", query.per_round, at_least(1), "participants a round, the same");
+  table.add("epsilon", query.epsilon, above(0), "epsilon that the noise shall meet");
+}
+
+std::string privacy_table(const std::string& job_file, const Overrides& overrides,
+                          const PrivacyQuery& query) {
+  KeyedJob job(catalog());
+  load_job(job_file, overrides, job);
+  if (query.epsilon > 0) {
+    job.privacy.noise = std::nullopt;
+    job.privacy.epsilon = query.epsilon;
+  }
+  check_kinds(job);
+  if (!job.privacy.is_on()) {
+    throw InvalidArgument("the job's rounds are not private", "privacy.kind",
+                          "--privacy.kind=central makes them so");
+  }
+  if (job.sampler.kind == "full" && !query.per_round.empty()) {
+    throw InvalidArgument("all clients take part in every round", "--per-round",
+                          "leave it out, or sampler.kind = poisson, uniform or cyclic");
+  }
+  const Population population = population_of(job);
+  const auto rounds = query.rounds.empty() ? std::vector{job.run.rounds} : query.rounds;
+  const auto per_round =
+      query.per_round.empty() ? std::vector{job.sampler.per_round} : query.per_round;
+  const bool is_one = rounds.size() * per_round.size() == 1;
+  std::string lines;
+  Json cases = Json::array();
+  for (const int64_t k : per_round) {
+    for (const int64_t t : rounds) {
+      const PrivacyCase one = play(job, population, t, k);
+      lines += line_of(one, query);
+      cases.push_back(json_of(one, query, is_one));
+    }
+  }
+  if (query.json) {
+    if (!population.assumed.empty()) notice(population.assumed);
+    return json_dump(is_one ? cases.front() : cases, 2) + "\n";
+  }
+  return head_of(job, population, query) + lines;
+}
+
+}  // namespace hanse

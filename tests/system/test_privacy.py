@@ -1,0 +1,166 @@
+"""Client-level privacy: what `hanse privacy` prints, and what private jobs refuse and say."""
+
+import json
+import math
+
+import hanse
+
+# 1000 clients of whom 10 are expected: q is 0.01 but for 2^-53.
+POISSON = {"privacy.kind": "central", "sampler.kind": "poisson", "federation.clients": 1000,
+           "federation.samples": 2, "sampler.per-round": 10}
+KEYS = ["epsilon", "delta", "noise_multiplier", "best_order", "epsilon_zcdp", "epsilon_pld",
+        "sigma", "step_exponent", "sensitivity"]
+
+
+class Privacy(hanse.Case):
+    def cost(self, changes, *arguments):
+        job = self.job(changes)
+        return json.loads(self.hanse("privacy", job, "--json", *arguments).stdout())
+
+
+class Cost(Privacy):
+    def test_epsilon_is_the_published_one(self):
+        """dp-accounting 0.6.0, Renyi orders that are whole numbers, delta 1e-5; the losses'
+        distributions are rounded up, and dp-accounting's are the lower bound."""
+        for changes, rounds, rdp, pld in (
+                ({}, 1000, 2.107753, 1.828244),
+                ({"sampler.per-round": 100, "privacy.noise": 2}, 200, 3.679746, 3.359661),
+                ({"sampler.kind": "full"}, 1, 4.752728, 4.377178)):
+            found = self.cost({**POISSON, **changes}, f"--rounds={rounds}")
+            self.assertEqual(list(found), KEYS)
+            self.assertAlmostEqual(found["epsilon"], rdp, delta=2e-6)
+            self.assertGreater(found["epsilon_pld"], pld)
+            self.assertLess(found["epsilon_pld"], pld * 1.005)
+            self.assertEqual(found["delta"], 1e-5)
+            self.assertEqual(found["noise_multiplier"], changes.get("privacy.noise", 1))
+
+    def test_fixed_numbers_of_clients_cost_what_a_replaced_one_moves(self):
+        """Not the 7.951 of an accountant that forgets to double the sensitivity."""
+        changes = {**POISSON, "federation.clients": 100, "sampler.kind": "uniform",
+                   "privacy.adjacency": "replace", "privacy.noise": 2}
+        found = self.cost(changes, "--rounds=200")
+        self.assertAlmostEqual(found["epsilon"], 20.714, delta=0.01)
+        self.assertIsNone(found["epsilon_zcdp"])
+        self.assertIsNone(found["epsilon_pld"])
+        zero_out = self.cost({**changes, "privacy.adjacency": "zero-out"}, "--rounds=200")
+        self.assertEqual(found["sensitivity"], 2 * zero_out["sensitivity"])
+
+    def test_noise_beside_a_count_is_larger(self):
+        """Andrew et al. 2021: a count of deviation 5 and z = 1 leave 1.005037815259212."""
+        job = {**POISSON, "sampler.per-round": 100, "privacy.clip-kind": "adaptive"}
+        found = self.cost(job)
+        self.assertAlmostEqual(found["sigma"], 1.005037815259212, places=9)
+        fixed = self.cost({**job, "privacy.clip-kind": "fixed"})
+        self.assertAlmostEqual(fixed["sigma"], 1, places=9)
+        self.assertAlmostEqual(found["epsilon"] / fixed["epsilon"], 1, places=4)
+
+    def test_steps_and_sensitivity_are_those_of_the_lattice(self):
+        found = self.cost({**POISSON, "privacy.clip": 0.75, "privacy.noise": 2})
+        self.assertEqual(found["step_exponent"], -20)  # 2^-20 of 1.5, rounded down
+        self.assertEqual(found["sensitivity"], 0.75 * 2 ** 20)
+        self.assertAlmostEqual(found["sigma"], 1.5, places=9)
+        coarse = self.cost({**POISSON, "privacy.clip": 0.75, "privacy.step": "2^-3"})
+        self.assertEqual((coarse["step_exponent"], coarse["sensitivity"]), (-3, 6))
+
+    def test_noise_that_meets_an_epsilon(self):
+        job = self.job(POISSON)
+        found = json.loads(self.hanse("privacy", job, "--epsilon=4", "--rounds=500",
+                                      "--json").stdout())
+        self.assertLessEqual(found["epsilon"], 4)
+        z = found["noise_multiplier"]
+        less = self.cost({**POISSON, "privacy.noise": z - 2 ** -20}, "--rounds=500")
+        self.assertGreater(less["epsilon"], 4)
+        asked = {"privacy.noise": "auto", "privacy.epsilon": 4, "run.rounds": 500}
+        self.assertEqual(self.cost({**POISSON, **asked}), found)
+
+    def test_accountants_and_correlations(self):
+        for accountant in ("zcdp", "pld"):
+            found = self.cost({**POISSON, "sampler.kind": "full", "privacy.accountant": accountant})
+            self.assertEqual(found["epsilon"], found["epsilon_" + accountant])
+        tree = {**POISSON, "sampler.kind": "cyclic", "federation.clients": 16,
+                "sampler.per-round": 1, "privacy.noise": 2}
+        one = self.cost(tree, "--rounds=16", "--privacy.correlation=none")
+        # z is that of all rounds together: the release costs what one round would.
+        whole = self.cost(tree, "--rounds=16", "--privacy.correlation=tree")
+        self.assertAlmostEqual(whole["epsilon"], one["epsilon"], places=4)
+        steps = 2 ** -whole["step_exponent"]
+        self.assertAlmostEqual(whole["sensitivity"] / steps, math.sqrt(5), places=4)
+
+    def test_a_table_has_a_line_a_case(self):
+        job = self.job(POISSON)
+        table = self.hanse("privacy", job, "--rounds=100,200,400", "--per-round=10,20",
+                           "--bits").stdout()
+        lines = [line.split() for line in table.splitlines()]
+        head = [k for k, words in enumerate(lines) if words[0] == "rounds"][0]
+        self.assertEqual([words[:2] for words in lines[head + 1:]],
+                         [[t, k] for k in ("10", "20") for t in ("100", "200", "400")])
+        cases = json.loads(self.hanse("privacy", job, "--rounds=100,200,400", "--per-round=10,20",
+                                      "--bits", "--json").stdout())
+        self.assertEqual([(one["rounds"], one["per_round"]) for one in cases],
+                         [(int(words[0]), int(words[1])) for words in lines[head + 1:]])
+        for words, one in zip(lines[head + 1:], cases):
+            self.assertEqual(words[2], f"{one['epsilon']:.4f}")
+            self.assertEqual(int(words[-1]), one["bits"])
+        # 2^b holds 8 deviations of signal and noise, in steps.
+        one = cases[0]
+        spread = math.sqrt(10 ** 2 / 325 + one["sigma"] ** 2) * 2 ** -one["step_exponent"]
+        self.assertEqual(one["bits"], math.ceil(math.log2(8 * spread)))
+
+    def test_what_is_assumed_is_said(self):
+        job = self.job({**POISSON, "data.kind": "idx", "data.shape": None, "data.classes": None,
+                        "data.path": self.path("nowhere")})
+        shown = self.hanse("privacy", job, "--rounds=1000").stdout()
+        self.assertIn("assumed: 1000 clients, by federation.clients, and 1000000 parameters", shown)
+        self.assertIn("2.1078", shown)
+        known = self.hanse("privacy", self.job(POISSON)).stdout()
+        self.assertIn("1000 clients, 325 parameters", known)
+        self.assertNotIn("assumed", known)
+
+    def test_what_has_no_answer_is_an_error(self):
+        job = self.job(POISSON)
+        for arguments, parts in (
+                (["--privacy.kind=none"], ["privacy.kind"]),
+                (["--sampler.kind=full", "--per-round=3"], ["--per-round"]),
+                (["--rounds=0"], ["--rounds"]),
+                (["--rounds=x"], ["--rounds"]),
+                (["--epsilon=0"], ["--epsilon"]),
+                (["--privacy.delta=0"], ["privacy.delta"]),
+                (["--privacy.noise=auto"], ["privacy.epsilon"]),
+                (["--privacy.adjacency=replace"], ["poisson", "replace"]),
+                (["--privacy.accountant=zcdp"], ["zcdp", "privacy.accountant"]),
+                (["--privacy.mechanism=skellam"], ["variance"])):
+            process = self.hanse("privacy", job, *arguments, expect=None)
+            self.assert_one_error(process, 2, *parts)
+        for verb in ("run", "plan", "check"):
+            process = self.hanse(verb, job, "--rounds=3", expect=None)
+            self.assert_one_error(process, 2, "only hanse privacy takes", "run.rounds")
+
+
+class Refusals(Privacy):
+    """Through the whole program: the rest is in tests/kinds."""
+
+    def refused(self, changes, *parts):
+        job = self.job({**POISSON, **changes})
+        for verb in ("check", "run"):
+            self.assert_one_error(self.hanse(verb, job, expect=None), 2, *parts)
+
+    def test_numbers_without_noise(self):
+        self.refused({"aggregator.kind": "term"}, "term", "aggregator.kind")
+        self.refused({"client.update": "scaffold"}, "scaffold")
+        self.refused({"aggregator.weights": "samples"}, "aggregator.weights")
+        self.refused({"aggregator.estimator": "normalized"}, "aggregator.estimator")
+        self.refused({"run.protocol": "local"}, "privacy.kind = central", "federated")
+        self.refused({"run.protocol": "online"}, "privacy.kind = central", "federated")
+
+    def test_defaults_are_those_of_private_rounds(self):
+        said = self.hanse("check", self.job(POISSON)).stdout()
+        self.assertNotIn("ignored", said)
+
+    def test_keys_of_privacy_are_not_ignored_silently(self):
+        job = self.job({"privacy.clip": 2})
+        self.assertIn("privacy.clip (privacy.kind=none)",
+                      self.hanse("run", job, f"--run.out={self.path('run')}").stderr())
+
+
+if __name__ == "__main__":
+    hanse.main()
