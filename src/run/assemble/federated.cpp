@@ -269,13 +269,11 @@ ServerUpdate root_update(const AggregatorNeeds& rule, const FederatedAssembly& p
       };
 }
 
-// Checks what private rounds ask of clients and model, and says what they protect.
-void prepare_privacy(FederatedAssembly& parts) {
-  const Job& job = parts.trained;
-  check_private_model(job, parts.model->layout());
-  for (std::string& line : privacy_notices(job, parts.federation.clients())) {
-    parts.greeting.push_back(std::move(line));
-  }
+// The share of clients in a round; where their number varies, the expected one.
+double participation_of(const Job& job, int64_t max_participants, int64_t clients) {
+  const bool varies = sampler_traits(job.sampler).by_chance;
+  const int64_t number = varies ? std::min(job.sampler.per_round, clients) : max_participants;
+  return static_cast<double>(number) / static_cast<double>(clients);
 }
 
 // Builds the job parts.trained.
@@ -286,10 +284,6 @@ void build(Communicator& comm, FederatedAssembly& parts) {
   const Federation& federation = parts.federation;
   Model& model = *parts.model;
   take_objective(job, comm, parts);
-  if (job.privacy.is_on()) agree_on(comm, [&] { prepare_privacy(parts); });
-  if (job.aggregator.weights == ClientWeights::kCapped) {
-    parts.trained.aggregator.capped_sum = sum_of_private_weights(job.aggregator, parts.federation);
-  }
   parts.drawing = drawing_job(job);
   const RuleFactory rules(parts.drawing, federation);
   agree_on(comm, [&] {
@@ -304,10 +298,7 @@ void build(Communicator& comm, FederatedAssembly& parts) {
     greet_sampler(job.clock.is_on(), parts);
   });
   comm.bcast(std::span(&max_participants, 1), 0);
-  const int64_t expected = sampler_traits(job.sampler).by_chance
-                               ? std::min(job.sampler.per_round, federation.clients())
-                               : max_participants;
-  parts.participation = static_cast<double>(expected) / static_cast<double>(federation.clients());
+  parts.participation = participation_of(job, max_participants, federation.clients());
   agree_on(comm,
            [&] { parts.attackers = make_attackers(job, federation.clients(), comm.rank() == 0); });
   const AggregatorNeeds rule_needs = make_server_rule(rules, comm, parts);
@@ -376,6 +367,10 @@ std::unique_ptr<Assembly> assemble_federated(const Job& job, Communicator& comm)
   const auto bound = protocol_kind(job).bound;
   agree_on(comm,
            [&] { assembly->trained = bound ? bound_job(job, assembly->federation, *bound) : job; });
+  AggregatorOptions& rule = assembly->trained.aggregator;
+  if (rule.weights == ClientWeights::kCapped) {
+    rule.capped_sum = sum_of_private_weights(rule, assembly->federation);
+  }
   build(comm, *assembly);
   for (const std::string& line :
        privacy_notices(assembly->trained, assembly->federation.clients())) {

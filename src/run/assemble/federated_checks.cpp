@@ -20,12 +20,6 @@ void check_buffers(const Job& job, const ParameterLayout& layout, bool gradients
       "aggregator.kind", "group norm has no buffers; other aggregators average them");
 }
 
-void check_private_model(const Job& job, const ParameterLayout& layout) {
-  if (!job.privacy.is_on() || layout.n_trainable() == layout.n_params()) return;
-  throw InvalidArgument("noise would make the variances of a model's buffers negative",
-                        "privacy.kind", "group norm has no buffers");
-}
-
 // A round with a time limit reports nothing of those it leaves out.
 void check_time_limit(const Job& job, const LocalUpdate& update, const AggregatorNeeds& needs,
                       const ParameterLayout& layout) {

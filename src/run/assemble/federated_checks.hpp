@@ -12,8 +12,6 @@ namespace hanse {
 
 // Clients that send gradients, and rules that mix after the training, know nothing of buffers.
 void check_buffers(const Job& job, const ParameterLayout& layout, bool gradients_count);
-// Noise would make variances negative, and buffers move by the number of those who took part.
-void check_private_model(const Job& job, const ParameterLayout& layout);
 // A round with a time limit reports nothing of those it leaves out.
 void check_time_limit(const Job& job, const LocalUpdate& update, const AggregatorNeeds& needs,
                       const ParameterLayout& layout);
