@@ -1,20 +1,13 @@
-// Trained weights in files from elsewhere: what Python's torch and safetensors write. The readers
-// take data alone: nothing of a file is run, whoever made it.
+// Trained weights in files from elsewhere: what Python's torch and safetensors write
+// (model/tensor_files.hpp), and our own model.h5.
 #pragma once
 
-#include <map>
-#include <span>
 #include <string>
 #include <vector>
 
-#include "hanse/model/layout.hpp"
+#include "hanse/model/tensor_files.hpp"
 
 namespace hanse {
-
-struct WeightFile {
-  std::vector<NamedTensor> tensors;         // of floating-point numbers, as float32
-  std::map<std::string, std::string> same;  // a further name of a tensor, by which it stands above
-};
 
 // Reads the tensors of
 //   torch.save       a dictionary of tensors by their names (a plain or an ordered one, of tensors
@@ -29,9 +22,5 @@ WeightFile read_weights(const std::string& path);
 
 // The file itself and, where it is an index, its shards. Throws InvalidArgument as read_weights().
 std::vector<std::string> weight_files(const std::string& path);
-
-// The bytes of a safetensors file with the layout's tensors, float32, and its carried ones, int64.
-// REQUIRES: row.size() == layout.n_params().
-std::string safetensors(const ParameterLayout& layout, std::span<const float> row);
 
 }  // namespace hanse

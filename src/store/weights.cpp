@@ -1,6 +1,5 @@
 #include "hanse/store/weights.hpp"
 
-#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -8,13 +7,10 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "hanse/base/available_memory.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
-#include "hanse/base/mapped_file.hpp"
 #include "hanse/base/text.hpp"
 #include "hanse/store/model_file.hpp"
-#include "weights/readers.hpp"
 
 namespace hanse {
 
@@ -22,8 +18,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* kReadable =
-    "a model.h5 of a run, a state dict of torch.save, safetensors, or an index.json of such files";
 constexpr int64_t kLongestIndex = 64 << 20;
 
 enum class Format { kTorch, kOldTorch, kIndex, kHdf5, kSafetensors };
@@ -45,7 +39,7 @@ using Shards = std::map<std::string, std::set<std::string>>;  // file -> the nam
 // The files lie beside the index: their names lead nowhere else.
 Shards shards_of(const std::string& path) {
   const auto refuse = [&](const std::string& what) {
-    throw InvalidArgument("no index of weights: " + what, path, kReadable);
+    throw InvalidArgument("no index of weights: " + what, path, kReadableWeights);
   };
   const FileBytes file(path);
   if (std::ssize(file.view()) > kLongestIndex) refuse("it is too long");
@@ -70,9 +64,9 @@ std::string beside(const std::string& path, const std::string& name) {
 
 void take_shard(const std::string& path, const std::set<std::string>& names, WeightFile& all) {
   if (!fs::is_regular_file(path))
-    throw InvalidArgument(missing_text(path), "model.start", kReadable);
+    throw InvalidArgument(missing_text(path), "model.start", kReadableWeights);
   if (format_of(path) == Format::kIndex) {
-    throw InvalidArgument("a shard is an index itself", path, kReadable);
+    throw InvalidArgument("a shard is an index itself", path, kReadableWeights);
   }
   WeightFile shard = read_weights(path);
   for (NamedTensor& tensor : shard.tensors) {
@@ -82,39 +76,6 @@ void take_shard(const std::string& path, const std::set<std::string>& names, Wei
 }
 
 }  // namespace
-
-FileBytes::FileBytes(const std::string& path) {
-  const auto bytes = static_cast<int64_t>(fs::file_size(path));
-  if (bytes == 0) throw InvalidArgument("the file is empty", path, kReadable);
-  memory_ = map_file(path, bytes, Access::kRead);
-  view_ = {reinterpret_cast<const char*>(memory_.get()), to_index(bytes)};
-}
-
-void TensorsOfFile::add(const std::string& name, const std::string& place, StridedValues values) {
-  const auto [first, is_new] = places_.emplace(place, name);
-  if (is_new) {
-    entries_.push_back({name, std::move(values)});
-  } else if (first->second != name) {
-    same_[name] = first->second;
-  }
-}
-
-WeightFile TensorsOfFile::read() const {
-  std::set<std::string> names;
-  int64_t bytes = 0;
-  for (const Entry& entry : entries_) {
-    if (!names.insert(entry.name).second) {
-      throw InvalidArgument(printable(entry.name) + " stands in the file twice", path_, kReadable);
-    }
-    if (__builtin_add_overflow(bytes, 4 * size_of(entry.values.shape), &bytes)) bytes = INT64_MAX;
-  }
-  require_memory(bytes, "its tensors take", path_, "");
-  WeightFile file{.same = same_};
-  for (const Entry& entry : entries_) {
-    file.tensors.push_back({entry.name, entry.values.shape, floats_of(entry.values)});
-  }
-  return file;
-}
 
 WeightFile read_weights(const std::string& path) {
   switch (format_of(path)) {

@@ -1,27 +1,15 @@
-// The readers behind read_weights(), one a format. All throw InvalidArgument as it does.
+// What the readers of files of tensors share.
 #pragma once
 
-#include <memory>
+#include <map>
 #include <string>
-#include <string_view>
+#include <utility>
 #include <vector>
 
-#include "hanse/store/weights.hpp"
+#include "hanse/model/tensor_files.hpp"
 #include "weights/elements.hpp"
 
 namespace hanse {
-
-// The bytes of a file.
-class FileBytes {
- public:
-  // Throws InvalidArgument: the file is empty; IoError: it cannot be read.
-  explicit FileBytes(const std::string& path);
-  std::string_view view() const { return view_; }
-
- private:
-  std::shared_ptr<std::byte> memory_;
-  std::string_view view_;
-};
 
 // Collects the tensors of a file, whose bytes outlive it, and then makes float32 of all at once.
 class TensorsOfFile {
@@ -30,7 +18,8 @@ class TensorsOfFile {
 
   // `place` names the bytes and how they are read: a further name of the same is noted as such.
   void add(const std::string& name, const std::string& place, StridedValues values);
-  // Throws IoError: they take more memory than there is.
+  // Throws InvalidArgument: a name stands there twice; IoError: they take more memory than there
+  // is.
   WeightFile read() const;
 
  private:
@@ -42,9 +31,5 @@ class TensorsOfFile {
   std::vector<Entry> entries_;
   std::map<std::string, std::string> places_, same_;
 };
-
-// The zip file of torch.save, since torch 1.6.
-WeightFile read_torch_file(const std::string& path);
-WeightFile read_safetensors(const std::string& path);
 
 }  // namespace hanse

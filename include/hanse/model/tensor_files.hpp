@@ -1,0 +1,48 @@
+// Files of tensors that Python's torch and safetensors write. The readers take data alone: nothing
+// of a file is run, whoever made it.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hanse/model/layout.hpp"
+
+namespace hanse {
+
+struct WeightFile {
+  std::vector<NamedTensor> tensors;         // of floating-point numbers, as float32
+  std::map<std::string, std::string> same;  // a further name of a tensor, by which it stands above
+};
+
+// What read_weights() reads (store/weights.hpp), for hints.
+inline constexpr const char* kReadableWeights =
+    "a model.h5 of a run, a state dict of torch.save, safetensors, or an index.json of such files";
+
+// The bytes of a file.
+class FileBytes {
+ public:
+  // Throws InvalidArgument: the file is empty; IoError: it cannot be read.
+  explicit FileBytes(const std::string& path);
+  std::string_view view() const { return view_; }
+
+ private:
+  std::shared_ptr<std::byte> memory_;
+  std::string_view view_;
+};
+
+// The zip file of torch.save, since torch 1.6. Throws as read_weights().
+WeightFile read_torch_file(const std::string& path);
+
+// Throws as read_weights().
+WeightFile read_safetensors(const std::string& path);
+
+// The bytes of a safetensors file with the layout's tensors, float32, and its carried ones, int64.
+// REQUIRES: row.size() == layout.n_params().
+std::string safetensors(const ParameterLayout& layout, std::span<const float> row);
+
+}  // namespace hanse
