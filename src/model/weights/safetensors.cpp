@@ -1,8 +1,9 @@
-// safetensors: the length of a header, 8 bytes; the header, JSON, which has type, shape and place
-// of each tensor; the bytes of all, without gaps.
+#include "weights/safetensors.hpp"
+
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -39,10 +40,10 @@ std::optional<std::pair<int64_t, Element>> type_called(const std::string& name) 
   return found->second;
 }
 
-class Safetensors {
+class Header {
  public:
-  explicit Safetensors(const std::string& path) : path_(path), file_(path) {
-    const std::string_view all = file_.view();
+  Header(std::string_view all, const std::string& path, const std::string& hint)
+      : path_(path), hint_(hint) {
     uint64_t length = 0;
     if (all.size() < kLengthBytes) refuse("it has no header");
     std::memcpy(&length, all.data(), kLengthBytes);
@@ -55,20 +56,32 @@ class Safetensors {
     bytes_ = all.substr(kLengthBytes + length);
   }
 
-  WeightFile read() {
-    TensorsOfFile found(path_);
+  std::vector<StoredTensor> tensors() const {
+    std::vector<StoredTensor> found;
+    std::vector<std::pair<int64_t, int64_t>> places;
     for (const auto& [name, entry] : header_.items()) {
-      if (name != kNotes) add(name, entry, found);
+      if (name == kNotes) continue;
+      found.push_back(tensor(name, entry));
+      const int64_t first = found.back().bytes.data() - bytes_.data();
+      places.emplace_back(first, first + std::ssize(found.back().bytes));
     }
-    require_no_gaps();
-    WeightFile file = found.read();
-    add_further_names(file);
-    return file;
+    require_no_gaps(std::move(places));
+    return found;
+  }
+
+  std::map<std::string, std::string> notes() const {
+    std::map<std::string, std::string> found;
+    const auto notes = header_.find(kNotes);
+    if (notes == header_.end() || !notes->is_object()) return found;
+    for (const auto& [name, value] : notes->items()) {
+      if (value.is_string()) found[name] = value.get<std::string>();
+    }
+    return found;
   }
 
  private:
   [[noreturn]] void refuse(const std::string& what) const {
-    throw InvalidArgument("no safetensors: " + what, path_, kHint);
+    throw InvalidArgument("no safetensors: " + what, path_, hint_);
   }
 
   std::vector<int64_t> numbers(const std::string& name, const json& entry, const char* key) const {
@@ -85,7 +98,7 @@ class Safetensors {
     return values;
   }
 
-  void add(const std::string& name, const json& entry, TensorsOfFile& found) {
+  StoredTensor tensor(const std::string& name, const json& entry) const {
     const auto dtype = entry.is_object() ? entry.find("dtype") : entry.end();
     if (dtype == entry.end() || !dtype->is_string()) refuse(printable(name) + " has no dtype");
     const auto type = type_called(dtype->get<std::string>());
@@ -93,8 +106,8 @@ class Safetensors {
       refuse(fmt::format("{} has numbers of type {}, which are not read", printable(name),
                          printable(dtype->get<std::string>())));
     }
-    const auto [bytes, element] = *type;
-    std::vector<int64_t> shape = numbers(name, entry, "shape");
+    const int64_t bytes = type->first;
+    const std::vector<int64_t> shape = numbers(name, entry, "shape");
     const std::vector<int64_t> place = numbers(name, entry, "data_offsets");
     const int64_t count = count_of(shape);
     const bool lies_within =
@@ -103,49 +116,54 @@ class Safetensors {
         (place[1] - place[0]) % bytes != 0) {
       refuse(fmt::format("shape and data_offsets of {} do not fit", printable(name)));
     }
-    places_.emplace_back(place[0], place[1]);
-    if (element == Element::kInteger) return;
-    const std::vector<int64_t> strides = dense_strides(shape);
-    found.add(name, name,
-              {.element = element,
-               .bytes = bytes_.data() + place[0],
-               .shape = std::move(shape),
-               .strides = strides});
+    return {name, dtype->get<std::string>(), shape,
+            bytes_.substr(to_index(place[0]), to_index(place[1] - place[0]))};
   }
 
-  void require_no_gaps() {
-    std::ranges::sort(places_);
+  void require_no_gaps(std::vector<std::pair<int64_t, int64_t>> places) const {
+    std::ranges::sort(places);
     int64_t end = 0;
-    for (const auto& [first, last] : places_) {
+    for (const auto& [first, last] : places) {
       if (first != end) refuse(fmt::format("its tensors do not meet at byte {}", end));
       end = last;
     }
     if (end != std::ssize(bytes_)) refuse(fmt::format("its tensors end at byte {}", end));
   }
 
-  // save_model() of safetensors notes the further names of a tensor.
-  void add_further_names(WeightFile& file) const {
-    const auto notes = header_.find(kNotes);
-    if (notes == header_.end() || !notes->is_object()) return;
-    const auto stands = [&](const std::string& name) {
-      return std::ranges::any_of(file.tensors, [&](const auto& t) { return t.name == name; });
-    };
-    for (const auto& [name, value] : notes->items()) {
-      if (!value.is_string() || stands(name)) continue;
-      if (const auto first = value.get<std::string>(); stands(first)) file.same[name] = first;
-    }
-  }
-
-  std::string path_;
-  FileBytes file_;
+  const std::string &path_, &hint_;
   json header_;
   std::string_view bytes_;  // of the tensors
-  std::vector<std::pair<int64_t, int64_t>> places_;
 };
 
 }  // namespace
 
-WeightFile read_safetensors(const std::string& path) { return Safetensors(path).read(); }
+SafetensorsFile::SafetensorsFile(const std::string& path, const std::string& hint) : file_(path) {
+  const Header header(file_.view(), path, hint);
+  tensors_ = header.tensors();
+  notes_ = header.notes();
+}
+
+WeightFile read_safetensors(const std::string& path) {
+  const SafetensorsFile stored(path, kHint);
+  TensorsOfFile found(path);
+  std::set<std::string> names;
+  for (const StoredTensor& tensor : stored.tensors()) {
+    const Element element = type_called(tensor.type)->second;
+    if (element == Element::kInteger) continue;
+    names.insert(tensor.name);
+    found.add(tensor.name, tensor.name,
+              {.element = element,
+               .bytes = tensor.bytes.data(),
+               .shape = tensor.shape,
+               .strides = dense_strides(tensor.shape)});
+  }
+  WeightFile file = found.read();
+  // save_model() of safetensors notes the further names of a tensor.
+  for (const auto& [name, first] : stored.notes()) {
+    if (!names.contains(name) && names.contains(first)) file.same[name] = first;
+  }
+  return file;
+}
 
 std::string safetensors(const ParameterLayout& layout, std::span<const float> row) {
   nlohmann::ordered_json header = {{kNotes, {{"format", "pt"}}}};
