@@ -19,6 +19,7 @@ package lies in, or of PATH. It needs numpy and h5py, pandas for tables of resul
 scipy for intervals and tests, and pyarrow for files of Parquet and Arrow.
 """
 from .comparing import compare_clients
+from .exporting import export
 from .federation import write_federation
 from .program import (Failed, HanseError, Refused, Stopped, find_program, plan, replay, resume,
                       run, status)

@@ -1,0 +1,392 @@
+"""Traces of a module as the graphs of a file: evaluation, and a training step that is cut at the
+output. The number of rows is symbolic: three traces of different sizes agree but for integers a n + b.
+"""
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from .graph_nodes import Graph, Node, call, cleaned, of_fx
+from .program import Refused
+
+SIZES = (3, 4, 7)   # rows of the traces; the third proves what the first two say
+
+
+@dataclasses.dataclass
+class State:
+    """The tensors of a module by their names: each once, `also` its other names. `places` are the
+    dictionaries of its parts that hold it, with its key there."""
+    parameters: dict[str, Any]
+    buffers: dict[str, Any]
+    also: dict[str, list[str]]
+    persistent: set[str]
+    places: dict[str, list[tuple[Any, str]]]
+
+    @property
+    def tensors(self) -> dict[str, Any]:
+        return {**self.parameters, **self.buffers}
+
+
+def state_of(module: Any) -> State:
+    """Raises Refused for parameters that are not float32, and for tensors that are elsewhere than on
+    the CPU."""
+    import torch
+
+    state = State({}, {}, {}, set(), {})
+    names: dict[int, str] = {}
+    for prefix, part in module.named_modules():
+        held = [(part._parameters, state.parameters), (part._buffers, state.buffers)]
+        for holder, known in held:
+            for key, tensor in holder.items():
+                if tensor is None:
+                    continue
+                name = f"{prefix}.{key}" if prefix else key
+                first = names.setdefault(id(tensor), name)
+                if first == name:
+                    known[name] = tensor
+                    state.places[name] = []
+                    if known is state.parameters or key not in part._non_persistent_buffers_set:
+                        state.persistent.add(name)
+                else:
+                    state.also.setdefault(first, []).append(name)
+                state.places[first].append((holder, key))
+                if tensor.device.type != "cpu":
+                    raise Refused(f"{name} is on {tensor.device}; hint: module.cpu()")
+                if known is state.parameters and tensor.dtype != torch.float32:
+                    raise Refused(f"{name} is {str(tensor.dtype)[6:]}, and Hanse trains float32; "
+                                  "hint: module.float()")
+    if not any(tensor.requires_grad for tensor in state.parameters.values()):
+        raise Refused("the module has no parameter that trains (requires_grad)")
+    return state
+
+
+@contextlib.contextmanager
+def swapped(module: Any, state: State, tensors: Mapping[str, Any]) -> Iterator[None]:
+    """The module computes with `tensors`, by the names of `state`, until the end."""
+    import torch
+
+    def refresh() -> None:
+        for part in module.modules():
+            if isinstance(part, torch.nn.RNNBase):   # it holds its weights a second time
+                part._flat_weights = [getattr(part, name, None)
+                                      for name in part._flat_weights_names]
+
+    before = [(holder, key, holder[key]) for places in state.places.values()
+              for holder, key in places]
+    try:
+        for name, tensor in tensors.items():
+            for holder, key in state.places[name]:
+                holder[key] = tensor
+        refresh()
+        yield
+    finally:
+        for holder, key, tensor in before:
+            holder[key] = tensor
+        refresh()
+
+
+@contextlib.contextmanager
+def mode_of(module: Any, training: bool) -> Iterator[None]:
+    """The module in training or in evaluation until the end; its parts keep their own modes."""
+    modes = [(part, part.training) for part in module.modules()]
+    module.train(training)
+    try:
+        yield
+    finally:
+        for part, was in modes:
+            part.training = was
+
+
+@contextlib.contextmanager
+def plain_kernels() -> Iterator[None]:
+    """Operators that every LibTorch has: no oneDNN, no fused attention. Random numbers that are
+    drawn meanwhile do not move torch's generator."""
+    import torch
+
+    cuda = torch.backends.cuda
+    names = [name for name in ("flash", "mem_efficient", "cudnn")
+             if hasattr(cuda, f"enable_{name}_sdp")]
+    were = {name: getattr(cuda, f"{name}_sdp_enabled")() for name in names}
+    mha = getattr(torch.backends, "mha", None)
+    fast = mha.get_fastpath_enabled() if mha else None
+    try:
+        for name in names:
+            getattr(cuda, f"enable_{name}_sdp")(False)
+        if mha:
+            mha.set_fastpath_enabled(False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with torch.backends.mkldnn.flags(enabled=False), torch.random.fork_rng(devices=[]):
+                yield
+    finally:
+        for name, was in were.items():
+            getattr(cuda, f"enable_{name}_sdp")(was)
+        if mha:
+            mha.set_fastpath_enabled(fast)
+
+
+def step(module: Any, state: State, contract: Any, training: bool,
+         tensors: Mapping[str, Any], x: Any, delta: Any) -> tuple[Any, list[Any], list[Any]]:
+    """The output for the samples x [n, ...], the gradients of sum(output * delta) of the parameters
+    that train (None: it has none), and the buffers after it. Evaluation has no gradients."""
+    import torch
+
+    leaves = {name: tensors[name].detach().requires_grad_() for name in state.parameters}
+    buffers = {name: tensors[name] for name in state.buffers}
+    trained = [leaves[name] for name, value in state.parameters.items() if value.requires_grad]
+    with torch.enable_grad(), mode_of(module, training), swapped(module, state,
+                                                                 {**leaves, **buffers}):
+        output = contract.forward(module, x)
+        after = []
+        for name in state.buffers:
+            holder, key = state.places[name][0]
+            after.append(holder[key].detach())
+    if not training:
+        return output.detach(), [], after
+    if not output.requires_grad:
+        raise Refused("the output does not depend on a parameter by operators that torch "
+                      "differentiates")
+    gradients = torch.autograd.grad(output, trained, delta, allow_unused=True)
+    return output.detach(), list(gradients), after
+
+
+def traced(module: Any, state: State, contract: Any, training: bool, rows: int) -> Graph:
+    """The graph for batches of `rows`: inputs are parameters, buffers, x, and in training delta."""
+    import torch
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    names = list(state.tensors)
+    x = contract.rows(rows)
+    inputs = [value.detach().clone() for value in state.tensors.values()] + [x]
+    if training:
+        inputs.append(torch.ones(rows, *contract.output))
+
+    def function(*given: Any) -> list[Any]:
+        tensors = dict(zip(names, given))
+        delta = given[-1] if training else None
+        output, gradients, after = step(module, state, contract, training, tensors,
+                                        given[len(names)], delta)
+        return [output, gradients, after if training else []]
+
+    failure: Exception | None = None
+    for how in ("real", "fake"):   # fake: modules that ask tensors for numbers unless they are fake
+        try:
+            with plain_kernels():
+                torch.manual_seed(1)
+                module_of_fx = make_fx(function, tracing_mode=how)(*inputs)
+            break
+        except Refused:
+            raise
+        except Exception as error:   # torch raises errors of many kinds
+            failure = failure or error
+    else:
+        raise Refused(f"the module cannot be traced: {first_line(failure)}") from failure
+    graph = of_fx(module_of_fx, ("output", "gradients", "buffers"))
+    for place, node in enumerate(graph.inputs):
+        node.overload = "state" if place < len(names) else ("x", "delta")[place - len(names)]
+    own = {value.data_ptr(): name for name, value in state.tensors.items() if value.numel()}
+    for constant in graph.constants:
+        if name := own.get(constant.value.data_ptr()):
+            raise Refused(f"the module uses {name} by another way than its attribute")
+    return cleaned(graph)
+
+
+def first_line(error: BaseException | None) -> str:
+    """What an error says, without a traceback's lines."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0] if lines else ''}"
+
+
+@dataclasses.dataclass
+class Graphs:
+    """Both graphs as the file has them, the constants that they read, and the buffers: those that
+    training changes, or that are averaged. The others are constants under their own names."""
+    graphs: dict[str, Any]
+    constants: dict[str, Any]
+    buffers: list[str]
+
+
+def trace(module: Any, state: State, contract: Any) -> Graphs:
+    """Raises Refused for a module that draws random numbers in other ways than dropout does, and
+    for one whose operators, or their numbers other than integers a n + b, depend on the rows n."""
+    traces = {name: [traced(module, state, contract, name == "training", rows) for rows in SIZES]
+              for name in ("evaluation", "training")}
+    buffers = _buffers(state, traces["training"])
+    constants = Constants(set(state.tensors))
+    for graph in (graph for graphs in traces.values() for graph in graphs):
+        for node, name in zip(graph.inputs, state.tensors):
+            if name in state.buffers and name not in buffers:
+                node.op, node.value = "constant", state.buffers[name]
+                constants.names[id(node.value)] = name
+        graph.nodes = [node for node in graph.nodes if node.op != "constant" or graph.reads(node)]
+        _store(graph)
+        for node in graph.constants:
+            constants.add(node)
+    first = [*state.parameters, *buffers]
+    return Graphs({name: merged([written(graph, first, constants) for graph in graphs])
+                   for name, graphs in traces.items()}, constants.tensors, buffers)
+
+
+def _buffers(state: State, graphs: list[Graph]) -> list[str]:
+    import torch
+
+    first = len(state.parameters)
+    changed = {name for graph in graphs for place, name in enumerate(state.buffers)
+               if graph.outputs["buffers"][place] is not graph.inputs[first + place]}
+    kept = [name for name, tensor in state.buffers.items() if name in changed or
+            name in state.persistent and tensor.dtype in (torch.float32, torch.int64)]
+    for name in kept:
+        if state.buffers[name].dtype not in (torch.float32, torch.int64):
+            raise Refused(f"training changes the buffer {name}, which is "
+                          f"{str(state.buffers[name].dtype)[6:]}; hint: float32 or int64")
+    for graph in graphs:
+        graph.outputs["buffers"] = [
+            None if value is graph.inputs[first + place] else value
+            for place, (name, value) in enumerate(zip(state.buffers, graph.outputs["buffers"]))
+            if name in kept]
+    return kept
+
+
+def _store(graph: Graph) -> None:
+    """Constants become float32, int64 or bool, and are converted where the graph starts."""
+    import torch
+
+    converted: dict[Node, Node] = {}
+    for node in graph.constants:
+        was = node.value.dtype
+        if was in (torch.float32, torch.int64, torch.bool):
+            continue
+        if was.is_complex:
+            raise Refused("the module has complex numbers, which a graph does not hold")
+        stored = Node("constant", value=node.value.to(
+            torch.float32 if was.is_floating_point else torch.int64))
+        graph.nodes[graph.nodes.index(node)] = stored
+        converted[node] = call("_to_copy", stored, dtype=was)
+    graph.replace(converted)
+    given = [node for node in graph.nodes if node.given]
+    graph.nodes = [*given, *converted.values(), *graph.calls]
+
+
+class Constants:
+    """Tensors that only graphs use, each once; `taken` are names that others have."""
+
+    def __init__(self, taken: set[str]):
+        self.tensors: dict[str, Any] = {}
+        self.names: dict[int, str] = {}    # of a tensor that has a name of its own
+        self._taken, self._known = taken, {}
+
+    def add(self, node: Node) -> None:
+        self.number(node)
+
+    def number(self, node: Node) -> int:
+        value = node.value.detach().contiguous()
+        key = (value.dtype, tuple(value.shape), value.numpy().tobytes())
+        if key not in self._known:
+            name = self.names.get(id(node.value)) or self._new_name()
+            self._known[key] = len(self.tensors)
+            self.tensors[name] = value
+        return self._known[key]
+
+    def _new_name(self) -> str:
+        place = len(self.tensors)
+        while f"constant.{place}" in self._taken:
+            place += len(self._taken)
+        return f"constant.{place}"
+
+
+def written(graph: Graph, first: list[str], constants: Constants) -> dict[str, Any]:
+    """The graph as JSON: values are numbered from the tensors `first`, constants, x, delta on."""
+    numbers: dict[Node, int] = {node: place for place, node in enumerate(
+        node for node in graph.inputs if node.overload == "state")}
+    behind = len(first)
+    for node in graph.constants:
+        numbers[node] = behind + constants.number(node)
+    behind += len(constants.tensors)
+    for node in graph.inputs:
+        if node.overload != "state":
+            numbers[node] = behind
+            behind += 1
+    nodes = []
+    for node in graph.calls:
+        entry: dict[str, Any] = {"op": node.op, "args": _json(node.args, numbers)}
+        if node.overload:
+            entry["overload"] = node.overload
+        if node.kwargs:
+            entry["kwargs"] = _json(node.kwargs, numbers)
+        nodes.append(entry)
+        numbers[node] = behind + len(nodes) - 1
+
+    def number(value: Node | None) -> int | None:
+        return None if value is None else numbers[value]
+
+    if graph.outputs["gradients"] == [] and graph.outputs["buffers"] == []:
+        return {"nodes": nodes, "outputs": number(graph.outputs["output"])}
+    return {"nodes": nodes, "outputs": {
+        "output": number(graph.outputs["output"]),
+        "gradients": [number(value) for value in graph.outputs["gradients"]],
+        "buffers": [number(value) for value in graph.outputs["buffers"]]}}
+
+
+def _json(value: Any, numbers: Mapping[Node, int]) -> Any:
+    import torch
+
+    if isinstance(value, Node):
+        return {"v": numbers[value]}
+    if isinstance(value, (list, tuple)):
+        return [_json(part, numbers) for part in value]
+    if isinstance(value, dict):
+        return {name: _json(part, numbers) for name, part in value.items()}
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"f": str(value)}
+    for kind, name in ((torch.dtype, "dtype"), (torch.layout, "layout"),
+                       (torch.device, "device"), (torch.memory_format, "memory_format")):
+        if isinstance(value, kind):
+            text = str(value).removeprefix("torch.").removesuffix("_format")
+            return {name: text}
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    raise Refused(f"the graph has an argument that the file does not hold: {value!r}")
+
+
+def merged(graphs: list[dict[str, Any]]) -> dict[str, Any]:
+    """One graph of those of three sizes of batches."""
+    counts = {len(graph["nodes"]) for graph in graphs}
+    if len(counts) > 1 or any(graph["outputs"] != graphs[0]["outputs"] for graph in graphs):
+        place = next((place for place, nodes in enumerate(zip(*(g["nodes"] for g in graphs)))
+                      if len({node["op"] for node in nodes}) > 1), min(counts) - 1)
+        raise Refused(f"the module computes otherwise for other numbers of rows, from "
+                      f"{graphs[0]['nodes'][place]['op']} on (call {place}); hint: its forward "
+                      "may not choose by the size of the batch")
+    nodes = []
+    for place, several in enumerate(zip(*(graph["nodes"] for graph in graphs))):
+        try:
+            nodes.append(_merged(several))
+        except ValueError as error:
+            raise Refused(f"{several[0]['op']} (call {place}) depends on the number of rows by "
+                          f"{error}; hint: only integers a n + b of n rows may") from None
+    return {"nodes": nodes, "outputs": graphs[0]["outputs"]}
+
+
+def _merged(values: tuple[Any, ...]) -> Any:
+    first = values[0]
+    if any(type(value) is not type(first) for value in values):
+        raise ValueError(str(list(values)))
+    if isinstance(first, (dict, list)) and any(len(value) != len(first) for value in values):
+        raise ValueError(str(list(values)))
+    if isinstance(first, list):
+        return [_merged(parts) for parts in zip(*values)]
+    if isinstance(first, dict) and "v" not in first:
+        return {name: _merged(tuple(value.get(name) for value in values)) for name in first}
+    if all(value == first for value in values):
+        return first
+    if type(first) is not int:
+        raise ValueError(str(list(values)))
+    slope, rest = divmod(values[1] - values[0], SIZES[1] - SIZES[0])
+    offset = values[0] - slope * SIZES[0]
+    if rest or values[2] != slope * SIZES[2] + offset:
+        raise ValueError(str(list(values)))
+    return {"rows": [slope, offset]}
