@@ -203,8 +203,9 @@ void PrivacyAccountant::visit(StateFields& fields) {
   fields.all("with_deviation", with_deviation_);
 }
 
-double least_noise(double epsilon, const std::function<double(double multiplier)>& epsilon_of) {
-  double low = 0x1p-10, high = 0x1p10;
+double least_noise(double epsilon, const std::function<double(double multiplier)>& epsilon_of,
+                   double most) {
+  double low = 0x1p-10, high = most;
   if (!(epsilon_of(high) <= epsilon)) {
     throw InvalidArgument(fmt::format("no noise up to {} meets an epsilon of {}", high, epsilon),
                           "privacy.epsilon", "a larger one, or fewer rounds");

@@ -100,7 +100,8 @@ void PrivateRounds::plan() {
                                         adaptive().count_noise, options_.epsilon),
                             "privacy.count-noise", "more, or fewer rounds");
     }
-    multiplier_ = least_noise(options_.epsilon, [this](double z) { return epsilon_with(z); });
+    multiplier_ = least_noise(
+        options_.epsilon, [this](double z) { return epsilon_with(z); }, most_multiplier());
   }
   const PrivateRound first = round_at(options_.clip, multiplier_);
   check_range(largest_cohort(terms_), first.lattice,
@@ -150,6 +151,15 @@ double PrivateRounds::sensitivity_squared(int64_t rounds) const {
   const int64_t tree = tree_rounds();
   const int64_t nodes = tree > 0 ? tree_sensitivity_squared(std::min(tree, rounds)) : 1;
   return static_cast<double>(times) * static_cast<double>(nodes);
+}
+
+// Beyond it the mechanism has no noise of that lattice.
+double PrivateRounds::most_multiplier() const {
+  if (options_.mechanism != Mechanism::kSkellam || !options_.step.exponent) return kMostMultiplier;
+  const int64_t bound = Lattice::of(options_.clip, *options_.step.exponent).bound;
+  const double deviation =
+      std::sqrt(static_cast<double>(kMostSkellamVariance) * static_cast<double>(nominal_shares()));
+  return std::min(kMostMultiplier, (deviation - 1) / static_cast<double>(bound));
 }
 
 // z is the noise as if the whole run were one release (C19): correlated noise grows with what a

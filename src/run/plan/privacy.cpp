@@ -9,6 +9,7 @@
 #include "assemble/assemble.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/log.hpp"
+#include "hanse/comm/agreement.hpp"
 #include "hanse/job/keyed_job.hpp"
 #include "hanse/rules/privacy/private_rounds.hpp"
 #include "hanse/run/catalog.hpp"
@@ -37,7 +38,7 @@ Population population_of(const Job& job) {
     FederatedAssembly parts(*alone);
     load_samples_and_model(job, *alone, parts);
     return {parts.federation.clients(), parts.model->n_params(), ""};
-  } catch (const InvalidArgument& error) {
+  } catch (const AgreedError& error) {
     const HeldOut& out = job.federation.held_out;
     const int64_t all = job.federation.clients;
     const double kept_out = out.number < 1 ? out.number * static_cast<double>(all) : out.number;

@@ -71,6 +71,16 @@ TEST(PrivateRounds, UpdatesAndTheCountOfAnAdaptiveClipCostTogetherWhatTheMultipl
   EXPECT_EQ(adaptive.next().count_variance, 100);
 }
 
+TEST(PrivateRounds, SkellamNoiseIsFoundAmongThatWhichItsStepAllows) {
+  PrivacyOptions options = central(std::nullopt);
+  options.mechanism = Mechanism::kSkellam;
+  options.epsilon = 4;
+  options.step.exponent = -5;
+  const PrivateRounds run = played(options, draws(Attendance::kFull, 10, 10), 3);
+  EXPECT_LE(run.epsilon(), 4);
+  EXPECT_GT(run.epsilon(), 3.99);
+}
+
 TEST(PrivateRounds, TheFoundNoiseOfAnAdaptiveClipPaysForTheCount) {
   PrivacyOptions options = central(std::nullopt);
   options.epsilon = 8;

@@ -96,8 +96,10 @@ class PrivacyAccountant final : public Stateful {
   std::vector<int64_t> with_deviation_;  // rounds
 };
 
-// The least noise multiplier in [2^-10, 2^10] by which epsilon_of is at most epsilon, to 2^-30 of
+// The least noise multiplier in [2^-10, most] by which epsilon_of is at most epsilon, to 2^-30 of
 // itself, rounded up: it falls as the noise grows. Throws InvalidArgument when there is none.
-double least_noise(double epsilon, const std::function<double(double multiplier)>& epsilon_of);
+constexpr double kMostMultiplier = 0x1p10;
+double least_noise(double epsilon, const std::function<double(double multiplier)>& epsilon_of,
+                   double most = kMostMultiplier);
 
 }  // namespace hanse

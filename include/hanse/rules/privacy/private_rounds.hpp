@@ -80,6 +80,7 @@ class PrivateRounds final : public Stateful {
   int64_t separation() const;
   int64_t participations(int64_t rounds) const;
   AdaptiveClip adaptive() const;
+  double most_multiplier() const;
   PrivateRound round_at(double clip, double multiplier) const;
   RoundNoise noise_of(const PrivateRound& round, int64_t shares) const;
   double epsilon_with(double multiplier) const;
