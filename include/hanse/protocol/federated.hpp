@@ -132,14 +132,12 @@ class FederatedTrainer final : public Protocol {
   void share_model();
   void draw();
   PlanMessage take_draw();
-  void measure_losses();
   void train(Findings& findings);
   RoundRecord report(Findings& findings, bool stop_requested);
   void step(const Findings& findings, RoundRecord& record);
   SumStep prepare_step(const Findings& findings, std::span<const float> second_row,
                        RoundRecord& record);
   void backtrack(std::span<const float> before, bool failed);
-  bool has_sum() const;
   RoundContext context();
   ClientRunner& runner() { return *parts_.runner; }
 

@@ -86,7 +86,10 @@ RoundRecord FederatedTrainer::round(bool stop_requested) {
   plan_->homes().move(plan_->entries(), true, failure_);
   share_model();
   if (versions_) *starts_ = versions_->starts(*plan_, completed_, theta_);
-  if (needs_.losses) measure_losses();
+  if (needs_.losses) {
+    const Scope phase(Phase::kLosses, account_->losses_s, parts_.comm.seconds());
+    weighing_->measured(participants_losses(parts_, settings_, context(), *account_), context());
+  }
 
   Findings findings(plan_->size(), settings_.squares, needs_.rejects);
   train(findings);
@@ -176,11 +179,6 @@ void FederatedTrainer::share_model() {
   account_->broadcast_bytes += runner().bytes_moved() - before;
 }
 
-void FederatedTrainer::measure_losses() {
-  const Scope phase(Phase::kLosses, account_->losses_s, parts_.comm.seconds());
-  weighing_->measured(participants_losses(parts_, settings_, context(), *account_), context());
-}
-
 // Trains; then every rank waits for the last.
 void FederatedTrainer::train(Findings& findings) {
   {
@@ -247,21 +245,20 @@ void FederatedTrainer::step(const Findings& findings, RoundRecord& record) {
   record.comm_s += account_->reduce_s + done.times.broadcast_s;
 }
 
-// Is there something to step by? A private sum has noise though nobody came.
-bool FederatedTrainer::has_sum() const { return parts_.privacy || !plan_->empty(); }
-
 // Rank 0: the rules learn from the round first; no step where that fails or nobody took part.
 SumStep FederatedTrainer::prepare_step(const Findings& findings, std::span<const float> second_row,
                                        RoundRecord& record) {
   const Scope phase(Phase::kStep, account_->step_s);
+  // A private sum has noise though nobody came.
+  const bool has_sum = parts_.privacy || !plan_->empty();
   plan_->observe(findings);
   attempt(failure_, [&] {
     record.loss = server_->observe(*plan_, findings);
-    if (has_sum()) {
+    if (has_sum) {
       server_->prepare_step(control_, second_row, starts_->of_first(theta_));
     }
   });
-  if (failure_ || !has_sum() || !weighing_->has_step()) return {};
+  if (failure_ || !has_sum || !weighing_->has_step()) return {};
   SumStep step = server_->by_entry();
   step.part = [this](int64_t begin, std::span<float> update) {
     const Scope part(Phase::kStep);

@@ -55,7 +55,8 @@ struct RoundNoise {
   int64_t bound = 1;     // S
   int64_t variance = 1;  // of each share
   int64_t shares = 1;    // that were added; 1: central noise
-  // Of the discrete Gaussian noise on a count beside the sum, which a client moves by 1; 0: none.
+  // The variance of discrete Gaussian noise on a count beside the sum, which a client moves by 1;
+  // 0: there is no count.
   int64_t count_variance = 0;
 };
 
