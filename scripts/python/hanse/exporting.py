@@ -60,6 +60,8 @@ class Contract:
         if output.dim() == 2:
             return output
         axis = self.axis if self.axis is not None else (-1 if output.dim() == 3 else 1)
+        if axis == 0 or not -output.dim() < axis < output.dim():
+            raise Refused(f"axis is {axis}, and the module returns {list(output.shape)}")
         return output.movedim(axis, -1).flatten(1, -2)
 
     def rows(self, count: int, seed: int = 0) -> Any:
@@ -212,7 +214,7 @@ def _differences(torch: Any, module: Any, state: Any, contract: Contract, path: 
             own = {name: value.detach().clone() for name, value in state.tensors.items()}
             with graph_files.drawn_masks():
                 output, gradients, after = graph_tracing.step(module, state, contract, training,
-                                                              own, x, delta)
+                                                              own, x.clone(), delta)
             torch.manual_seed(rows)
             if training:
                 given = graph_files.replay(graph, "training", tensors, x, delta)

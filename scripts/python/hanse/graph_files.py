@@ -93,7 +93,7 @@ def drawn(sizes: list[int], p: float) -> Any:
     """A mask of torch's generator, drawn in the order of entries whatever its strides will be."""
     import torch
 
-    return torch.empty(sizes).bernoulli_(p)
+    return (torch.rand(sizes) + p).floor()
 
 
 @contextlib.contextmanager
@@ -108,6 +108,8 @@ def drawn_masks() -> Iterator[None]:
             if function is torch.ops.aten.bernoulli_.float:
                 p = args[1] if len(args) > 1 else 0.5
                 return args[0].copy_(drawn(list(args[0].shape), p))
+            if function is torch.ops.aten.rand_like.default:
+                return torch.rand(args[0].shape)
             return function(*args, **(kwargs or {}))
 
     with Masks():

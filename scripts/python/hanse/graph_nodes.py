@@ -1,10 +1,9 @@
-"""The nodes of an exported graph: what make_fx has traced, rewritten to operators that every LibTorch
+"""The nodes of an exported graph: the operators that torch has called, rewritten to operators that every LibTorch
 from 1.13 on has and whose random numbers Hanse draws. torch is imported when it is needed."""
 from __future__ import annotations
 
 import dataclasses
-import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from .program import Refused
@@ -12,9 +11,11 @@ from .program import Refused
 # Views and parts of the first argument, which their schemas do not say.
 HIDDEN_VIEWS = {"aten::_unsafe_view", "aten::unsafe_split", "aten::unsafe_split_with_sizes",
                 "aten::unsafe_chunk"}
+UNIFORM = {"aten::rand", "aten::rand_like"}
 FRESH = {"aten::empty", "aten::empty_like", "aten::new_empty", "aten::zeros", "aten::zeros_like",
          "aten::new_zeros", "aten::ones", "aten::ones_like", "aten::new_ones", "aten::full",
          "aten::full_like", "aten::new_full"}
+CHOICE = "aten::is_set_to"   # the mark of a tensor whose number the module has asked for
 SUMS = {"aten::add", "aten::add_"}
 PRODUCTS = {"aten::bmm", "aten::matmul", "aten::_unsafe_view", "aten::view", "aten::mul",
             "aten::baddbmm"}
@@ -95,76 +96,21 @@ def nodes_in(value: Any) -> list[Node]:
     return found
 
 
-def of_fx(module: Any, outputs: Iterable[str]) -> Graph:
-    """The graph of torch.fx's module, whose result is a list with a part for each of `outputs`."""
-    import torch
-
-    known: dict[Any, Node] = {}
-    tensors: dict[str, Node] = {}
-    nodes: list[Node] = []
-    results: Any = None
-    for traced in module.graph.nodes:
-        args = _plain(traced.args, known)
-        if traced.op == "placeholder":
-            node = Node("input", shape=_meta(traced, "shape"))
-        elif traced.op == "get_attr":
-            if traced.target in tensors:
-                known[traced] = tensors[traced.target]
-                continue
-            value = module
-            for part in traced.target.split("."):
-                value = getattr(value, part)
-            node = tensors[traced.target] = Node("constant", value=value)
-        elif traced.op == "output":
-            results = args[0]
-            break
-        elif traced.target is operator.getitem:
-            node = Node("item", args)
-        elif isinstance(traced.target, torch._ops.OpOverload):
-            schema = traced.target._schema
-            node = Node(schema.name, args, _plain(dict(traced.kwargs), known),
-                        schema.overload_name, schema)
-        else:
-            raise Refused(f"the graph calls {traced.target}, which is no operator of torch")
-        if not node.given:
-            node.shape, node.dtype = _meta(traced, "shape"), _meta(traced, "dtype")
-        known[traced] = node
-        nodes.append(node)
-    return Graph(nodes, dict(zip(outputs, results)))
-
-
-def _plain(value: Any, known: dict[Any, Node]) -> Any:
-    import torch
-
-    if isinstance(value, torch.fx.Node):
-        return known[value]
-    if isinstance(value, (list, tuple)):
-        return [_plain(part, known) for part in value]
-    if isinstance(value, dict):
-        return {name: _plain(part, known) for name, part in value.items()}
-    return value
-
-
-def _meta(traced: Any, what: str) -> Any:
-    """The shape or the type of the traced tensor; None where there is no such."""
-    seen = traced.meta.get("val", traced.meta.get("tensor_meta"))
-    value = getattr(seen, what, None)
-    return tuple(value) if what == "shape" and value is not None else value
-
-
 def cleaned(graph: Graph) -> Graph:
     """The same in operators of the format: random ones become hanse::keep, and what is written
     belongs to the graph. Raises Refused for a random operator that has no such form."""
     graph = _rewritten(graph)
-    graph = _own_writes(graph)
-    return _live(graph)
+    graph = _live(_own_writes(graph))
+    for node in graph.calls:
+        _require_determined(node)
+    return graph
 
 
 def _rewritten(graph: Graph) -> Graph:
     """Each node as its rules below say."""
     now: dict[Node, Any] = {}   # a list where the items of the old node are nodes of their own
     nodes: list[Node] = []
-    sources = dict(graph_reads_x(graph))
+    sources = dependence(graph, lambda node: node.overload == "x" and node.op == "input")
 
     def current(node: Node) -> Any:
         return now.get(node, node)
@@ -181,7 +127,6 @@ def _rewritten(graph: Graph) -> Graph:
         rule = RULES.get(node.op)
         new = rule(node, sources) if rule else None
         if new is None:
-            _require_determined(node)
             nodes.append(node)
             continue
         made, result = new
@@ -192,14 +137,23 @@ def _rewritten(graph: Graph) -> Graph:
     return Graph(nodes, replaced(graph.outputs, current))
 
 
-def graph_reads_x(graph: Graph) -> Iterator[tuple[Node, bool]]:
-    """For each node whether it depends on the samples, which are the last input or the one before
-    delta: inputs that are no state have the value None and say so by `overload`."""
+def dependence(graph: Graph, on: Callable[[Node], bool]) -> dict[Node, bool]:
+    """For each node whether it depends on one of those that `on` chooses."""
     depends: dict[Node, bool] = {}
     for node in graph.nodes:
-        depends[node] = node.overload == "x" if node.given else any(
-            depends[read] for read in nodes_in([node.args, node.kwargs]))
-        yield node, depends[node]
+        depends[node] = on(node) or any(depends[read]
+                                        for read in nodes_in([node.args, node.kwargs]))
+    return depends
+
+
+def _require_fixed_choices(graph: Graph, copies: set[Node]) -> None:
+    """Of what a step changes, and of samples, the module may not ask for numbers."""
+    depends = dependence(graph, lambda node: node in copies or
+                         node.op == "input" and node.overload != "buffer")
+    if any(node.op == CHOICE and depends[node] for node in graph.nodes):
+        raise Refused("the module chooses what it computes by values of samples or of what "
+                      "training changes, which a graph cannot; hint: torch.where instead of if, or "
+                      "an option that leaves it out")
 
 
 def _require_determined(node: Node) -> None:
@@ -255,6 +209,17 @@ def _bernoulli(node: Node, _: dict[Node, bool]) -> Made | None:
             return None
         return keep(node, source.args[place])
     return keep(node, 0.5 if argument is None else argument)
+
+
+def _floor(node: Node, _: dict[Node, bool]) -> Made | None:
+    """floor(p + u) of u uniform in [0, 1), as layers of stochastic depth draw their masks."""
+    total = node.args[0]
+    if total.op not in SUMS or len(total.args) != 2:
+        return None
+    for uniform, p in (total.args, total.args[::-1]):
+        if isinstance(uniform, Node) and uniform.op in UNIFORM and isinstance(p, float) and p <= 1:
+            return keep(node, p)
+    return None
 
 
 def _native_dropout(node: Node, _: dict[Node, bool]) -> Made | None:
@@ -313,6 +278,7 @@ def _copy(node: Node, _: dict[Node, bool]) -> Made:
 
 RULES: dict[str, Callable[[Node, dict[Node, bool]], Made | None]] = {
     "aten::bernoulli": _bernoulli, "aten::bernoulli_": _bernoulli,
+    "aten::floor": _floor, "aten::floor_": _floor,
     "aten::native_dropout": _native_dropout,
     "aten::native_dropout_backward": _native_dropout_backward,
     "aten::_safe_softmax": _safe_softmax,
@@ -361,7 +327,9 @@ def _own_writes(graph: Graph) -> Graph:
     copies = {node: call("clone", node, like=node) for node in graph.nodes if node in targets}
     graph.replace(copies)
     given = [node for node in graph.nodes if node.given]
-    return Graph([*given, *copies.values(), *graph.calls], graph.outputs)
+    graph = Graph([*given, *copies.values(), *graph.calls], graph.outputs)
+    _require_fixed_choices(graph, set(copies.values()))
+    return graph
 
 
 def _live(graph: Graph) -> Graph:

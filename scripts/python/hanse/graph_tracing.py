@@ -9,8 +9,10 @@ import math
 import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
+from unittest import mock
 
-from .graph_nodes import Graph, Node, call, cleaned, of_fx
+from .graph_nodes import Graph, Node, call, cleaned
+from .graph_recording import recorded
 from .program import Refused
 
 SIZES = (3, 4, 7)   # rows of the traces; the third proves what the first two say
@@ -157,41 +159,38 @@ def step(module: Any, state: State, contract: Any, training: bool,
 def traced(module: Any, state: State, contract: Any, training: bool, rows: int) -> Graph:
     """The graph for batches of `rows`: inputs are parameters, buffers, x, and in training delta."""
     import torch
-    from torch.fx.experimental.proxy_tensor import make_fx
+
+    failures: list[Exception] = []
+    for told in (False, True):   # some modules do not choose by values if they know of a tracer
+        try:
+            with mock.patch.object(torch.jit, "is_tracing", lambda: told):
+                return _traced(module, state, contract, training, rows)
+        except Exception as error:   # torch and the module raise errors of many kinds
+            failures.append(error)
+    if isinstance(failures[0], Refused):
+        raise failures[0]
+    raise Refused(f"the module cannot be traced: {first_line(failures[0])}") from failures[0]
+
+
+def _traced(module: Any, state: State, contract: Any, training: bool, rows: int) -> Graph:
+    import torch
 
     names = list(state.tensors)
-    x = contract.rows(rows)
-    inputs = [value.detach().clone() for value in state.tensors.values()] + [x]
+    inputs = [value.detach().clone() for value in state.tensors.values()] + [contract.rows(rows)]
     if training:
         inputs.append(torch.ones(rows, *contract.output))
 
     def function(*given: Any) -> list[Any]:
-        tensors = dict(zip(names, given))
-        delta = given[-1] if training else None
-        output, gradients, after = step(module, state, contract, training, tensors,
-                                        given[len(names)], delta)
+        output, gradients, after = step(module, state, contract, training,
+                                        dict(zip(names, given)), given[len(names)], given[-1])
         return [output, gradients, after if training else []]
 
-    failure: Exception | None = None
-    for how in ("real", "fake"):   # fake: modules that ask tensors for numbers unless they are fake
-        try:
-            with plain_kernels():
-                torch.manual_seed(1)
-                module_of_fx = make_fx(function, tracing_mode=how)(*inputs)
-            break
-        except Refused:
-            raise
-        except Exception as error:   # torch raises errors of many kinds
-            failure = failure or error
-    else:
-        raise Refused(f"the module cannot be traced: {first_line(failure)}") from failure
-    graph = of_fx(module_of_fx, ("output", "gradients", "buffers"))
-    for place, node in enumerate(graph.inputs):
-        node.overload = "state" if place < len(names) else ("x", "delta")[place - len(names)]
     own = {value.data_ptr(): name for name, value in state.tensors.items() if value.numel()}
-    for constant in graph.constants:
-        if name := own.get(constant.value.data_ptr()):
-            raise Refused(f"the module uses {name} by another way than its attribute")
+    kinds = ["parameter"] * len(state.parameters) + ["buffer"] * len(state.buffers)
+    with plain_kernels():
+        torch.manual_seed(1)
+        graph = recorded(function, inputs, [*kinds, "x", "delta"][:len(inputs)],
+                         ["output", "gradients", "buffers"], own)
     return cleaned(graph)
 
 
@@ -301,13 +300,13 @@ class Constants:
 def written(graph: Graph, first: list[str], constants: Constants) -> dict[str, Any]:
     """The graph as JSON: values are numbered from the tensors `first`, constants, x, delta on."""
     numbers: dict[Node, int] = {node: place for place, node in enumerate(
-        node for node in graph.inputs if node.overload == "state")}
+        node for node in graph.inputs if node.overload in ("parameter", "buffer"))}
     behind = len(first)
     for node in graph.constants:
         numbers[node] = behind + constants.number(node)
     behind += len(constants.tensors)
     for node in graph.inputs:
-        if node.overload != "state":
+        if node.overload in ("x", "delta"):
             numbers[node] = behind
             behind += 1
     nodes = []
