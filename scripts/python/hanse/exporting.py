@@ -6,12 +6,15 @@ import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from . import graph_files, graph_tracing
+from . import graph_files, graph_tracing, traced_modules
+from .graph_tracing import State
 from .program import Path, Refused
 
 if TYPE_CHECKING:
     import torch
 
+# Of a file, for training or not, samples and delta: the output, gradients and buffers by their names.
+Result = Callable[[bool, Any, Any], tuple[Any, dict[str, Any], dict[str, Any]]]
 BOUND = 1e-4   # of the largest value: what a file may differ from its module, as float32 rounds
 
 
@@ -38,7 +41,7 @@ class Contract:
             return [_typed(x, self.parts[0].dtype)]
         given, at = [], 0
         for part in self.parts:
-            values = x[:, at:at + part.numel()].reshape(len(x), *part.shape)
+            values = x[:, at:at + part.numel()].reshape(x.shape[0], *part.shape)
             given.append(_typed(values, part.dtype))
             at += part.numel()
         return given
@@ -49,10 +52,10 @@ class Contract:
         keywords = dict(zip(self.names, given)) if self.names else {}
         positional = [] if self.names else given
         function = module if self.call is None else lambda *a, **k: self.call(module, *a, **k)
-        return self._shaped(_tensor(function(*positional, **keywords)), len(x))
+        return self._shaped(_tensor(function(*positional, **keywords)), x.shape[0])
 
     def _shaped(self, output: Any, rows: int) -> Any:
-        if output.dim() == 0 or len(output) != rows:
+        if output.dim() == 0 or output.shape[0] != rows:
             raise Refused(f"the module returns {list(output.shape)} for {rows} samples; hint: the "
                           "first axis is the samples'")
         if output.dim() == 1:
@@ -143,9 +146,9 @@ def export(module: torch.nn.Module, sample: Any, path: Path, *, kind: str | None
     state = graph_tracing.state_of(module)
     for training in (False, True):
         contract.output = _output(torch, module, state, contract, training)
-    if kind == "torchscript":
-        raise Refused("not yet")
-    worst = _export_graph(torch, module, state, contract, path)
+    write = traced_modules.write if kind == "torchscript" else _write_graph
+    result = write(module, state, contract, path)
+    worst = max(_differences(module, state, contract, result, rows) for rows in (2, 5))
     print(f"{path}: {sum(p.numel() for p in state.parameters.values())} parameters, samples "
           f"{contract.sample}, outputs {contract.output}; differs from the module by {worst:.1e}")
     return {"model.kind": kind or "graph", "model.path": str(path)}
@@ -166,7 +169,7 @@ def _contract(torch: Any, sample: Any, call: Any, axis: int | None) -> Contract:
     return Contract(parts, names, call, axis)
 
 
-def _output(torch: Any, module: Any, state: Any, contract: Contract, training: bool) -> list[int]:
+def _output(torch: Any, module: Any, state: State, contract: Contract, training: bool) -> list[int]:
     """The shape of one sample's output."""
     tensors = {name: value.detach().clone() for name, value in state.tensors.items()}
     with torch.random.fork_rng(devices=[]), torch.no_grad(), \
@@ -185,58 +188,71 @@ def _output(torch: Any, module: Any, state: Any, contract: Contract, training: b
     return list(output.shape[1:])
 
 
-def _export_graph(torch: Any, module: Any, state: Any, contract: Contract, path: Path) -> float:
-    """Writes the file, and returns the largest difference from the module."""
+def _write_graph(module: Any, state: State, contract: Contract, path: Path) -> Result:
+    """Writes the file, and returns what its graphs give."""
+    import torch
+
     graphs = graph_tracing.trace(module, state, contract)
-    graph = {
+    names = [name for name, value in state.parameters.items() if value.requires_grad]
+    graph_files.write(path, {
         "format": 1, "writer": f"torch {torch.__version__}", "sample": contract.sample,
         "output": contract.output,
         "parameters": [{"name": name, "tensor": name, "trains": value.requires_grad,
                         **({"also": state.also[name]} if name in state.also else {})}
                        for name, value in state.parameters.items()],
         "buffers": [{"name": name, "tensor": name} for name in graphs.buffers],
-        "constants": list(graphs.constants), "graphs": graphs.graphs}
-    tensors = {**state.parameters, **{name: state.buffers[name] for name in graphs.buffers},
-               **graphs.constants}
-    graph_files.write(path, graph, tensors)
-    return max(_differences(torch, module, state, contract, path, rows) for rows in (2, 5))
-
-
-def _differences(torch: Any, module: Any, state: Any, contract: Contract, path: Path,
-                 rows: int) -> float:
+        "constants": list(graphs.constants), "graphs": graphs.graphs},
+        {**state.parameters, **{name: state.buffers[name] for name in graphs.buffers},
+         **graphs.constants})
     graph, tensors = graph_files.read(path)
+
+    def result(training: bool, x: Any, delta: Any) -> tuple[Any, dict[str, Any], dict[str, Any]]:
+        if not training:
+            return graph_files.replay(graph, "evaluation", tensors, x), {}, {}
+        given = graph_files.replay(graph, "training", tensors, x, delta)
+        after = {entry["name"]: tensors[entry["tensor"]] if value is None else value
+                 for entry, value in zip(graph["buffers"], given["buffers"])}
+        return given["output"], dict(zip(names, given["gradients"])), after
+
+    return result
+
+
+def _differences(module: Any, state: State, contract: Contract, result: Result,
+                 rows: int) -> float:
+    """The largest difference of a batch of `rows`. Raises Refused where one is too large."""
+    import torch
+
     x = contract.rows(rows, seed=rows)
     delta = torch.randn(rows, *contract.output, generator=torch.Generator().manual_seed(rows))
+    names = [name for name, value in state.parameters.items() if value.requires_grad]
     worst = 0.0
     for training in (False, True):
-        with graph_tracing.plain_kernels():
+        with graph_tracing.plain_kernels(), graph_files.drawn_masks():
             torch.manual_seed(rows)
             own = {name: value.detach().clone() for name, value in state.tensors.items()}
-            with graph_files.drawn_masks():
-                output, gradients, after = graph_tracing.step(module, state, contract, training,
-                                                              own, x.clone(), delta)
+            output, gradients, after = graph_tracing.step(module, state, contract, training, own,
+                                                          x.clone(), delta)
             torch.manual_seed(rows)
-            if training:
-                given = graph_files.replay(graph, "training", tensors, x, delta)
-            else:
-                given = graph_files.replay(graph, "evaluation", tensors, x)
-        if not training:
-            worst = max(worst, _difference(torch, "the output", given, output))
-            continue
-        worst = max(worst, _difference(torch, "the output in training", given["output"], output))
+            try:
+                given = result(training, x, delta)
+            except RuntimeError as error:
+                raise Refused(f"the file does not compute: {graph_tracing.last_line(error)}"
+                              ) from error
+        mode = "training" if training else "evaluation"
+        worst = max(worst, _difference(f"the output in {mode}", given[0], output))
         scale = max([g.abs().max().item() for g in gradients if g is not None], default=0.0)
-        named = [name for name, value in state.parameters.items() if value.requires_grad]
-        for name, mine, right in zip(named, given["gradients"], gradients):
-            worst = max(worst, _difference(torch, f"the gradient of {name}", mine, right, scale))
+        for name, right in zip(names, gradients):
+            worst = max(worst, _difference(f"the gradient of {name}", given[1][name], right, scale))
         new = dict(zip(state.buffers, after))
-        for entry, mine in zip(graph["buffers"], given["buffers"]):
-            mine = tensors[entry["tensor"]] if mine is None else mine
-            worst = max(worst, _difference(torch, entry["name"], mine, new[entry["name"]]))
+        for name, mine in given[2].items():
+            worst = max(worst, _difference(name, mine, new[name]))
     return worst
 
 
-def _difference(torch: Any, what: str, mine: Any, right: Any, scale: float = 0.0) -> float:
+def _difference(what: str, mine: Any, right: Any, scale: float = 0.0) -> float:
     """The largest difference. Raises Refused where it is above BOUND of the largest value."""
+    import torch
+
     if mine is None or right is None:
         if mine is right or not (right if mine is None else mine).any():
             return 0.0

@@ -200,6 +200,11 @@ def first_line(error: BaseException | None) -> str:
     return f"{type(error).__name__}: {lines[0] if lines else ''}"
 
 
+def last_line(error: BaseException) -> str:
+    """What an error of TorchScript says, behind its traceback."""
+    return str(error).strip().splitlines()[-1]
+
+
 @dataclasses.dataclass
 class Graphs:
     """Both graphs as the file has them, the constants that they read, and the buffers: those that
