@@ -58,12 +58,14 @@ class Contract:
         if output.dim() == 0 or output.shape[0] != rows:
             raise Refused(f"the module returns {list(output.shape)} for {rows} samples; hint: the "
                           "first axis is the samples'")
+        if self.axis == 0:
+            raise Refused("axis 0 is the samples'; hint: axis=1")
         if output.dim() == 1:
             return output.unsqueeze(1)
         if output.dim() == 2:
             return output
         axis = self.axis if self.axis is not None else (-1 if output.dim() == 3 else 1)
-        if axis == 0 or not -output.dim() < axis < output.dim():
+        if not -output.dim() < axis < output.dim():
             raise Refused(f"axis is {axis}, and the module returns {list(output.shape)}")
         return output.movedim(axis, -1).flatten(1, -2)
 

@@ -3,6 +3,7 @@ from 1.13 on has and whose random numbers Hanse draws. torch is imported when it
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -30,8 +31,9 @@ RANDOM = {"aten::rand", "aten::rand_like", "aten::randn", "aten::randn_like", "a
 @dataclasses.dataclass(eq=False)
 class Node:
     """One call. `op` is the operator's name with its namespace, "item", "input" or "constant";
-    arguments are Node, lists and plain values; `value` is the tensor of a constant, `shape` that
-    of the result where it is one tensor."""
+    arguments are Node, lists and plain values; `value` is the tensor of a constant, `overload` its
+    name, and of an input its kind; `shape`, `dtype` and `contiguous` tell of a result that is one
+    tensor."""
     op: str
     args: list[Any] = dataclasses.field(default_factory=list)
     kwargs: dict[str, Any] = dataclasses.field(default_factory=dict)
@@ -40,6 +42,7 @@ class Node:
     value: Any = None
     shape: tuple[int, ...] | None = None
     dtype: Any = None
+    contiguous: bool = False
 
     @property
     def given(self) -> bool:
@@ -102,7 +105,7 @@ def cleaned(graph: Graph) -> Graph:
     graph = _rewritten(graph)
     graph = _live(_own_writes(graph))
     for node in graph.calls:
-        _require_determined(node)
+        _require_allowed(node)
     return graph
 
 
@@ -150,21 +153,44 @@ def _require_fixed_choices(graph: Graph, copies: set[Node]) -> None:
     """Of what a step changes, and of samples, the module may not ask for numbers."""
     depends = dependence(graph, lambda node: node in copies or
                          node.op == "input" and node.overload != "buffer")
+    for node in graph.calls:
+        if depends[node]:
+            _require_known_shape(node)
     if any(node.op == CHOICE and depends[node] for node in graph.nodes):
         raise Refused("the module chooses what it computes by values of samples or of what "
                       "training changes, which a graph cannot; hint: torch.where instead of if, or "
                       "an option that leaves it out")
 
 
-def _require_determined(node: Node) -> None:
+def _require_known_shape(node: Node) -> None:
+    import torch
+
+    masks = [index for index in nodes_in(node.args[1:]) if index.dtype == torch.bool]
+    if torch.Tag.dynamic_output_shape in _tags(node) and (node.op != "aten::index" or masks):
+        raise Refused(f"{node.op} gives a shape that depends on values, which a graph does not "
+                      "have; hint: torch.where")
+
+
+def _tags(node: Node) -> list[Any]:
     import torch
 
     packet = getattr(torch.ops.aten, node.op.removeprefix("aten::"), None)
-    overload = getattr(packet, node.overload or "default", None)
-    tags = getattr(overload, "tags", [])
-    if node.op in RANDOM or torch.Tag.nondeterministic_seeded in tags and _draws(node):
+    return getattr(getattr(packet, node.overload or "default", None), "tags", [])
+
+
+def _require_allowed(node: Node) -> None:
+    """Raises Refused for what readers of graphs do not allow."""
+    import torch
+
+    if node.op in RANDOM or torch.Tag.nondeterministic_seeded in _tags(node) and _draws(node):
         raise Refused(f"the module draws random numbers by {node.op}, which a graph does not have; "
                       "hint: torch.nn.Dropout and tensor.bernoulli_(p) are drawn by Hanse")
+    _require_known_shape(node)
+    if node.op in ("aten::as_strided", "aten::as_strided_"):
+        raise Refused(f"{node.op} is not in graphs; hint: view, transpose and slices")
+    if node.dtype is not None and node.dtype.is_complex:
+        raise Refused(f"{node.op} computes complex numbers, which graphs do not have; hint: "
+                      "kind='torchscript'")
 
 
 def _draws(node: Node) -> bool:
@@ -262,6 +288,20 @@ def _view(node: Node, _: dict[Node, bool]) -> Made:
     return [view], view
 
 
+def _strided(node: Node, _: dict[Node, bool]) -> Made | None:
+    """Strides in which the entries stand in C's order make a view of that shape."""
+    source, shape, strides = node.args[:3]
+    if not source.contiguous or node.args[3:] not in ([], [0], [None]) or \
+            math.prod(shape) != math.prod(source.shape):
+        return None
+    step = 1
+    for size, stride in zip(reversed(shape), reversed(strides)):
+        if size > 1 and stride != step:
+            return None
+        step *= size
+    return _view(node, _)
+
+
 def _transposed(node: Node, _: dict[Node, bool]) -> Made | None:
     twice = node.args[0].op == node.op and node.args[0].args[1:] == node.args[1:]
     return ([], node.args[0].args[0]) if twice else None
@@ -282,7 +322,8 @@ RULES: dict[str, Callable[[Node, dict[Node, bool]], Made | None]] = {
     "aten::native_dropout": _native_dropout,
     "aten::native_dropout_backward": _native_dropout_backward,
     "aten::_safe_softmax": _safe_softmax,
-    "aten::_reshape_alias": _view, "aten::t": _transposed, "aten::transpose": _transposed,
+    "aten::_reshape_alias": _view, "aten::as_strided": _strided,
+    "aten::as_strided_": _strided, "aten::t": _transposed, "aten::transpose": _transposed,
     "aten::detach": _same, "aten::alias": _same, "aten::lift_fresh": _same, "aten::lift": _same,
     "aten::lift_fresh_copy": _copy, "aten::detach_copy": _copy, "aten::alias_copy": _copy,
 }

@@ -82,6 +82,7 @@ class Recorder:
     def _add(self, node: Node, result: Any) -> Node:
         node.shape = tuple(result.shape) if hasattr(result, "shape") else None
         node.dtype = getattr(result, "dtype", None)
+        node.contiguous = result.is_contiguous() if node.shape is not None else False
         self.nodes.append(node)
         return node
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import math
 import warnings
 from collections.abc import Iterator, Mapping
@@ -224,12 +225,11 @@ def trace(module: Any, state: State, contract: Any) -> Graphs:
     for graph in (graph for graphs in traces.values() for graph in graphs):
         for node, name in zip(graph.inputs, state.tensors):
             if name in state.buffers and name not in buffers:
-                node.op, node.value = "constant", state.buffers[name]
-                constants.names[id(node.value)] = name
+                node.op, node.overload, node.value = "constant", name, state.buffers[name]
         graph.nodes = [node for node in graph.nodes if node.op != "constant" or graph.reads(node)]
         _store(graph)
         for node in graph.constants:
-            constants.add(node)
+            constants.number(node)
     first = [*state.parameters, *buffers]
     return Graphs({name: merged([written(graph, first, constants) for graph in graphs])
                    for name, graphs in traces.items()}, constants.tensors, buffers)
@@ -266,7 +266,7 @@ def _store(graph: Graph) -> None:
             continue
         if was.is_complex:
             raise Refused("the module has complex numbers, which a graph does not hold")
-        stored = Node("constant", value=node.value.to(
+        stored = Node("constant", overload=node.overload, value=node.value.to(
             torch.float32 if was.is_floating_point else torch.int64))
         graph.nodes[graph.nodes.index(node)] = stored
         converted[node] = call("_to_copy", stored, dtype=was)
@@ -276,30 +276,24 @@ def _store(graph: Graph) -> None:
 
 
 class Constants:
-    """Tensors that only graphs use, each once; `taken` are names that others have."""
+    """Tensors that only graphs use, each once, by their own names or new ones. `taken` are names
+    that others have."""
 
     def __init__(self, taken: set[str]):
         self.tensors: dict[str, Any] = {}
-        self.names: dict[int, str] = {}    # of a tensor that has a name of its own
         self._taken, self._known = taken, {}
-
-    def add(self, node: Node) -> None:
-        self.number(node)
 
     def number(self, node: Node) -> int:
         value = node.value.detach().contiguous()
         key = (value.dtype, tuple(value.shape), value.numpy().tobytes())
         if key not in self._known:
-            name = self.names.get(id(node.value)) or self._new_name()
             self._known[key] = len(self.tensors)
-            self.tensors[name] = value
+            self.tensors[node.overload or self._new_name()] = value
         return self._known[key]
 
     def _new_name(self) -> str:
-        place = len(self.tensors)
-        while f"constant.{place}" in self._taken:
-            place += len(self._taken)
-        return f"constant.{place}"
+        return next(name for name in (f"constant.{place}" for place in itertools.count())
+                    if name not in self._taken and name not in self.tensors)
 
 
 def written(graph: Graph, first: list[str], constants: Constants) -> dict[str, Any]:

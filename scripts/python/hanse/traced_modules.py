@@ -23,14 +23,17 @@ def write(module: Any, state: State, contract: Any, path: Path
     Refused for a module that torch.jit.trace does not take."""
     import torch
 
+    script = traced(module, state, contract)
     try:
-        traced(module, state, contract).save(str(path))
+        script.save(str(path))
     except (OSError, RuntimeError) as error:
         raise Refused(f"cannot write {path}: {first_line(error)}") from None
     names = [name for name, value in state.parameters.items() if value.requires_grad]
 
     def result(training: bool, x: Any, delta: Any) -> tuple[Any, dict[str, Any], dict[str, Any]]:
-        script = torch.jit.load(str(path))
+        with warnings.catch_warnings():   # that TorchScript is deprecated
+            warnings.simplefilter("ignore")
+            script = torch.jit.load(str(path))
         script.train(training)
         with torch.enable_grad(), torch.jit.optimized_execution(False):
             output = script(x)
@@ -62,7 +65,7 @@ def traced(module: Any, state: State, contract: Any) -> Any:
             warnings.simplefilter("ignore")
             script = torch.jit.trace_module(module, {name: (x.clone(),) for name in methods},
                                             check_trace=False)
-        script.define(FORWARD)
+            script.define(FORWARD)
     except Refused:
         raise
     except Exception as error:   # the module's own code may raise anything
