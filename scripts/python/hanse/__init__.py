@@ -12,6 +12,7 @@
 
     hanse.write_federation("mine.h5", {"north": (x, y), "south": (x2, y2)}, classes=["no", "yes"])
     hanse.write_table("visits.h5", frame, client="clinic", label="ill", missing="mean")
+    keys = hanse.export(torch_module, sample, "model.graph")  # a job's keys that train it
     hanse.rule_test(MyRule, "runs/first/trace-aggregator.json")
 
 The package starts the program `hanse`: that of the variable HANSE_PROGRAM, of the checkout that the
@@ -30,6 +31,6 @@ from .sweeps import read_study, sweep
 from .tables import clients_of_table, write_table
 
 __all__ = ["Failed", "HanseError", "Impure", "Refused", "Run", "Stopped", "Study",
-           "clients_of_table", "compare", "compare_clients", "find_program", "plan", "read",
-           "read_several", "read_study", "replay", "resume", "rule_test", "run", "state_dict",
+           "clients_of_table", "compare", "compare_clients", "export", "find_program", "plan",
+           "read", "read_several", "read_study", "replay", "resume", "rule_test", "run", "state_dict",
            "status", "sweep", "write_federation", "write_table"]

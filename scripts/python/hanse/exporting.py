@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ from .program import Path, Refused
 if TYPE_CHECKING:
     import torch
 
-# Of a file, for training or not, samples and delta: the output, gradients and buffers by their names.
+# Whether it trains, samples and delta: a file's output, its gradients and buffers by their names.
 Result = Callable[[bool, Any, Any], tuple[Any, dict[str, Any], dict[str, Any]]]
 BOUND = 1e-4   # of the largest value: what a file may differ from its module, as float32 rounds
 

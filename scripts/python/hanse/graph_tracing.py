@@ -1,6 +1,6 @@
 """Traces of a module as the graphs of a file: evaluation, and a training step that is cut at the
-output. The number of rows is symbolic: three traces of different sizes agree but for integers a n + b.
-"""
+output. The number of rows is symbolic: three traces of different sizes agree but for integers
+a n + b."""
 from __future__ import annotations
 
 import contextlib
@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from unittest import mock
 
-from .graph_nodes import Graph, Node, call, cleaned
+from .graph_cleaning import cleaned
+from .graph_nodes import Graph, Node, call
 from .graph_recording import recorded
 from .program import Refused
 
@@ -35,8 +36,8 @@ class State:
 
 
 def state_of(module: Any) -> State:
-    """Raises Refused for parameters that are not float32, and for tensors that are elsewhere than on
-    the CPU."""
+    """Raises Refused for parameters that are not float32, and for tensors that are elsewhere than
+    on the CPU."""
     import torch
 
     state = State({}, {}, {}, set(), {})

@@ -1,5 +1,5 @@
-"""Modules as TorchScript: two traces on the same parameters, since a trace keeps the mode of dropout
-and batch norm that it was made in."""
+"""Modules as TorchScript: two traces on the same parameters, since a trace keeps the mode of
+dropout and batch norm that it was made in."""
 from __future__ import annotations
 
 import warnings
