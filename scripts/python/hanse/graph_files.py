@@ -20,18 +20,19 @@ def write(path: Path, graph: Mapping[str, Any], tensors: Mapping[str, Any]) -> N
     metadata's hanse.graph. Raises Refused for a file that cannot be written."""
     header: dict[str, Any] = {"__metadata__": {
         "format": "pt", "hanse.graph": json.dumps(graph, separators=(",", ":"), allow_nan=False)}}
-    parts, at = [], 0
+    at = 0
     for name, tensor in tensors.items():
-        parts.append(tensor.detach().contiguous().numpy().tobytes())
+        size = tensor.numel() * tensor.element_size()
         header[name] = {"dtype": TYPES[str(tensor.dtype)[6:]], "shape": list(tensor.shape),
-                        "data_offsets": [at, at + len(parts[-1])]}
-        at += len(parts[-1])
+                        "data_offsets": [at, at + size]}
+        at += size
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     try:
         with open(path, "wb") as file:
             file.write(struct.pack("<Q", len(text)) + text)
-            file.writelines(parts)
+            for tensor in tensors.values():
+                file.write(tensor.detach().contiguous().numpy().tobytes())
     except OSError as error:
         raise Refused(f"cannot write {path}: {error.strerror}") from None
 

@@ -68,6 +68,14 @@ def state_of(module: Any) -> State:
     return state
 
 
+def copies(state: State) -> dict[str, Any]:
+    """The tensors as the file has them: their entries in C's order."""
+    import torch
+
+    return {name: value.detach().clone(memory_format=torch.contiguous_format)
+            for name, value in state.tensors.items()}
+
+
 @contextlib.contextmanager
 def swapped(module: Any, state: State, tensors: Mapping[str, Any]) -> Iterator[None]:
     """The module computes with `tensors`, by the names of `state`, until the end."""
@@ -178,7 +186,7 @@ def _traced(module: Any, state: State, contract: Any, training: bool, rows: int)
     import torch
 
     names = list(state.tensors)
-    inputs = [value.detach().clone() for value in state.tensors.values()] + [contract.rows(rows)]
+    inputs = [*copies(state).values(), contract.rows(rows)]
     if training:
         inputs.append(torch.ones(rows, *contract.output))
 
