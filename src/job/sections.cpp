@@ -109,7 +109,7 @@ void bind_model(OptionTable& table, ModelOptions& model) {
                    "two classes, and for several labels a sample (sigmoid cross-entropy)");
   table.add("model.init", model.init,
             "initial parameters; auto: +-1/sqrt(inputs of the unit), norms 1 and 0, "
-            "torchscript: the file's; uniform: the same, not for torchscript");
+            "torchscript and graph: the file's; uniform: the same, not for these");
   table.add("model.precision", model.precision, "format of products' factors; sums are float32");
   bind_seed(table, "model", model.seed, "the initial parameters");
   table.add("model.start", model.start,

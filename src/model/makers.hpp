@@ -70,6 +70,19 @@ std::unique_ptr<Model> make_transformer(const ModelCase& c);
 // when it does not turn samples of this shape into such outputs; the message is one line.
 std::unique_ptr<Model> make_torchscript(const ModelCase& c);
 
+// A user's own network as data: a file of operators (graphs/graph_file.hpp), one graph for
+// evaluation and one for training, which has the gradients too, so that autograd is not there. The
+// row is that of make_torchscript(); integer buffers are carried likewise. Nothing is drawn but
+// hanse::keep: a pass in training takes one value of the client's stream, which seeds a stream of
+// its own; each entry of each mask takes 32 bits of it, in the order of the nodes and of C's order
+// of entries, and is kept when they are below p 2^32. Hence a mask has the same bits with any
+// LibTorch. Memory of a pass: values are freed behind their last reader, and the blocks stay for
+// the next pass; a gradient goes to its target as soon as its parameter is read no more.
+//
+// Throws also when the file is missing, damaged, or of other samples or outputs, names an operator
+// that is not allowed or that LibTorch lacks, or changes its inputs; the message is one line.
+std::unique_ptr<Model> make_graph(const ModelCase& c);
+
 // What trains clients with models of a kind side by side (networks/cohort_forward.hpp).
 enum class CohortNetwork {
   kNone,    // nothing: CPUs alone, one client after the other

@@ -34,10 +34,17 @@ void check_precision(const ModelOptions& options, bool has_bfloat16) {
                         "model.precision", "use float32");
 }
 
-void check_torchscript(const ModelOptions& options) {
+void check_file(const ModelOptions& options, const char* hint) {
   if (std::filesystem::exists(options.path)) return;
-  throw InvalidArgument(missing_text(options.path), "model.path",
-                        "scripts/export-model writes one");
+  throw InvalidArgument(missing_text(options.path), "model.path", hint);
+}
+
+void check_torchscript(const ModelOptions& options) {
+  check_file(options, "scripts/export-model writes one");
+}
+
+void check_graph(const ModelOptions& options) {
+  check_file(options, "hanse.export(module, sample, path) in Python writes one");
 }
 
 struct ModelTraits {
@@ -68,6 +75,11 @@ const Keys<Options> kVocabulary = key("vocabulary", &Options::vocabulary, or_aut
                                       "tokens that samples are made of; auto: as many as classes");
 const Keys<Options> kDropout = key("dropout", &Options::dropout, from_below(0, 1),
                                    "share dropped behind each layer in training");
+
+const Keys<Options> kPath =
+    key("path", &Options::path,
+        "file of the network: of torchscript a scripted or traced one (scripts/export-model writes "
+        "one), of graph one that hanse.export(module, sample, path) in Python writes");
 
 const std::vector<ModelKind> kModels = {
     {{"linear", "one dense layer: logistic or linear regression",
@@ -128,13 +140,16 @@ const std::vector<ModelKind> kModels = {
      nullptr,
      CohortNetwork::kTransformer,
      {.of_torch = &TorchLibrary::make_transformer, .labels_positions = true}},
-    {{"torchscript", "a network of your own, model.path, saved by torch.jit",
-      key("path", &Options::path,
-          "file of the network, scripted or traced; scripts/export-model writes one"),
+    {{"torchscript", "a network of your own, model.path, saved by torch.jit", kPath,
       check_torchscript},
      nullptr,
      CohortNetwork::kModule,
      {.of_torch = &TorchLibrary::make_torchscript, .has_file = true, .labels_positions = true}},
+    {{"graph", "a network of your own, model.path, as data: operators and tensors", kPath,
+      check_graph},
+     nullptr,
+     CohortNetwork::kNone,
+     {.of_torch = &TorchLibrary::make_graph, .has_file = true, .labels_positions = true}},
 };
 
 }  // namespace
@@ -195,7 +210,7 @@ std::unique_ptr<Model> make_model(const ModelOptions& options,
     throw InvalidArgument(fmt::format("a {} does not label the positions of a sequence, of which "
                                       "each has a class in these data",
                                       options.kind),
-                          "model.kind", "lstm, transformer and torchscript do");
+                          "model.kind", "lstm, transformer, torchscript and graph do");
   }
   auto model = kind.make ? kind.make(parts) : (torch_library().*kind.traits.of_torch)(parts);
   if (options.init == ModelInit::kZeros) model->start_from_zeros();

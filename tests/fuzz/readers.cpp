@@ -22,6 +22,8 @@
 #include "hanse/store/checkpoint.hpp"
 #include "hanse/store/inspect.hpp"
 #include "hanse/store/weights.hpp"
+#include "model/graphs/graph_file.hpp"
+#include "support/graph_file.hpp"
 #include "support/weight_file.hpp"
 
 namespace hanse {
@@ -241,6 +243,12 @@ const std::vector<FuzzedReader>& fuzzed_readers() {
          read_weights(file_of(torch_file(input, {values, values}), folder));
        },
        pickle_seeds},
+      {"graph",
+       [](const std::string& input, const std::string& folder) {
+         answered([&] { read_graph_file(file_of(input, folder)); });
+         read_graph_file(file_of(linear_graph().file(input), folder));
+       },
+       graph_seeds},
       {"job", read_job_file, job_seeds},
       {"replay", [](const std::string& input, const std::string&) { replay(input); }, replay_seeds},
       {"availability", read_availability, availability_seeds},

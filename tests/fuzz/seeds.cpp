@@ -13,6 +13,7 @@
 #include "hanse/run/catalog.hpp"
 #include "hanse/store/checkpoint.hpp"
 #include "hanse/store/model_file.hpp"
+#include "support/graph_file.hpp"
 #include "support/weight_file.hpp"
 #include "support/zip_file.hpp"
 
@@ -186,6 +187,12 @@ Seeds pickle_seeds(const std::string&) {
   return {pickled({{"a", pickled(PickledTensor{})}, {"b", pickled_parameter(half)}}),
           pickled({{"epoch", "K\3"}, {"model", pickled({{"a", half}, {"b", half}})}}, false),
           "(]q\1(h\1K\1\x8a\2\1\1ee0}\x94(NNu\x8c\1a\x8c\1b\x93)\x81}b"};
+}
+
+// Whole files, and notes alone.
+Seeds graph_seeds(const std::string&) {
+  return {linear_graph().file(),  norm_graph().file(), linear_graph().note(),
+          dropout_graph().note(), norm_graph().note(), picture_graph().note()};
 }
 
 Seeds job_seeds(const std::string&) {

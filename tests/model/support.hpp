@@ -13,6 +13,7 @@
 
 #include "hanse/model/model.hpp"
 #include "script_file.hpp"
+#include "support/graph_file.hpp"
 
 namespace hanse {
 
@@ -69,7 +70,7 @@ inline ModelOptions small_options(const std::string& kind, const std::string& lo
   options.units = 5;
   options.heads = 2;
   options.channels = 4;
-  options.path = script_file("linear");
+  options.path = kind == "graph" ? written(picture_graph()) : script_file("linear");
   return options;
 }
 

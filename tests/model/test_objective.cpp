@@ -54,8 +54,8 @@ struct Trained {
   Samples samples;
 };
 
-const char* const kKinds[] = {"linear", "mlp",         "lenet",      "resnet18",
-                              "lstm",   "transformer", "torchscript"};
+const char* const kKinds[] = {"linear", "mlp",         "lenet",       "resnet18",
+                              "lstm",   "transformer", "torchscript", "graph"};
 
 TEST(Objective, TheSameFormulaIsTheSameLoss) {
   const auto same = objective_file("logits, labels, sample_weights",

@@ -138,7 +138,9 @@ const std::vector<PartCase>& part_cases() {
       {"lstm", {.rank = 3, .layers = {"*"}}},
       {"transformer", {.train = {"*norm*", "fc.*"}}},
       {"transformer", {.rank = 3, .layers = {"*"}}},
-      {"torchscript", {.rank = 1, .layers = {"weight"}}}};
+      {"torchscript", {.rank = 1, .layers = {"weight"}}},
+      {"graph", {.train = {"bias"}}},
+      {"graph", {.rank = 1, .layers = {"weight"}}}};
   return cases;
 }
 

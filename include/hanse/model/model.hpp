@@ -103,7 +103,7 @@ class Model {
                             std::span<double> losses);
 
   // Floating-point operations of the layers' products in all gradients and steps so far; 0 where a
-  // model does not know its layers (torchscript), trains a part of them, or works on a GPU.
+  // model does not know its layers (torchscript, graph), trains a part of them, or works on a GPU.
   double flops() const { return flops_; }
   double gradient_flops() const { return gradient_flops_; }  // of one gradient of a sample
 

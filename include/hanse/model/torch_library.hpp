@@ -1,8 +1,9 @@
 // All that needs LibTorch: networks, files for Python, and computation on GPUs.
 //
-// LibTorch brings 280 libraries, which take 0.35 s and 100 MB to load; on CPUs transformer and
-// torchscript alone need them. Therefore its callers (src/model/networks, src/model/device) are a
-// library of its own, build/lib/hanse-torch.so, which is loaded when something asks for it.
+// LibTorch brings 280 libraries, which take 0.35 s and 100 MB to load; on CPUs transformer,
+// torchscript and graph alone need them. Therefore its callers (src/model/networks,
+// src/model/device) are a library of its own, build/lib/hanse-torch.so, which is loaded when
+// something asks for it.
 #pragma once
 
 #include <memory>
@@ -52,7 +53,7 @@ struct GpuLibrary {
 
 struct TorchLibrary {
   using MakeModel = std::unique_ptr<Model> (*)(const ModelCase& c);
-  MakeModel make_transformer, make_torchscript;
+  MakeModel make_transformer, make_torchscript, make_graph;
 
   // See train_for().
   std::unique_ptr<Objective> (*make_objective)(const ObjectiveCase& c);

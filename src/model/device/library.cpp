@@ -58,6 +58,7 @@ extern "C" const TorchLibrary* hanse_torch_library() {
   static const TorchLibrary library{
       .make_transformer = make_transformer,
       .make_torchscript = make_torchscript,
+      .make_graph = make_graph,
       .make_objective = make_objective,
       .state_dict = state_dict,
       .read_state_dict = read_state_dict,

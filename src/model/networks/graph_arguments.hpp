@@ -1,0 +1,24 @@
+// From the arguments of a graph file to those of LibTorch's operators.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <ATen/core/function_schema.h>
+#include <ATen/core/ivalue.h>
+
+#include "graphs/graph_file.hpp"
+
+namespace hanse {
+
+// An argument of that type for a batch of `rows`. What holds values of the graph is left empty:
+// they come with each pass. Throws std::invalid_argument: it does not fit the type.
+c10::IValue converted(const GraphArgument& argument, const c10::Type& type, int64_t rows);
+
+bool holds_rows(const GraphArgument& argument);
+
+// The arguments of a node by the schema's places, null: its default. Throws std::invalid_argument:
+// too many, of no name, missing.
+std::vector<const GraphArgument*> placed(const GraphNode& node, const c10::FunctionSchema& schema);
+
+}  // namespace hanse
