@@ -45,18 +45,23 @@ std::string takers(const Command& command) {
   return join(names, " and ") + (names.size() == 1 ? " takes" : " take");
 }
 
+// Throws the error of an unknown key, with the nearest known.
+void refuse_unknown(const std::string& name) {
+  KeyedJob scratch(catalog());
+  scratch.table.set(name, "", "--" + name);
+}
+
 // A flag of some commands belongs to no other.
 void check_flag(const Command& command, const Verb& verb) {
   if (command.flag.empty()) return;
   const bool lists = command.flag_verb == "list";
   const bool own = command.verb == command.flag_verb || has_flag(verb, command.flag);
   if (own && !(lists && !command.words.empty())) return;
+  if (command.flag_verb == "privacy" && command.flag != "bits") refuse_unknown(command.flag);
   const std::string hint = command.flag_verb == "plan" ? "mpirun -n N sets the ranks of a run"
-                           : command.flag_verb == "privacy" && command.flag != "bits"
-                               ? "jobs have run.rounds, sampler.per-round and privacy.epsilon"
-                           : command.flag == "check" ? "run.check-rules checks the rules of a run"
-                           : lists                   ? "write hanse list --" + command.flag
-                                                     : "";
+                           : command.flag == "check"   ? "run.check-rules checks the rules of a run"
+                           : lists                     ? "write hanse list --" + command.flag
+                                                       : "";
   throw InvalidArgument(fmt::format("only {} this option",
                                     lists ? "a hanse list of everything takes" : takers(command)),
                         "--" + command.flag, hint);
@@ -154,8 +159,7 @@ void take_option(const po::basic_option<char>& option, OwnOptions& own, Command&
     name = name.substr(0, name.find('='));
     name.erase(0, name.find_first_not_of('-'));
     check_ranks(name);
-    KeyedJob scratch(catalog());
-    scratch.table.set(name, "", "--" + name);  // throws: unknown key, with the nearest known
+    refuse_unknown(name);
     throw InvalidArgument("an option needs a value", "--" + name, "write --section.key=value");
   }
 }

@@ -125,20 +125,20 @@ TEST(PrivacyOfJobs, NumbersLieInTheirRanges) {
   for (const auto& [key, value] : Keys{{"clip", "0"},
                                        {"quantile", "1.1"},
                                        {"clip-rate", "0"},
-                                       {"count-noise", "0"},
+                                       {"count-noise", "-1"},
                                        {"noise", "-1"},
                                        {"epsilon", "-1"},
                                        {"delta", "0"},
                                        {"delta", "-1"},
                                        {"delta", "1"},
                                        {"bands", "0"},
-                                       {"separation", "0"},
+                                       {"separation", "-2"},
                                        {"max-epsilon", "-1"}}) {
     expect_error<InvalidArgument>(
         [key = "privacy." + key, value = value] { PrivateJob().set(key, value); },
         {"privacy." + key});
   }
-  expect_error<InvalidArgument>([] { PrivateJob().set("aggregator.cap", "0"); },
+  expect_error<InvalidArgument>([] { PrivateJob().set("aggregator.cap", "-1"); },
                                 {"aggregator.cap"});
   expect_error<InvalidArgument>(
       [] { PrivateJob().set("sampler.kind", "poisson").set("sampler.per-round", "0"); },

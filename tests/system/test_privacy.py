@@ -133,7 +133,7 @@ class Cost(Privacy):
             self.assert_one_error(process, 2, *parts)
         for verb in ("run", "plan", "check"):
             process = self.hanse(verb, job, "--rounds=3", expect=None)
-            self.assert_one_error(process, 2, "only hanse privacy takes", "run.rounds")
+            self.assert_one_error(process, 2, "rounds", "did you mean run.rounds?")
 
 
 class Refusals(Privacy):
