@@ -76,6 +76,7 @@ struct FederatedFacts {
   int64_t state_width = 0;          // floats of LocalUpdate, as the next two, and of the rule
   int64_t control_width = 0;
   bool control_returns = false;
+  int64_t private_rows = 0;  // rows of integers that private rounds keep; 0: rounds are not private
 };
 
 }  // namespace hanse

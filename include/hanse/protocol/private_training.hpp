@@ -56,6 +56,9 @@ class PrivateTraining final : public Stateful {
   std::string end() const;
   void add_columns(Columns& columns) const;
 
+  // Rows of P integers that rank 0 keeps beside the sum; other ranks may keep fewer.
+  int64_t kept_rows() const { return 1 + 2 * std::ssize(rounds_.numerators()); }
+
   // Brings what save() needs to rank 0, and what load() found there to the others. Collective.
   void collect();
   void share();

@@ -165,6 +165,7 @@ RoundFootprint FederatedTrainer::footprint(const FederatedFacts& facts, int64_t 
   send_queue(facts, k, ranks, hosts, footprint);
   footprint.add("waiting", 0, 0, needs.losses && needs.after_training() ? 2 : 1);
   if (needs.after_training() && k > 0) send_products(facts, ranks, footprint);
+  if (facts.private_rows > 0) footprint.allreduce("private counts", 4 * kCount);
   if (facts.control_width > 0) {
     footprint.reduce("control sum", sum_entry(facts) * number(facts.control_width));
   }
