@@ -111,10 +111,15 @@ const std::vector<DataKind> kDataKinds = {
      [](const DataOptions& data, int64_t, int64_t, uint64_t) {
        return read_cifar(data.path, data.label_column);
      }},
-    {{{"npz", "NumPy's arrays x, y and, where clients are given, client", {kFile, kArrayTask}}},
+    {{{"npz",
+       "NumPy's arrays x, y and, where clients are given, client",
+       {kFile, kArrayTask,
+        key("shape", &Options::shape, at_least(1),
+            "shape of one sample, 2,128 for signals of two channels; empty: as x has it, where "
+            "[n, h, w] are grey images")}}},
      {},
      [](const DataOptions& data, int64_t, int64_t, uint64_t) {
-       return read_npz(data.path, data.task);
+       return read_npz(data.path, data.task, data.shape);
      }},
     {{{"csv",
        "numeric columns, a label column, a client column",

@@ -91,6 +91,16 @@ std::vector<int64_t> shape_of_sample(const std::vector<int64_t>& all) {
   return shape;
 }
 
+// Requires as many values as x has for a sample.
+void check_shape(const std::vector<int64_t>& shape, int64_t values) {
+  double asked = 1;
+  for (const int64_t extent : shape) asked *= static_cast<double>(extent);
+  if (asked == static_cast<double>(values)) return;
+  throw InvalidArgument(
+      fmt::format("the shape {} has {} values, a sample of x {}", shape, asked, values),
+      "data.shape", "leave it empty for the shape that x has");
+}
+
 // Turns values of type T from channels last to channels first.
 template <class T>
 void turn_channels(const std::vector<std::byte>& sample, int64_t channels, std::byte* out) {
@@ -99,7 +109,7 @@ void turn_channels(const std::vector<std::byte>& sample, int64_t channels, std::
                      reinterpret_cast<T*>(out));
 }
 
-void read_features(NpyArray& x, Dataset& dataset) {
+void read_features(NpyArray& x, const std::vector<int64_t>& shape, Dataset& dataset) {
   if (x.is_text()) {
     x.refuse("x holds texts, samples are numbers",
              "save x.astype('float32'), or of words their numbers: "
@@ -109,6 +119,11 @@ void read_features(NpyArray& x, Dataset& dataset) {
   dataset.shape = shape_of_sample(x.shape());
   dataset.storage = x.is_bytes() ? Storage::kByte : Storage::kFloat;
   const int64_t samples = x.shape().front(), values = dataset.sample_values();
+  const bool turns = has_channels_last(x.shape()) && (shape.empty() || shape == dataset.shape);
+  if (!shape.empty()) {
+    check_shape(shape, values);
+    dataset.shape = shape;
+  }
   require_memory(samples * dataset.sample_bytes(), "the samples take", x.where(), "");
   dataset.features.resize(to_index(samples * dataset.sample_bytes()));
   std::byte* out = dataset.features.data();
@@ -116,7 +131,7 @@ void read_features(NpyArray& x, Dataset& dataset) {
     if (x.is_bytes()) return x.read_bytes(place, count);
     x.read_floats(reinterpret_cast<float*>(place), count);
   };
-  if (!has_channels_last(x.shape())) {
+  if (!turns) {
     for (int64_t i = 0; i < samples; ++i) read(out + i * dataset.sample_bytes(), values);
     return x.warn_of_rounded();
   }
@@ -323,11 +338,12 @@ void read_targets(NpyArray& y, const std::string& task, int64_t samples, Dataset
 
 }  // namespace
 
-Dataset read_npz(const std::string& path, const std::string& task) {
+Dataset read_npz(const std::string& path, const std::string& task,
+                 const std::vector<int64_t>& shape) {
   const NpzFile file(path);
   Dataset dataset;
   std::optional<NpyArray> array;
-  read_features(file.open("x", ArrayUse::kNumbers, array), dataset);
+  read_features(file.open("x", ArrayUse::kNumbers, array), shape, dataset);
   const int64_t samples = array->shape().front();
   const ArrayUse use = task == "regression" ? ArrayUse::kNumbers
                        : task == "sequence" ? ArrayUse::kIntegers

@@ -12,8 +12,9 @@ namespace {
 
 class NpzTest : public testing::Test {
  protected:
-  Dataset read(const std::vector<ZipEntry>& arrays, const std::string& task = "classification") {
-    return read_npz(folder_.write("data.npz", zip_of(arrays, false)), task);
+  Dataset read(const std::vector<ZipEntry>& arrays, const std::string& task = "classification",
+               const std::vector<int64_t>& shape = {}) {
+    return read_npz(folder_.write("data.npz", zip_of(arrays, false)), task, shape);
   }
   // Bytes 0, 1, ... of an array of bytes with this shape.
   static std::string counted(const std::string& shape, int values) {
@@ -45,6 +46,29 @@ TEST_F(NpzTest, ImagesComeChannelsFirstAndNamesAreNumbered) {
   EXPECT_EQ(dataset.groups, (std::vector<int64_t>{0, 1}));
   EXPECT_EQ(dataset.group_names, (std::vector<std::string>{"b", "\xC3\xA9"}));
   EXPECT_EQ(dataset.unread, std::vector<std::string>{"array mean"});
+}
+
+TEST_F(NpzTest, SamplesHaveTheShapeThatIsAskedFor) {
+  const auto shaped = [&](const std::string& x, const std::vector<int64_t>& shape) {
+    const Dataset found =
+        read({{"x.npy", counted(x, 12)}, {"y.npy", integers({0, 1})}}, "classification", shape);
+    std::string bytes;
+    for (const std::byte value : found.features) bytes += std::to_string(static_cast<int>(value));
+    return std::pair(found.shape, bytes);
+  };
+  const std::string in_order = "01234567891011";
+  using Shape = std::vector<int64_t>;
+  EXPECT_EQ(shaped("2, 2, 3", {}), std::pair(Shape({1, 2, 3}), in_order));
+  EXPECT_EQ(shaped("2, 2, 3", {2, 3}), std::pair(Shape({2, 3}), in_order));
+  EXPECT_EQ(shaped("2, 6", {1, 3, 2}), std::pair(Shape({1, 3, 2}), in_order));
+  EXPECT_EQ(shaped("2, 2, 1, 3", {6}), std::pair(Shape({6}), in_order));
+  EXPECT_EQ(shaped("2, 2, 1, 3", {3, 2, 1}), shaped("2, 2, 1, 3", {}));
+  EXPECT_NE(shaped("2, 2, 1, 3", {}).second, in_order);
+  expect_invalid(
+      [&] {
+        shaped("2, 2, 3", {2, 128});
+      },
+      {"the shape [2, 128] has 256 values, a sample of x 6", "data.shape"});
 }
 
 TEST_F(NpzTest, RegressionReadsNumbers) {

@@ -113,7 +113,9 @@ Dataset read_idx_folder(const std::string& folder);
 // column names the client they name it.
 Dataset read_csv(const std::string& file, const DataOptions& options);
 Dataset read_cifar(const std::string& folder, const std::string& label_column);
-Dataset read_npz(const std::string& file, const std::string& task);
+// `shape`: of a sample, in the place of the one that x has; empty: that.
+Dataset read_npz(const std::string& file, const std::string& task,
+                 const std::vector<int64_t>& shape = {});
 // Reads pictures of one shape: the first one's, or `shape` (channels, height, width), to which
 // other pictures are scaled. Cost: decodes one picture after the other, once.
 Dataset read_images(const std::string& folder, const std::vector<int64_t>& shape);

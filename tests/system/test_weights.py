@@ -1,0 +1,158 @@
+"""Weights in files for Python and from it, tied weights, and signals, in the real program."""
+
+import importlib.util
+import json
+import os
+
+import h5py
+import numpy
+import torch
+
+import hanse
+import test_models
+from test_models import bits
+
+
+class Tied(torch.nn.Module):
+    """One matrix is the embedding and, turned, the last layer; one count is two buffers."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding = torch.nn.Embedding(11, 6)
+        self.head = torch.nn.Linear(6, 11)
+        self.head.weight = self.embedding.weight
+        self.register_buffer("seen", torch.tensor([3]))
+        self.register_buffer("seen_again", self.seen)
+
+    def forward(self, x):
+        return self.head(self.embedding(x.long()).mean(1))
+
+
+def read_safetensors(path):
+    """{name: tensor} of a file, as its format says, with safetensors itself where it is there."""
+    with open(path, "rb") as file:
+        content = file.read()
+    length = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8:8 + length])
+    body, end, tensors = content[8 + length:], 0, {}
+    for name, entry in header.items():
+        if name == "__metadata__":
+            continue
+        begin = entry["data_offsets"][0]
+        assert begin == end, "a gap"
+        end = entry["data_offsets"][1]
+        kind = {"F32": torch.float32, "I64": torch.int64}[entry["dtype"]]
+        tensors[name] = torch.frombuffer(bytearray(body[begin:end]),
+                                         dtype=kind).reshape(entry["shape"])
+    assert end == len(body) and header["__metadata__"] == {"format": "pt"}
+    if importlib.util.find_spec("safetensors"):
+        safetensors = importlib.import_module("safetensors.torch").load_file(path)
+        assert {name: bits(value) for name, value in tensors.items()} == {
+            name: bits(value) for name, value in safetensors.items()}
+    return tensors
+
+
+class TiedWeights(test_models.ModelCase):
+    def tied_job(self, **changes):
+        return self.job({**test_models.TOKENS, "model.kind": "torchscript",
+                         "model.path": self.save(Tied(), "tied.pt"), **changes})
+
+    def test_each_name_is_written_and_read(self):
+        """torch loads what a run writes, with nothing missing, and model.start reads it again."""
+        job = self.tied_job()
+        module, loaded = Tied(), {}
+        for file, value in (("state_dict.pt", "true"), ("model.safetensors", "safetensors")):
+            run = self.train(job, value, changes={"run.state-dict": value})
+            path = os.path.join(run, file)
+            loaded[file] = read_safetensors(path) if value != "true" else torch.load(path)
+            self.assertEqual(sorted(loaded[file]), sorted(module.state_dict()))
+            module.load_state_dict(loaded[file])
+            for ranks in (None, 2):
+                again = self.train(job, "again", ranks, {"model.start": path, "client.lr": 1e-30,
+                                                         "run.overwrite": "true"})
+                self.assert_digest(again, run, file)
+        for name, value in loaded["state_dict.pt"].items():
+            self.assertEqual(bits(loaded["model.safetensors"][name]), bits(value), name)
+        self.assertEqual(bits(value), bits(module.seen_again))
+
+    def test_files_with_one_name_and_with_two_values(self):
+        job = self.tied_job(**{"run.rounds": 1})
+        run = self.train(job, "run", changes={"run.state-dict": "true", "run.rounds": 2})
+        state = torch.load(os.path.join(run, "state_dict.pt"))
+        still = {"client.lr": 1e-30, "run.overwrite": "true"}
+        for name in ("embedding.weight", "head.weight"):
+            torch.save({key: value for key, value in state.items() if key != name},
+                       self.path("one.pt"))
+            again = self.train(job, "again", None, {**still, "model.start": self.path("one.pt")})
+            self.assert_digest(again, run, name)
+        state["head.weight"] = state["head.weight"] + 1
+        torch.save(state, self.path("two.pt"))
+        process = self.hanse("run", job, f"--run.out={self.path('no')}",
+                             f"--model.start={self.path('two.pt')}", expect=None)
+        self.assert_one_error(process, 2, "head.weight (the model ties it to embedding.weight, of "
+                                          "other values in the file)")
+
+    def test_adapters_find_each_name(self):
+        job = self.tied_job(**{"client.lora": 2, "client.lora-layers": "head.weight"})
+        with h5py.File(os.path.join(self.train(job, "run"), "model.h5")) as file:
+            self.assertIn("embedding.weight.lora_A", file)
+
+
+class SafeTensors(test_models.ModelCase):
+    def test_a_resume_writes_what_the_run_would(self):
+        changes = self.cnn(**{"run.state-dict": "safetensors"})
+        whole = self.train(self.job(changes), "whole")
+        part = self.train(self.job(changes), "part", changes={"run.rounds": 2})
+        self.assertFalse(os.path.exists(os.path.join(whole, "state_dict.pt")))
+        self.hanse("resume", part, "--run.rounds=4")
+        files = [os.path.join(run, "model.safetensors") for run in (whole, part)]
+        with open(files[0], "rb") as one, open(files[1], "rb") as other:
+            self.assertEqual(one.read(), other.read())
+        tensors = read_safetensors(files[0])
+        self.assertEqual(tensors["1.num_batches_tracked"].dtype, torch.int64)
+        names = torch.jit.load(changes["model.path"]).state_dict()
+        self.assertEqual(sorted(tensors), sorted(names))
+
+    def test_networks_of_the_program_need_no_libtorch(self):
+        job = self.job({"model.kind": "mlp", "model.hidden": 7, "run.rounds": 1})
+        run = self.train(job, "run", changes={"run.state-dict": "safetensors"})
+        self.assertEqual(hanse.summary(run)["versions"]["libtorch"], "not used")
+        with h5py.File(os.path.join(run, "model.h5")) as file:
+            for name, tensor in read_safetensors(os.path.join(run, "model.safetensors")).items():
+                self.assertEqual(bits(tensor), file[name][()].tobytes(), name)
+        other = self.train(job, "other", changes={"run.state-dict": "Yes"})
+        self.assertTrue(os.path.exists(os.path.join(other, "state_dict.pt")))
+
+
+class Signals(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = torch.nn.Conv1d(2, 4, 3)
+        self.fc = torch.nn.Linear(4, 3)
+
+    def forward(self, x):
+        return self.fc(self.conv(x).relu().mean(-1))
+
+
+class OneDimensional(test_models.ModelCase):
+    def test_signals_of_npz_by_data_shape(self):
+        """[n, channels, length] are grey pictures unless data.shape says what they are."""
+        random = numpy.random.default_rng(5)
+        x, y = random.normal(size=(60, 2, 16)).astype(numpy.float32), numpy.arange(60) % 3
+        numpy.savez(self.path("ecg.npz"), x=x, y=y)
+        path = self.save(Signals())
+        job = self.job({"data.kind": "npz", "data.path": self.path("ecg.npz"), "data.shape": None,
+                        "model.kind": "torchscript", "model.path": path, "run.rounds": 1,
+                        "federation.clients": 3, "federation.samples": None,
+                        "sampler.per-round": 3, "data.test-fraction": 0})
+        process = self.hanse("run", job, f"--run.out={self.path('no')}", expect=None)
+        self.assert_one_error(process, 2, "takes no float32 samples [2, 1, 2, 16]", "data.shape")
+        run = self.train(job, "run", 2, {"data.shape": "2,16", "client.lr": 1e-30})
+        with torch.no_grad():
+            loss = torch.nn.functional.cross_entropy(torch.jit.load(path)(torch.from_numpy(x)),
+                                                     torch.from_numpy(y)).item()
+        self.assertAlmostEqual(hanse.summary(run)["metrics"]["loss_weighted"], loss, places=6)
+
+
+if __name__ == "__main__":
+    hanse.main()
