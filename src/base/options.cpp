@@ -31,6 +31,13 @@ T parse_in_range(std::string_view text, const Range& range) {
       fmt::format("{} is out of range {}", text, allowed.empty() ? "(-inf, inf)" : allowed));
 }
 
+std::optional<bool> bool_in(std::string_view text) {
+  const std::string word = lower_case(text);
+  if (word == "true" || word == "1" || word == "yes" || word == "on") return true;
+  if (word == "false" || word == "0" || word == "no" || word == "off") return false;
+  return std::nullopt;
+}
+
 // A number >= 0, or nothing for `word`.
 std::optional<double> parse_number_or(std::string_view text, const std::string& word) {
   if (text == word) return std::nullopt;
@@ -50,6 +57,12 @@ std::size_t index_of(const std::vector<std::string>& names, std::string_view tex
                           suggestion(std::string(text), names));
   }
   return static_cast<std::size_t>(found - names.begin());
+}
+
+// Where false and true are choices, each has its other words, too.
+std::string choice_in(const std::vector<std::string>& choices, std::string_view text) {
+  const auto value = std::ranges::count(choices, "false") > 0 ? bool_in(text) : std::nullopt;
+  return choices[index_of(choices, value ? (*value ? "true" : "false") : text)];
 }
 
 // The kind may be chosen later: a value that one of the kinds accepts is accepted.
@@ -114,9 +127,7 @@ double parse_number(std::string_view text) {
 }
 
 bool parse_bool(std::string_view text) {
-  const std::string word = lower_case(text);
-  if (word == "true" || word == "1" || word == "yes" || word == "on") return true;
-  if (word == "false" || word == "0" || word == "no" || word == "off") return false;
+  if (const auto value = bool_in(text)) return *value;
   throw InvalidArgument(fmt::format("'{}' is not true or false", text));
 }
 
@@ -229,7 +240,7 @@ Option& OptionTable::add_choice(const std::string& key, std::string& field,
        .help = help,
        .range = join(choices, " | "),
        .choices = choices,
-       .parse = [&field, choices](auto text) { field = choices[index_of(choices, text)]; },
+       .parse = [&field, choices](auto text) { field = choice_in(choices, text); },
        .format = [&field] { return field; }});
 }
 

@@ -61,8 +61,8 @@ void bind_run(OptionTable& table, RunOptions& run) {
       "prove that sampler, aggregator and server optimizer depend on their inputs and their saved "
       "state alone: others of the same kind start from that state in every round, and the run ends "
       "where a number differs (protocol federated)"));
-  table.add("run.state-dict", run.state_dict,
-            "write the trained model as state_dict.pt too, which Python's torch.load reads");
+  table.add_choice("run.state-dict", run.state_dict, {"false", "true", "safetensors"},
+                   "write the model for Python too: state_dict.pt (torch.load), or safetensors");
   may_change(
       table.add("run.merge-adapters", run.merge_adapters,
                 "write model.h5, best.h5, averaged.h5 and state_dict.pt with the adapters of "
@@ -163,7 +163,7 @@ void bind_client(OptionTable& table, ClientOptions& client) {
       "client.lora", client.lora, at_least(0),
       "rank of adapters, which are trained in the place of frozen matrices: W + B A; 0: none");
   table.add("client.lora-layers", client.lora_layers,
-            "names of the matrices, of dense layers and embeddings, that have adapters");
+            "names of the matrices that have adapters; *: all with client.lora rows and columns");
   table.add("client.objective", client.objective,
             "file of a loss of your own for training, TorchScript; empty: model.loss. Evaluations "
             "keep model.loss");

@@ -1,5 +1,6 @@
 #include "hanse/model/layout.hpp"
 
+#include <algorithm>
 #include <functional>
 #include <numeric>
 #include <utility>
@@ -26,14 +27,21 @@ int64_t ParameterLayout::append(ParameterSlot slot) {
   return slots_.back().offset;
 }
 
+void ParameterLayout::tie(const std::string& name, const std::string& also) {
+  std::ranges::find(slots_, name, &ParameterSlot::name)->also.push_back(also);
+}
+
 std::vector<ParameterSlot> matching(const std::vector<ParameterSlot>& slots,
                                     const std::vector<std::string>& patterns,
                                     const std::string& key) {
   std::vector<char> found(slots.size(), 0);
   for (const std::string& pattern : patterns) {
     bool any = false;
+    const auto fits = [&](const std::string& name) {
+      return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
+    };
     for (std::size_t i = 0; i < slots.size(); ++i) {
-      if (fnmatch(pattern.c_str(), slots[i].name.c_str(), 0) != 0) continue;
+      if (!fits(slots[i].name) && std::ranges::none_of(slots[i].also, fits)) continue;
       found[i] = 1;
       any = true;
     }

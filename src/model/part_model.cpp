@@ -6,13 +6,13 @@
 
 #include <fmt/format.h>
 
-#include "layers/adapter.hpp"
 #include "gradient_target.hpp"
 #include "hanse/base/available_memory.hpp"
 #include "hanse/base/digest.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/comm/common_memory.hpp"
+#include "layers/adapter.hpp"
 
 namespace hanse {
 
@@ -118,9 +118,8 @@ Slots chosen_tensors(const TrainedPart& part, const ParameterLayout& layout) {
   return matching(slots, part.train, "client.train");
 }
 
-// The matrices that have an adapter.
-Slots chosen_matrices(const TrainedPart& part, const ParameterLayout& layout,
-                      const Slots& trained) {
+// The matrices that would have an adapter, whatever the rank.
+Slots asked_matrices(const TrainedPart& part, const ParameterLayout& layout, const Slots& trained) {
   if (part.rank == 0) return {};
   Slots matrices = trainable(layout);
   std::erase_if(matrices, [](const ParameterSlot& slot) { return slot.shape.size() != 2; });
@@ -130,15 +129,27 @@ Slots chosen_matrices(const TrainedPart& part, const ParameterLayout& layout,
     throw InvalidArgument("all matrices that would have an adapter are trained themselves",
                           "client.train", "leave them out, or use client.lora = 0");
   }
-  for (const ParameterSlot& slot : chosen) {
-    if (part.rank <= std::min(slot.shape[0], slot.shape[1])) continue;
-    throw InvalidArgument(fmt::format("a rank of {} is above a side of {} [{}, {}]", part.rank,
-                                      slot.name, slot.shape[0], slot.shape[1]),
-                          kRank,
-                          "use a smaller one, or choose other matrices by "
-                          "client.lora-layers");
-  }
   return chosen;
+}
+
+// Moves those that are smaller than the rank to `small`, where all matrices are asked for.
+Slots without_small(Slots chosen, const TrainedPart& part, Slots& small) {
+  const auto fits = [&](const ParameterSlot& slot) {
+    return part.rank <= std::min(slot.shape[0], slot.shape[1]);
+  };
+  const auto behind = std::stable_partition(chosen.begin(), chosen.end(), fits);
+  small.assign(behind, chosen.end());
+  const bool may_leave_out = part.layers == std::vector<std::string>{"*"};
+  if (small.empty() || (may_leave_out && small.size() < chosen.size())) {
+    chosen.erase(behind, chosen.end());
+    return chosen;
+  }
+  const ParameterSlot& first = small.front();
+  throw InvalidArgument(fmt::format("a rank of {} is above a side of {} [{}, {}]", part.rank,
+                                    first.name, first.shape[0], first.shape[1]),
+                        kRank,
+                        "use a smaller one, or choose other matrices by "
+                        "client.lora-layers");
 }
 
 }  // namespace
@@ -151,7 +162,7 @@ PartModel::PartModel(std::unique_ptr<Model> whole, const TrainedPart& part)
     : whole_(std::move(whole)), rank_(part.rank) {
   const ParameterLayout& layout = whole_->layout();
   const Slots trained = chosen_tensors(part, layout);
-  const Slots matrices = chosen_matrices(part, layout, trained);
+  const Slots matrices = without_small(asked_matrices(part, layout, trained), part, small_);
   for (const ParameterSlot& slot : layout.slots()) {
     ParameterSlot named = slot;
     if (holds(trained, slot)) {

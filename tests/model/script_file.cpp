@@ -113,6 +113,17 @@ Module with_new_forms(const std::string& name) {
   if (name == "softmax") {
     return with_dense(4, "  return torch.softmax(torch.linear(x, self.weight, self.bias), -1)\n");
   }
+  if (name == "dictionary") return with_dense(4, "  return {'logits': x}\n");
+  if (name == "tokens") return with_dense(4, "  return torch.embedding(self.weight, x)\n");
+  if (name == "signals") {
+    return with_dense(4, "  return torch.conv1d(x, self.weight.unsqueeze(1)).mean(-1)\n");
+  }
+  if (name == "two-inputs") {
+    Module module("Network");
+    add_dense(module, 4);
+    module.define("def forward(self, x, y):\n  return torch.linear(x + y, self.weight)\n");
+    return module;
+  }
   const std::string dense = "  return torch.linear(y, self.weight, self.bias)\n";
   if (name == "both-modes") {
     return with_dense(4,

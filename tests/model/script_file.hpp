@@ -23,8 +23,9 @@ namespace hanse {
 //   frozen-dropout, frozen-norm
 //               dropout that always trains, batch norm that never does; samples of 4 values
 //   double, half        linear with parameters of that type
-//   no-parameters, detached, integers, two-outputs, one-batch
+//   no-parameters, detached, integers, two-outputs, one-batch, dictionary, two-inputs, tokens
 //                       what cannot be trained; samples of 4 values
+//   signals     a one-dimensional convolution; samples {1, length}
 std::string script_file(const std::string& name);
 
 }  // namespace hanse

@@ -1,8 +1,11 @@
 // Networks from files: what the module computes, and that nothing of it outlives a call.
 #include <algorithm>
 #include <fstream>
+#include <limits>
 
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <gtest/gtest.h>
+#include <torch/script.h>
 
 #include "hanse/base/error.hpp"
 #include "script_file.hpp"
@@ -169,6 +172,8 @@ TEST(TorchScript, FrozenParametersStay) {
 TEST(TorchScript, TiedParametersAreOne) {
   const auto model = load_script("tied", 3);
   ASSERT_EQ(model->n_params(), 9);
+  EXPECT_EQ(model->layout().slots()[0].name, "first");
+  EXPECT_EQ(model->layout().slots()[0].also, std::vector<std::string>{"second"});
   const Samples samples({3}, 3, 5);
   const std::vector<float> row = initial_row(*model);
   const LossAndGradient found = loss_and_gradient(*model, row, samples.batch());
@@ -193,6 +198,63 @@ TEST(TorchScript, AttentionOfNewerTorchIsItsFormula) {
   const LossAndGradient expected = loss_and_gradient(*by_hand, row, samples.batch());
   EXPECT_NEAR(found.loss, expected.loss, 1e-6);
   expect_close(model->layout(), found.gradient, expected.gradient, 1e-6);
+}
+
+// sin(0.7 i + phase)
+at::Tensor wave(at::IntArrayRef shape, double phase) {
+  const auto places = at::arange(c10::multiply_integers(shape), at::kDouble);
+  return (places * 0.7 + phase).sin().to(at::kFloat).view(shape);
+}
+
+struct Attention {
+  const char* name;
+  c10::IValue mask = {};
+  bool causal = false;
+  c10::IValue scale = {};
+  int64_t heads = 2;             // of keys and values
+  std::vector<double> of_torch;  // 2.15: the output, and the gradients of q, k and v, weighed
+};
+
+TEST(TorchScript, AttentionIsThatOfTorch215WithItsGradients) {
+  load_script("linear", 144);
+  const auto attention =
+      c10::Dispatcher::singleton().findSchemaOrThrow("aten::scaled_dot_product_attention", "");
+  const float least = -std::numeric_limits<float>::infinity();
+  const at::Tensor bools = at::tensor({1, 0, 1, 0, 0, 0, 1, 1, 0}).view({3, 3}).to(at::kBool);
+  const at::Tensor floats =
+      at::tensor({0.5F, -1.0F, 0.0F, 2.0F, 0.0F, -0.25F, 0.0F, least, 1.0F}).view({3, 3});
+  for (const Attention& c :
+       {Attention{.name = "plain", .of_torch = {9.43114281, 8.31846333, 8.28039646, -9.08501434}},
+        {.name = "causal",
+        .causal = true,
+        .of_torch = {10.0792179, 4.0973053, 4.10397005, -14.6326656}},
+        {.name = "scale",
+        .scale = 0.3,
+        .of_torch = {6.63795853, 6.15076685, 6.12239361, -6.52484703}},
+        {.name = "bools",
+        .mask = bools,
+        .of_torch = {6.03979969, 0.112159207, 0.162171617, -5.06876087}},
+        {.name = "floats",
+        .mask = floats,
+        .of_torch = {10.2488766, 3.56515861, 3.5418458, -7.61755276}},
+        {.name = "grouped",
+        .heads = 1,
+        .of_torch = {10.7053986, 5.76554108, 5.42362118, 3.14229488}}}) {
+    SCOPED_TRACE(c.name);
+    std::vector<at::Tensor> leaves = {wave({2, 2, 3, 4}, 0), wave({2, c.heads, 3, 4}, 1),
+                                      wave({2, c.heads, 3, 5}, 2)};
+    for (at::Tensor& leaf : leaves) leaf.requires_grad_();
+    torch::jit::Stack stack = {leaves[0], leaves[1], leaves[2], c.mask,
+                               0.0,       c.causal,  c.scale,   c.heads == 1};
+    attention.callBoxed(&stack);
+    const at::Tensor sum = (stack[0].toTensor() * wave({2, 2, 3, 5}, 3)).sum();
+    EXPECT_NEAR(sum.item<double>(), c.of_torch[0], 1e-5);
+    sum.backward();
+    for (std::size_t i = 0; i < leaves.size(); ++i) {
+      const at::Tensor weighed = leaves[i].grad() * wave(leaves[i].sizes(), 0.5);
+      EXPECT_NEAR(weighed.sum().item<double>(), c.of_torch[i + 1], 1e-5) << i;
+    }
+  }
 }
 
 TEST(TorchScript, PositionsHaveLabelsOfTheirOwn) {
@@ -261,7 +323,11 @@ TEST(TorchScript, ErrorsAreOneLineThatNamesTheFile) {
         {"detached", {4}, 3, "does not depend on its parameters"},
         {"integers", {4}, 3, "for 2 samples is Long [2, 3], not Float [2, 3]"},
         {"two-outputs", {4}, 3, "not a tensor"},
-        {"two-outputs", {4}, 3, "hint: return the logits alone"},
+        {"two-outputs", {4}, 3, "hint: return the logits alone, such as output[0]"},
+        {"dictionary", {4}, 3, "hint: return the logits alone, such as output['logits']"},
+        {"two-inputs", {4}, 3, "hint: forward gets one tensor: let a module around yours split it"},
+        {"tokens", {4}, 3, "hint: samples are float32: call x.long() on tokens"},
+        {"signals", {1, 1, 8}, 3, "hint: conv1d takes samples [channels, length]: give data.shape"},
         {"frozen-dropout", {4}, 3, "training and evaluation are the same to dropout"},
         {"frozen-norm", {4}, 3, "training and evaluation are the same to batch_norm"},
         {"frozen-norm", {4}, 3, "hint: torch.jit.script(model), or "},

@@ -199,11 +199,13 @@ TEST_F(Weights, WhatIsWrittenIsReadAgain) {
   layout.add("a.w", {2, 1}, 1);
   layout.add("b", {}, 1);
   layout.carry({"count", {1}, {7}});
+  layout.tie("a.w", "tied");
   const std::string bytes = safetensors(layout, std::vector<float>{1, 2, 3});
   const WeightFile file = read(bytes);
-  ASSERT_EQ(names_of(file), "a.w b ");
+  ASSERT_EQ(names_of(file), "a.w b tied ");
   EXPECT_EQ(file.tensors[0].shape, (std::vector<int64_t>{2, 1}));
   EXPECT_EQ(file.tensors[1].values, std::vector<float>{3});
+  EXPECT_EQ(file.tensors[2].values, (std::vector<float>{1, 2}));
   EXPECT_NE(bytes.find(R"("count":{"dtype":"I64","shape":[1],"data_offsets":[0,8]})"),
             std::string::npos);
 }

@@ -504,6 +504,23 @@ class BadFiles(ModelCase):
         self.assertAlmostEqual(hanse.summary(scripted)["metrics"]["loss_mean"],
                                hanse.summary(traced)["metrics"]["loss_mean"], places=5)
 
+    def test_an_operator_that_libtorch_lacks(self):
+        newer = self.path("newer.pt")
+        with zipfile.ZipFile(self.save(Normed())) as old, zipfile.ZipFile(newer, "w") as new:
+            for item in old.infolist():
+                new.writestr(item.filename, old.read(item).replace(b"torch.linear", b"torch.li"))
+        way = "compose" if os.environ.get("HANSE_TORCH") == "newest" else "HANSE_TORCH="
+        self.refuse(newer, "newer.pt", "Unknown builtin op: aten::li", way, ranks=(None,))
+
+    def test_a_libtorch_that_is_not_there(self):
+        job = self.job(self.cnn())
+        process = self.hanse("run", job, f"--run.out={self.path('run')}", expect=None,
+                             environment={"HANSE_TORCH": "0.9.1"})
+        self.assert_one_error(process, 2, "no LibTorch 0.9.1 lies beside hanse-torch.so",
+                              "HANSE_TORCH")
+        run = self.train(job, "run", environment={"HANSE_TORCH": "system"})
+        self.assertRegex(hanse.summary(run)["versions"]["libtorch"], r"^\d+\.\d+\.\d+$")
+
     def test_a_state_dict(self):
         path = self.path("weights.pt")
         torch.save(Normed().state_dict(), path)

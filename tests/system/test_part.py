@@ -120,6 +120,18 @@ class Files(hanse.Case):
         self.assertEqual(abs(tensors(local)["fc1.weight.lora_B"]).max(), 0)
 
 
+class SmallMatrices(hanse.Case):
+    def test_the_default_leaves_them_out_and_says_so(self):
+        job = self.job({**MLP, "client.lora": 7, "run.out": self.path("run")})
+        said = self.start("run", job).wait()
+        self.assertEqual(said.status, 0, said.describe())
+        self.assertIn("adapters of rank 7 on 1 matrix, none on fc2.weight [6, 7], which is smaller",
+                      said.stderr())
+        with h5py.File(self.path("run/model.h5")) as file:
+            self.assertEqual([name for name in file if "lora" in name],
+                             ["fc1.weight.lora_A", "fc1.weight.lora_B"])
+
+
 class Refused(hanse.Case):
     def test_bad_input(self):
         job = self.job(MLP)
@@ -128,8 +140,9 @@ class Refused(hanse.Case):
                 ({"client.train": "fc1.*,conv*"}, "'conv*'", "client.train", "fc1.weight, fc1.bias"),
                 ({"client.lora": 2, "client.lora-layers": "*.bias"}, "'*.bias'",
                  "client.lora-layers", "fc1.weight, fc2.weight"),
-                ({"client.lora": 7}, "a rank of 7 is above a side of fc2.weight [6, 7]",
-                 "client.lora"),
+                ({"client.lora": 7, "client.lora-layers": "fc?.weight"},
+                 "a rank of 7 is above a side of fc2.weight [6, 7]", "client.lora"),
+                ({"client.lora": 65}, "a rank of 65 is above a side of fc1.weight [7, 64]"),
                 ({"client.lora": -1}, "client.lora"),
                 ({"client.lora": 1, "client.train": "*"}, "trained themselves", "client.train"),
                 ({"run.merge-adapters": "true"}, "no adapters", "run.merge-adapters"),

@@ -1,8 +1,11 @@
 """Weights in files for Python and from it, tied weights, and signals, in the real program."""
 
+import glob
 import importlib.util
 import json
 import os
+import re
+import zipfile
 
 import h5py
 import numpy
@@ -152,6 +155,75 @@ class OneDimensional(test_models.ModelCase):
             loss = torch.nn.functional.cross_entropy(torch.jit.load(path)(torch.from_numpy(x)),
                                                      torch.from_numpy(y)).item()
         self.assertAlmostEqual(hanse.summary(run)["metrics"]["loss_weighted"], loss, places=6)
+
+
+def second_torch():
+    """Versions of LibTorch that lie beside the program's own (scripts/setup --torch)."""
+    names = glob.glob(os.path.join(os.path.dirname(hanse.program()), "lib", "hanse-torch-*.so"))
+    return [re.search("hanse-torch-(.*).so", name)[1] for name in names]
+
+
+class SecondLibTorch(test_models.ModelCase):
+    SECOND = {"HANSE_TORCH": "newest"}
+    FIRST = {"HANSE_TORCH": "system"}
+
+    def setUp(self):
+        super().setUp()
+        if not second_torch():
+            self.skipTest("no second LibTorch is built (scripts/setup --torch)")
+
+    def version(self, run):
+        return hanse.summary(run)["versions"]["libtorch"]
+
+    def test_both_train_the_same_model(self):
+        job = self.job(self.cnn(**{"run.state-dict": "true"}))
+        runs = [self.train(job, "first", environment=self.FIRST),
+                self.train(job, "second", environment=self.SECOND)]
+        self.assertIn(self.version(runs[1]), second_torch())
+        self.assertNotEqual(self.version(runs[0]), self.version(runs[1]))
+        first, second = (torch.load(os.path.join(run, "state_dict.pt")) for run in runs)
+        for name, value in first.items():
+            torch.testing.assert_close(second[name], value, rtol=1e-4, atol=1e-5)
+        again = self.train(job, "again", 2, environment=self.SECOND)
+        self.assert_digest(again, runs[1], "two ranks")
+
+    def test_a_resume_by_the_other_is_told(self):
+        run = self.train(self.job(self.cnn()), "run", changes={"run.rounds": 2},
+                         environment=self.FIRST)
+        said = self.start("resume", run, "--run.rounds=4", environment=self.SECOND).wait()
+        self.assertEqual(said.status, 0, said.describe())
+        self.assertRegex(said.stderr(), r"by LibTorch \d+\.\d+\.\d+, the others will be by "
+                         + re.escape(self.version(run)))
+
+    def test_ranks_of_both_are_refused(self):
+        script = self.write("mixed/hanse", f"""#!/bin/sh
+case ${{OMPI_COMM_WORLD_RANK:-$PMI_RANK}} in
+  0) export HANSE_TORCH=system;;
+  *) export HANSE_TORCH=newest;;
+esac
+exec {hanse.program()} "$@"
+""")
+        os.chmod(script, 0o755)
+        lib = os.path.join(os.path.dirname(hanse.program()), "lib")
+        os.symlink(lib, self.path("mixed/lib"))
+        self.own_program = script
+        process = self.hanse("run", self.job(self.cnn()), f"--run.out={self.path('no')}", ranks=2,
+                             expect=None)
+        self.assert_one_error(process, 2, "LibTorch", "set HANSE_TORCH to the same version")
+
+    def test_hints_name_it(self):
+        version = max(second_torch(), key=lambda text: [int(part) for part in text.split(".")])
+        self.assertIn(f"HANSE_TORCH={version}", self.hanse("--version").stdout())
+        path = self.path("newer.pt")
+        with zipfile.ZipFile(self.cnn()["model.path"]) as old, zipfile.ZipFile(path, "w") as new:
+            for item in old.infolist():
+                new.writestr(item.filename, old.read(item).replace(b"torch.relu", b"torch.re"))
+        job = self.job({**test_models.CNN, "model.path": path})
+        for environment, hint in ((self.FIRST, f"hint: HANSE_TORCH={version} in the environment"),
+                                  (self.SECOND, "hint: no newer LibTorch is there")):
+            process = self.hanse("run", job, f"--run.out={self.path('no')}", expect=None,
+                                 environment=environment)
+            self.assert_one_error(process, 2, "Unknown builtin op", hint)
 
 
 if __name__ == "__main__":

@@ -64,7 +64,7 @@ struct RunOptions {
   bool trace = false;
   bool timeline = false;
   bool check_rules = false;
-  bool state_dict = false;
+  std::string state_dict = "false";  // true: state_dict.pt; safetensors: model.safetensors
   bool merge_adapters = false;
 };
 

@@ -21,6 +21,7 @@ struct ParameterSlot {
   float start = 0;             // value of all entries at the start, if fan_in is 0
   bool trainable = true;       // false: a buffer, which forward passes move and gradients do not
   bool frozen = false;         // neither moves it; `trainable` is false then
+  std::vector<std::string> also = {};  // further names that the network has for it: tied weights
 };
 
 // Integers that belong to a model and never change, e.g. batch norm's count of batches. The row
@@ -59,6 +60,8 @@ class ParameterLayout {
   }
   // Appends `slot`, at its own offset.
   int64_t append(ParameterSlot slot);
+  // Notes a further name of the tensor called `name`. REQUIRES: there is one.
+  void tie(const std::string& name, const std::string& also);
   void carry(CarriedTensor tensor) { carried_.push_back(std::move(tensor)); }
 
   const std::vector<ParameterSlot>& slots() const { return slots_; }
@@ -75,7 +78,7 @@ class ParameterLayout {
   int64_t n_frozen_ = 0;
 };
 
-// The slots whose names match one of the shell patterns (* ? [..]), in their order. Throws
+// The slots of which a name matches one of the shell patterns (* ? [..]), in their order. Throws
 // InvalidArgument, which names `key` and lists the names, for a pattern that matches none.
 std::vector<ParameterSlot> matching(const std::vector<ParameterSlot>& slots,
                                     const std::vector<std::string>& patterns,

@@ -15,7 +15,7 @@ namespace hanse {
 struct TrainedPart {
   std::vector<std::string> train;   // patterns of tensors; empty: all, or with adapters none
   int64_t rank = 0;                 // of the adapters; 0: none
-  std::vector<std::string> layers;  // patterns of the matrices with adapters
+  std::vector<std::string> layers;  // patterns of the matrices with adapters; *: all large enough
 };
 
 // A parameter row with the names of its tensors.
@@ -46,7 +46,7 @@ class PartModel final : public Model {
   static bool is_needed(const TrainedPart& part, const ParameterLayout& layout);
 
   // Throws InvalidArgument: a pattern that matches nothing, an empty part, a rank above a side of a
-  // matrix.
+  // matrix that was asked for by name, or of each.
   PartModel(std::unique_ptr<Model> whole, const TrainedPart& part);
   ~PartModel() override;
 
@@ -64,6 +64,8 @@ class PartModel final : public Model {
   Model& network() { return *whole_; }
   int64_t rank() const { return rank_; }
   int64_t adapters() const;  // their number
+  // Matrices without an adapter, because a side is below the rank.
+  const std::vector<ParameterSlot>& small_matrices() const { return small_; }
 
   // All tensors, from a row of this model; merged: W in the place of W_0, A and B.
   NamedRow whole(std::span<const float> row, bool merged) const;
@@ -106,6 +108,7 @@ class PartModel final : public Model {
   ParameterLayout all_;
   std::vector<Tensor> trained_, buffers_;
   std::vector<Adapter> adapters_;
+  std::vector<ParameterSlot> small_;
   std::shared_ptr<const float> start_;  // [P of whole_] frozen tensors, and how the others start
   std::shared_ptr<float> row_;          // [P of whole_] this rank's, for its calls
   std::unique_ptr<Step> step_;

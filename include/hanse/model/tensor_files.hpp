@@ -41,7 +41,8 @@ WeightFile read_torch_file(const std::string& path);
 // Throws as read_weights().
 WeightFile read_safetensors(const std::string& path);
 
-// The bytes of a safetensors file with the layout's tensors, float32, and its carried ones, int64.
+// The bytes of a safetensors file with the layout's tensors, float32, and its carried ones, int64;
+// each name of a tensor has its values, since the format knows no two names of one place.
 // REQUIRES: row.size() == layout.n_params().
 std::string safetensors(const ParameterLayout& layout, std::span<const float> row);
 

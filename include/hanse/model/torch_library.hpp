@@ -60,12 +60,8 @@ struct TorchLibrary {
 
   // The bytes of a file that torch.load reads (with weights_only too) as a state dict: a dictionary
   // from the layout's names to float32 tensors of its shapes, and from carried tensors to int64
-  // ones. REQUIRES: row.size() == layout.n_params().
+  // ones; names of one tensor share its values. REQUIRES: row.size() == layout.n_params().
   std::string (*state_dict)(const ParameterLayout& layout, std::span<const float> row);
-
-  // The tensors of a file of torch.save that holds a state dict, as float32, without those of
-  // integers. Throws InvalidArgument for any other file.
-  std::vector<NamedTensor> (*read_state_dict)(const std::string& path);
 
   // Makes the cohort of the model that make_model() builds of the same arguments: the same layout,
   // the same loss and the same dropout masks, within float tolerance of its results. Memory on the

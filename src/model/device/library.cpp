@@ -61,7 +61,6 @@ extern "C" const TorchLibrary* hanse_torch_library() {
       .make_graph = make_graph,
       .make_objective = make_objective,
       .state_dict = state_dict,
-      .read_state_dict = read_state_dict,
       .make_cohort = make_cohort,
       .make_cohort_gradients = make_cohort_gradients,
       .make_device_sum = make_device_sum,

@@ -51,6 +51,7 @@ class TorchScriptModel final : public GraphModel {
     find_parameters();
     find_buffers();
     find_frozen();
+    tie_names();
     check_names();
     check_graph();
     for (const int64_t rows : {2, 3}) {
@@ -188,6 +189,21 @@ class TorchScriptModel final : public GraphModel {
     const auto* values = whole.data_ptr<int64_t>();
     layout_.carry({name, buffer.sizes().vec(), {values, values + whole.numel()}});
     carried_.push_back({buffer, buffer.clone()});
+  }
+
+  // Tensors that have several names are saved under each.
+  void tie_names() {
+    std::vector<CarriedTensor> integers;
+    for (const auto& [also, name] : further_names_) {
+      const auto is_named = [&](const auto& tensor) { return tensor.name == name; };
+      if (std::ranges::any_of(layout_.slots(), is_named)) {
+        layout_.tie(name, also);
+        continue;
+      }
+      integers.push_back(*std::ranges::find_if(layout_.carried(), is_named));
+      integers.back().name = also;
+    }
+    for (CarriedTensor& tensor : integers) layout_.carry(std::move(tensor));
   }
 
   void check_names() {

@@ -178,7 +178,11 @@ std::string safetensors(const ParameterLayout& layout, std::span<const float> ro
     add(carried.name, "I64", carried.shape, carried.values.data(), carried.values.size() * 8);
   }
   for (const ParameterSlot& slot : layout.slots()) {
-    add(slot.name, "F32", slot.shape, row.data() + slot.offset, to_index(slot.size) * 4);
+    const auto add_as = [&](const std::string& name) {
+      add(name, "F32", slot.shape, row.data() + slot.offset, to_index(slot.size) * 4);
+    };
+    add_as(slot.name);
+    std::ranges::for_each(slot.also, add_as);
   }
   std::string text = header.dump(-1, ' ', false, json::error_handler_t::replace);
   text.resize((text.size() + kLengthBytes - 1) / kLengthBytes * kLengthBytes, ' ');

@@ -2,6 +2,7 @@
 #include <iterator>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "assemble.hpp"
 #include "hanse/base/error.hpp"
@@ -172,7 +173,7 @@ bool depends_on_kernels(const Job& job) {
 void load_libraries(const Job& job) {
   const bool has_objective =
       !job.client.objective.empty() && protocol_kind(job).reading.reads("client.objective");
-  if (needs_torch(job.model.kind) || job.run.state_dict || has_objective) torch_library();
+  if (needs_torch(job.model.kind) || job.run.state_dict == "true" || has_objective) torch_library();
 }
 
 void load_samples_and_model(const Job& job, Communicator& comm, Assembly& assembly) {
@@ -231,6 +232,12 @@ std::string frozen_text(const Assembly& assembly) {
   if (const int64_t adapters = assembly.part->adapters(); adapters > 0) {
     text += fmt::format("; adapters of rank {} on {} {}", assembly.part->rank(), adapters,
                         adapters == 1 ? "matrix" : "matrices");
+  }
+  if (const auto& small = assembly.part->small_matrices(); !small.empty()) {
+    text += fmt::format(", none on {} {}{}", small.front().name, small.front().shape,
+                        small.size() == 1
+                            ? ", which is smaller"
+                            : fmt::format(" and {} more, which are smaller", small.size() - 1));
   }
   return text;
 }

@@ -92,7 +92,10 @@ class StartTensors {
  public:
   StartTensors(WeightFile file, const ParameterLayout& layout) : file_(std::move(file)) {
     std::set<std::string> of_model, of_file;
-    for (const ParameterSlot& slot : layout.slots()) of_model.insert(slot.name);
+    for (const ParameterSlot& slot : layout.slots()) {
+      of_model.insert(slot.name);
+      of_model.insert(slot.also.begin(), slot.also.end());
+    }
     for (std::size_t i = 0; i < file_.tensors.size(); ++i) {
       const std::string& name = file_.tensors[i].name;
       of_file.insert(name);
@@ -106,9 +109,19 @@ class StartTensors {
     prefix_ = find_prefix(of_model, of_file);
   }
 
-  // Null: the file has none. A tensor that has several names is found by each.
-  NamedTensor* find(const ParameterSlot& slot) {
+  // Null: the file has none. A tensor that has several names, in the model or the file, is found by
+  // each; `others` gets those by which the file has other values.
+  NamedTensor* find(const ParameterSlot& slot, std::vector<std::string>& others) {
     NamedTensor* first = called(slot.name);
+    for (const std::string& also : slot.also) {
+      NamedTensor* tensor = called(also);
+      if (first == nullptr) first = tensor;
+      if (tensor == nullptr) continue;
+      take(*tensor);
+      if (tensor->shape == first->shape && tensor->values == first->values) continue;
+      others.push_back(fmt::format("{} (the model ties it to {}, of other values in the file)",
+                                   also, slot.name));
+    }
     if (first != nullptr) take(*first);
     return first;
   }
@@ -168,7 +181,7 @@ WarmStart warm_start(const ModelOptions& options, const ParameterLayout& layout)
   for (const ParameterSlot& slot : layout.slots()) {
     if (is_adapter(slot.name) && !tensors.has_adapters()) continue;
     ++all;
-    NamedTensor* found = tensors.find(slot);
+    NamedTensor* found = tensors.find(slot, others);
     if (found == nullptr) {
       others.push_back(slot.name + " (not in the file)");
     } else if (found->shape != slot.shape) {

@@ -14,6 +14,7 @@
 #include "hanse/store/atomic_file.hpp"
 #include "hanse/store/model_file.hpp"
 #include "hanse/store/run_directory.hpp"
+#include "hanse/store/weights.hpp"
 
 namespace hanse {
 
@@ -36,6 +37,7 @@ void add_own_metrics(const Metrics& own, Metrics& metrics) {
 void write_named(const std::string& path, const ParameterLayout& layout,
                  std::span<const float> row) {
   if (path.ends_with(".pt")) return write_file(path, torch_library().state_dict(layout, row));
+  if (path.ends_with(".safetensors")) return write_file(path, safetensors(layout, row));
   write_model(path, layout, row);
 }
 
@@ -116,7 +118,10 @@ void write_results(const Job& job, Assembly& parts, const LastEvaluation& last,
   }
   const std::string& folder = job.run.out;
   write_present_model(job, parts, folder + "/model.h5");
-  if (job.run.state_dict) write_present_model(job, parts, folder + "/state_dict.pt");
+  if (job.run.state_dict == "true") write_present_model(job, parts, folder + "/state_dict.pt");
+  if (job.run.state_dict == "safetensors") {
+    write_present_model(job, parts, folder + "/model.safetensors");
+  }
   const auto averaged = parts.protocol().averaged_row();
   if (!averaged.empty()) write_row(job, parts, folder + "/averaged.h5", averaged);
 }
