@@ -52,17 +52,6 @@ user_pip() { "$user_prefix/bin/python" -m pip --disable-pip-version-check "$@"; 
 
 user_site_packages() { find "$user_prefix/lib" -maxdepth 2 -name site-packages -print -quit; }
 
-# The wheel without its dependencies: on CPUs LibTorch needs two small libraries of CUDA's 6 GB.
-install_user_torch() {
-  local cuda
-  quietly user_pip install --no-deps "torch==$torch_version"
-  cuda=$(sed -n 's/^Requires-Dist: cuda-toolkit\[.*\]==\([0-9]*\.[0-9]*\)\..*/\1/p' \
-    "$(user_site_packages)/torch-$torch_version"*/METADATA)
-  if [[ -n $cuda ]]; then
-    quietly user_pip install --no-deps "nvidia-cuda-runtime==$cuda.*" "nvidia-cuda-cupti==$cuda.*"
-  fi
-}
-
 # Before anything is installed: what is missing comes from a mirror of the user's choice.
 require_mirror() {
   local library missing=()
@@ -122,7 +111,7 @@ install_for_user() {
     say "setup: installing torch, CMake and Ninja into ${user_prefix#"$root"/} (2 GB)"
     quietly python3 -m venv "$user_prefix"
     quietly user_pip install cmake ninja matplotlib h5py
-    install_user_torch
+    install_torch_wheel "$user_prefix/bin/python" "torch==$torch_version"
   fi
   PATH=$user_prefix/bin:$PATH
   mkdir -p "$user_prefix/include"

@@ -156,10 +156,16 @@ std::string version_text() {
   } catch (const InvalidArgument&) {
     has_torch = false;
   }
-  std::string text;
+  std::string text, others;
+  for (const std::string& version : torch_versions()) {
+    others += fmt::format(", HANSE_TORCH={}", version);
+  }
   for (const auto& [name, version] : versions()) {
-    const bool is_missing = name == "libtorch" && !has_torch;
-    text += fmt::format("{:<9} {}\n", name, is_missing ? "none; scripts/build adds it" : version);
+    const bool is_torch = name == "libtorch";
+    text += fmt::format("{:<9} {}\n", name,
+                        !is_torch    ? version
+                        : !has_torch ? "none; scripts/build adds it"
+                                     : version + others);
   }
   return text;
 }

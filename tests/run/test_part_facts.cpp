@@ -3,6 +3,7 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/comm/communicator.hpp"
+#include "hanse/model/torch_library.hpp"
 #include "run/results/facts.hpp"
 #include "support/errors.hpp"
 
@@ -30,6 +31,25 @@ TEST(PartFacts, OtherFilesAndDevicesAreRefused) {
   parts.files["model.path"] = "4567";
   expect_error<InvalidArgument>([&] { require_same_parts(parts, state); },
                                 {"model.path", "changed", "hint"});
+}
+
+TEST(PartFacts, AnotherLibTorchIsTold) {
+  const auto comm = make_single_communicator();
+  const Parts parts(*comm);
+  torch_library();
+  const auto said = [&](State facts) {
+    State state;
+    state.put_part("files", std::move(facts));
+    testing::internal::CaptureStderr();
+    require_same_parts(parts, state);
+    return testing::internal::GetCapturedStderr();
+  };
+  State facts = part_facts(parts);
+  EXPECT_EQ(said(facts), "");
+  facts.put_text("libtorch", "9.9.9");
+  const std::string text = said(facts);
+  EXPECT_NE(text.find("by LibTorch 9.9.9, the others will be by"), std::string::npos) << text;
+  EXPECT_NE(text.find("HANSE_TORCH"), std::string::npos) << text;
 }
 
 }  // namespace

@@ -170,6 +170,11 @@ class SetupTest(RepositoryTest):
         result, asked = self.setup_with(*self.packages())
         self.assertEqual((result.returncode, result.stdout, asked), (0, "", ""))
 
+    def test_a_second_libtorch_is_installed_once(self):
+        packages = self.packages()
+        self.write(".venv-torch/complete", "newest\n")
+        result, asked = self.setup_with(*packages, option=("--torch",))
+        self.assertEqual((result.returncode, result.stdout, asked), (0, "", ""))
 
     def test_user_without_the_sites_modules(self):
         result = self.script(*self.command("setup", "--user"), env={**os.environ, "CXX": "false"})

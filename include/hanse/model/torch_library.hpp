@@ -121,9 +121,19 @@ struct TorchLibrary {
   GpuLibrary gpu;
 };
 
-// Loads the library at the first call; it has as many threads as OpenBLAS. Cost of the first call:
-// 0.35 s. Throws InvalidArgument when the library or one that it needs cannot be loaded.
+// Loads the library at the first call; it has as many threads as OpenBLAS. HANSE_TORCH in the
+// environment chooses among several: system, or unset: hanse-torch.so; newest, or a version of
+// torch_versions(). Cost of the first call: 0.35 s. Throws InvalidArgument when there is none of
+// that version, or when it or one that it needs cannot be loaded.
 const TorchLibrary& torch_library();
+
+// Versions of LibTorch for which a library of its own, hanse-torch-2.15.0.so, lies beside the
+// program's, the newest last.
+std::vector<std::string> torch_versions();
+
+// What to do about a file that needs a newer LibTorch than `version`: the choice of one that is
+// there, or how to add it.
+std::string newer_torch_hint(const std::string& version);
 
 // Was torch_library() called before?
 bool uses_torch();

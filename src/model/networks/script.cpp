@@ -10,6 +10,7 @@
 #include "hanse/base/error.hpp"
 #include "hanse/base/options.hpp"
 #include "hanse/base/zip_directory.hpp"
+#include "hanse/model/torch_library.hpp"
 #include "networks/script_operators.hpp"
 
 namespace hanse {
@@ -46,8 +47,7 @@ torch::jit::Module read_script(const std::string& path, const std::string& key,
     const bool lacks_operator = what.find("Unknown builtin op") != std::string::npos;
     throw InvalidArgument(
         fmt::format("no TorchScript that LibTorch {} reads: {}", TORCH_VERSION, what), path,
-        lacks_operator ? "compose that operator of older ones in the network, or build Hanse with "
-                         "the newer LibTorch (-DHANSE_TORCH_WHEEL)"
+        lacks_operator ? newer_torch_hint(TORCH_VERSION)
                        : "save it with torch.jit.script(model).save(path), by a torch that is not "
                          "newer");
   }

@@ -180,6 +180,10 @@ void load_samples_and_model(const Job& job, Communicator& comm, Assembly& assemb
   agree_on(comm, [&] { require_model_threads(job.run.threads); });
   set_model_threads(job.run.threads);
   agree_on(comm, [&] { load_libraries(job); });
+  if (uses_torch()) {
+    require_same(comm, "LibTorch", torch_library().version(),
+                 "set HANSE_TORCH to the same version on every host");
+  }
   if (depends_on_kernels(job)) {
     require_same(comm, "kernels", kernel_family(),
                  "set HANSE_KERNELS to the oldest of them on every host, e.g. "

@@ -5,14 +5,28 @@
 
 #include "hanse/base/digest.hpp"
 #include "hanse/base/error.hpp"
+#include "hanse/base/log.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/data/federation.hpp"
+#include "hanse/model/torch_library.hpp"
 
 namespace hanse {
 
 namespace {
 
 constexpr const char* kDevice = "run.device";
+constexpr const char* kTorch = "libtorch";
+
+// A run may go on with another LibTorch, as after an upgrade; its bits are then of neither alone.
+void tell_of_other_torch(const State& facts) {
+  if (!facts.contains(kTorch) || !uses_torch()) return;
+  const std::string before = facts.get_text(kTorch), now = torch_library().version();
+  if (before == now) return;
+  warning(
+      fmt::format("the rounds until now were computed by LibTorch {}, the others will be by {}: "
+                  "their bits may differ; hint: HANSE_TORCH chooses the version",
+                  before, now));
+}
 
 }  // namespace
 
@@ -79,6 +93,7 @@ State part_facts(const Assembly& assembly) {
   State facts;
   for (const auto& [key, digest] : assembly.files) facts.put_text(key, digest);
   facts.put_text(kDevice, assembly.trained_on);
+  if (uses_torch()) facts.put_text(kTorch, torch_library().version());
   return facts;
 }
 
@@ -93,6 +108,7 @@ void require_same_parts(const Assembly& assembly, const State& state) {
                     facts.get_text(kDevice), assembly.trained_on),
         kDevice, "resume where there is the same device");
   }
+  tell_of_other_torch(facts);
   for (const auto& [key, digest] : assembly.files) {
     if (!facts.contains(key) || facts.get_text(key) == digest) continue;
     if (key == kFrozenParameters) continue;  // which follow from the files

@@ -149,7 +149,9 @@ TEST(CyclicSampler, AClientComesAgainAfterAsManyRoundsAsThereAreDraws) {
   std::map<int64_t, int64_t> last;
   for (int64_t round = 1; round <= 200; ++round) {
     for (const int64_t client : draw_of(*sampler, round).clients) {
-      if (last.contains(client)) EXPECT_GE(round - last[client], 23 / 5);
+      if (last.contains(client)) {
+        EXPECT_GE(round - last[client], 23 / 5);
+      }
       last[client] = round;
     }
   }
