@@ -117,7 +117,8 @@ void check_feddyn(const Job& job) {
   const auto require = [](bool met, const std::string& chooser, const std::string& needed) {
     if (!met) throw InvalidArgument("feddyn needs " + needed, chooser, "or another client.update");
   };
-  require(sampler_traits(job.sampler).even, "sampler.kind", "sampler.kind = uniform or full");
+  const SamplerTraits sampler = sampler_traits(job.sampler);
+  require(sampler.even && !sampler.in_rounds, "sampler.kind", "sampler.kind = uniform or full");
   require(aggregator_traits(job.aggregator).plain_mean &&
               job.aggregator.estimator == Estimator::kNormalized,
           "aggregator.kind", "aggregator.kind = fedavg with aggregator.estimator = normalized");
