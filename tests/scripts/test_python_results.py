@@ -166,6 +166,17 @@ class ExportModelTest(ScriptTest):
                 y = torch.where(y > 0, y, 0.1 * y)
             torch.testing.assert_close(model(x), y)
 
+    def test_both_forms_of_the_package(self):
+        for form, kind in (("--trace", "torchscript"), ("--graph", "graph")):
+            path = self.folder / kind
+            result = self.script("export-model", "gru", str(path), form, "--shape=5")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertIn("differs from the module by", result.stdout)
+            self.assertIn(f"--model.kind={kind} --model.path={path}", result.stdout)
+        self.assert_one_line_error(
+            self.script("export-model", "cnn", str(path), "--shape=5", "--graph"),
+            "takes no samples of the shape [5]")
+
     def test_the_seed_fixes_the_file(self):
         import torch
         states = []
