@@ -1,0 +1,173 @@
+"""Networks as data (model.kind = graph) in the real program."""
+
+import json
+import os
+import struct
+
+import h5py
+import numpy
+
+import hanse
+
+PIXELS, CLASSES = 72, 5
+GRAPH = {"run.rounds": 4, "evaluate.every": 2, "data.shape": "1,9,8", "model.kind": "graph",
+         "federation.clients": 5, "sampler.per-round": 3, "client.batch": 8,
+         "data.test-fraction": 0}
+
+
+class Graph:
+    """A network, written by hand: batch norm if asked for, dropout, a layer."""
+
+    def __init__(self, norm=True, trains=True):
+        spread = numpy.sin(numpy.arange(CLASSES * PIXELS, dtype="f4") * 0.7) * 0.3
+        self.tensors = {"fc.weight": spread.reshape(CLASSES, PIXELS),
+                        "fc.bias": numpy.linspace(-0.1, 0.1, CLASSES, dtype="f4")}
+        self.norm = norm
+        self.buffers = []
+        if norm:
+            self.buffers = ["bn.running_mean", "bn.running_var", "bn.num_batches_tracked"]
+            self.tensors["bn.running_mean"] = numpy.zeros(PIXELS, "f4")
+            self.tensors["bn.running_var"] = numpy.ones(PIXELS, "f4")
+            self.tensors["bn.num_batches_tracked"] = numpy.zeros((), "i8")
+        self.parameters = [{"name": "fc.weight", "tensor": "fc.weight", "trains": trains},
+                           {"name": "fc.bias", "tensor": "fc.bias", "trains": True}]
+        self.x = 2 + len(self.buffers)
+        self.graphs = {"evaluation": self.evaluation(), "training": self.training(trains)}
+
+    def add(self, op, *args, overload=""):
+        self.nodes.append({"op": op, "overload": overload, "args": list(args)})
+        return {"v": self.first + len(self.nodes) - 1}
+
+    def layers(self, training):
+        """Values: weight 0, bias 1, buffers, x, in training delta."""
+        self.nodes, self.first = [], self.x + (2 if training else 1)
+        h = self.add("aten::view", {"v": self.x}, [{"rows": [1, 0]}, PIXELS])
+        moved = []
+        if self.norm:
+            mean, variance = {"v": 2}, {"v": 3}
+            if training:
+                mean, variance = self.add("aten::clone", mean), self.add("aten::clone", variance)
+                moved = [mean["v"], variance["v"], None]
+            h = self.add("aten::native_batch_norm", h, None, None, mean, variance, training, 0.1,
+                         1e-5)
+            h = self.add("item", h, 0)
+        if training:
+            keep = self.add("hanse::keep", [{"rows": [1, 0]}, PIXELS], 0.75, "float")
+            h = self.add("aten::mul", h, keep, overload="Tensor")
+        t = self.add("aten::t", {"v": 0})
+        return h, self.add("aten::addmm", {"v": 1}, h, t), moved
+
+    def evaluation(self):
+        _, output, _ = self.layers(False)
+        return {"nodes": self.nodes, "outputs": output["v"]}
+
+    def training(self, trains):
+        h, output, moved = self.layers(True)
+        delta = {"v": self.x + 1}
+        weight = self.add("aten::mm", self.add("aten::t", delta), h)
+        bias = self.add("aten::sum", delta, [0], overload="dim_IntList")
+        gradients = [weight["v"], bias["v"]] if trains else [bias["v"]]
+        return {"nodes": self.nodes,
+                "outputs": {"output": output["v"], "gradients": gradients, "buffers": moved}}
+
+    def bytes(self):
+        note = {"format": 1, "writer": "hand", "sample": [1, 9, 8], "output": [CLASSES],
+                "parameters": self.parameters,
+                "buffers": [{"name": name, "tensor": name} for name in self.buffers],
+                "constants": [], "graphs": self.graphs}
+        header, data = {"__metadata__": {"hanse.graph": json.dumps(note)}}, b""
+        for name, values in self.tensors.items():
+            begin = len(data)
+            data += values.tobytes()
+            header[name] = {"dtype": "F32" if values.dtype == "f4" else "I64",
+                            "shape": list(values.shape), "data_offsets": [begin, len(data)]}
+        text = json.dumps(header).encode()
+        return struct.pack("<Q", len(text)) + text + data
+
+
+def tensors(run):
+    with h5py.File(os.path.join(run, "model.h5"), "r") as file:
+        return {name: file[name][()] for name in file}
+
+
+class GraphCase(hanse.Case):
+    def keys(self, graph=None, **changes):
+        return {**GRAPH, "model.path": self.write("net.graph", (graph or Graph()).bytes()),
+                **changes}
+
+
+class SameBits(GraphCase):
+    def test_dropout_and_batch_norm(self):
+        self.compare_places(self.keys())
+
+    def test_adam_and_unbiased_draws(self):
+        self.compare_places(self.keys(**{
+            "server.optimizer": "adam", "server.lr": 0.05, "sampler.kind": "weighted",
+            "client.momentum": 0.5, "aggregator.estimator": "unbiased"}))
+
+    def test_scaffold(self):
+        self.compare_places(self.keys(**{"client.update": "scaffold", "server.lr": 0.5}))
+
+    def test_adapters(self):
+        self.compare_places(self.keys(**{"client.lora": 2, "client.lora-layers": "fc.weight"}))
+
+    def test_personal_layers(self):
+        self.compare_places(self.keys(Graph(norm=False), **{"client.personal": "fc.bias"}))
+
+    def test_a_rule_by_layers(self):
+        self.compare_places(self.keys(Graph(norm=False), **{"aggregator.kind": "fedlf"}))
+
+    def test_a_rule_of_gradients(self):
+        self.compare_places(self.keys(Graph(norm=False), **{"aggregator.kind": "dqn-fed"}))
+
+
+class Parts(GraphCase):
+    def test_frozen_tensors_stay_and_are_not_sent(self):
+        graph = Graph(trains=False)
+        run = self.train(self.job(self.keys(graph)), "run", 3)
+        found = tensors(run)
+        numpy.testing.assert_array_equal(found["fc.weight"], graph.tensors["fc.weight"])
+        for name in ("fc.bias", "bn.running_mean"):
+            self.assertGreater(abs(found[name] - graph.tensors[name]).max(), 0, name)
+
+    def test_what_is_chosen_is_trained(self):
+        graph = Graph()
+        found = tensors(self.train(self.job(self.keys(graph, **{"client.train": "*.bias"})), "run"))
+        numpy.testing.assert_array_equal(found["fc.weight"], graph.tensors["fc.weight"])
+        self.assertGreater(abs(found["fc.bias"] - graph.tensors["fc.bias"]).max(), 0)
+
+
+class BadFiles(GraphCase):
+    def refused(self, data, *parts, **changes):
+        job = self.job({**GRAPH, "model.path": self.write("bad.graph", data), **changes})
+        for ranks in (None, 2):
+            process = self.hanse("run", job, f"--run.out={self.path('bad')}", ranks=ranks,
+                                 expect=None)
+            self.assert_one_error(process, 2, *parts)
+
+    def test_that_are_damaged(self):
+        good = Graph().bytes()
+        self.refused(good[:300], "no safetensors", "bad.graph")
+        self.refused(good.replace(b'hanse.graph', b'hanse.grape'), "no note hanse.graph")
+
+    def test_that_are_hostile(self):
+        good = Graph().bytes()
+        self.refused(good.replace(b"aten::mul", b"aten::set"), "aten::set", "is not allowed")
+        graph = Graph()
+        graph.graphs["training"]["nodes"][-1]["op"] = "aten::zero_"
+        graph.graphs["training"]["nodes"][-1].update(overload="", args=[{"v": 0}])
+        self.refused(graph.bytes(), "aten::zero_", "writes into value 0")
+
+    def test_of_other_data(self):
+        self.refused(Graph().bytes(), "takes samples [1, 9, 8]", "has [1, 5, 5]",
+                     **{"data.shape": "1,5,5"})
+        self.refused(Graph().bytes(), "output for a sample is [5], not [7]", **{"data.classes": 7})
+
+    def test_have_no_hessian(self):
+        self.refused(Graph(norm=False).bytes(), "fednew",
+                     **{"client.update": "fednew", "sampler.kind": "full",
+                        "sampler.per-round": None})
+
+
+if __name__ == "__main__":
+    hanse.main()
