@@ -134,9 +134,16 @@ struct OwnTraining : TrainerFixture<MeanModel, Sinking, ByNumber> {
     aggregator = std::make_unique<ByNumber>();
     sampler = std::make_unique<Alternating>(kClients);
     settings.seed = kSeed;
-    runner = make_host_runner(
-        {comm, federation, *model, *update, aggregator->needs(), {}, nullptr, make_sign_sink},
-        settings);
+    runner = make_host_runner({comm,
+                               federation,
+                               *model,
+                               *update,
+                               aggregator->needs(),
+                               {},
+                               nullptr,
+                               nullptr,
+                               make_sign_sink},
+                              settings);
     start();
   }
 
