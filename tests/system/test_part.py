@@ -125,7 +125,7 @@ class SmallMatrices(hanse.Case):
         job = self.job({**MLP, "client.lora": 7, "run.out": self.path("run")})
         said = self.start("run", job).wait()
         self.assertEqual(said.status, 0, said.describe())
-        self.assertIn("adapters of rank 7 on 1 matrix, none on fc2.weight [6, 7] and 1 more, which are",
+        self.assertIn("rank 7 on 1 matrix, none on fc2.weight [6, 7] and 1 more, which are smaller",
                       said.stderr())
         with h5py.File(self.path("run/model.h5")) as file:
             self.assertEqual([name for name in file if "lora" in name],
