@@ -67,8 +67,8 @@ TEST(ReplayNoise, RefusesWhatCannotBeDrawn) {
   missing.erase("words");
   expect_error<InvalidArgument>([&] { replay(missing.dump()); }, {"words"});
   Json other = trace("skellam", 8, 1);
-  other["rule"]["privacy.kind"] = "central";
-  expect_error<InvalidArgument>([&] { replay(other.dump()); }, {"rule.privacy.kind"});
+  other["rule"]["privacy.words"] = "many";
+  expect_error<InvalidArgument>([&] { replay(other.dump()); }, {"rule.privacy.words"});
 }
 
 TEST(ReplayNoise, IsPure) {
