@@ -236,7 +236,15 @@ TEST(Graph, PositionsHaveLabelsOfTheirOwn) {
   expect_refused(positions_graph(), {"output for a sample is [5, 3], not [3]"}, {5});
 }
 
-// The third layer's gradient is nothing: its place gets zeros, and decay.
+TEST(Graph, TiedParametersHaveTheirFurtherNames) {
+  GraphText graph = linear_graph();
+  graph.parameters.replace(graph.parameters.find("true"), 4, R"(true,"also":["head.weight"])");
+  const auto model = load(graph);
+  EXPECT_EQ(model->n_params(), 15);
+  EXPECT_EQ(model->layout().slots()[0].also, std::vector<std::string>{"head.weight"});
+}
+
+// Its place in a step gets zeros, and decay.
 TEST(Graph, AParameterWithoutAGradientGetsZeros) {
   GraphText graph = linear_graph();
   graph.outputs = R"({"output":5,"gradients":[null,8],"buffers":[]})";

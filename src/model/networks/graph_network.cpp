@@ -171,6 +171,7 @@ class GraphNetwork final : public NetworkModel {
           layout_.add_frozen(parameter.name, parameter.tensor->shape);
         }
         keep_start(*parameter.tensor);
+        for (const std::string& also : parameter.also) layout_.tie(parameter.name, also);
       }
     }
     for (std::size_t i = 0; i < file_.constants.size(); ++i) {
