@@ -47,8 +47,8 @@ const Keys<Job> kPrivacy{
         "step of the lattice of updates and noise, a power of two, as 2^-20; auto: the largest up "
         "to 2^-20 of the noise's deviation, of correlated noise 2^-16"),
     key("seed", &Options::seed,
-        "seed of the noise: auto: run.seed; a number; who knows it can take the noise away. system: "
-        "the system's random numbers, and no run is like another"),
+        "seed of the noise: auto: run.seed; a number; who knows it can take the noise away. "
+        "system: the system's random numbers, and no run is like another"),
     key("correlation", &Options::correlation,
         "noise over the rounds: none: each its own; tree, toeplitz and banded cancel most of it "
         "in the model, and need clients that take part rarely"),
