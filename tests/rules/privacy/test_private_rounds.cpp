@@ -71,6 +71,25 @@ TEST(PrivateRounds, UpdatesAndTheCountOfAnAdaptiveClipCostTogetherWhatTheMultipl
   EXPECT_EQ(adaptive.next().count_variance, 100);
 }
 
+// Distributed mean estimation (Kairouz, Liu and Steinke 2021): 100 clients, vectors of length 10,
+// one round, delta 1e-5. By pld it is the analytic Gaussian's noise.
+TEST(PrivateRounds, TheNoiseOfOneRoundHasItsClosedForm) {
+  const double by_zcdp[] = {40.4513, 21.4911, 11.5757, 8.1399};
+  const double by_pld[] = {0.139176, 0.039753, 0.011689, 0.005831};  // squared, of the mean
+  const double epsilons[] = {1, 2, 4, 6};
+  for (std::size_t i = 0; i < 4; ++i) {
+    PrivacyOptions options = central(std::nullopt);
+    options.clip = 10;
+    options.epsilon = epsilons[i];
+    options.accountant = AccountantKind::kZcdp;
+    const PrivacyTerms terms = draws(Attendance::kFull, 100, 100);
+    EXPECT_NEAR(PrivateRounds(options, terms, 1).next().deviation, by_zcdp[i], 5e-5);
+    options.accountant = AccountantKind::kPld;
+    const double of_mean = PrivateRounds(options, terms, 1).next().deviation / 100;
+    EXPECT_NEAR(of_mean * of_mean, by_pld[i], 2e-6);
+  }
+}
+
 TEST(PrivateRounds, SkellamNoiseIsFoundAmongThatWhichItsStepAllows) {
   PrivacyOptions options = central(std::nullopt);
   options.mechanism = Mechanism::kSkellam;
