@@ -28,6 +28,9 @@
 
 #include "weights/safetensors.hpp"
 
+// hanse-torch.so has these functions, and so has a program that tests them: each uses its own.
+#define HANSE_OWN_COPY [[gnu::visibility("hidden")]]
+
 namespace hanse {
 
 constexpr int64_t kNoValue = -1;
@@ -105,12 +108,12 @@ struct GraphFile {
 
 // Throws InvalidArgument, one line that names the file: no such file, damaged, or longer and deeper
 // than any network. Memory: the JSON's about 32 times. Cost: one pass over the header.
-GraphFile read_graph_file(const std::string& path);
+HANSE_OWN_COPY GraphFile read_graph_file(const std::string& path);
 
 // Does a graph of somebody else's may name this operator? They are computations on tensors: none
 // reads or writes files, memory that it did not get, or random numbers. Operators that write into
 // an argument are among them, by their own names.
-bool is_allowed_operator(const std::string& name);
+HANSE_OWN_COPY bool is_allowed_operator(const std::string& name);
 
 // Calls `read` with the value of every argument of the node, those in lists too.
 template <class Read>
