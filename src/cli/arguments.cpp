@@ -42,7 +42,9 @@ std::string takers(const Command& command) {
       names.push_back(std::string("hanse ") + verb.name);
     }
   }
-  return join(names, " and ") + (names.size() == 1 ? " takes" : " take");
+  if (names.size() == 1) return names[0] + " takes";
+  const auto last = names.end() - 1;
+  return join({names.begin(), last}, ", ") + " and " + *last + " take";
 }
 
 // Throws the error of an unknown key, with the nearest known.
