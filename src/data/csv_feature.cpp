@@ -78,7 +78,8 @@ void CsvFeature::refuse_missing(const CsvField& field, const std::string& where)
 
 double CsvFeature::level(const CsvField& field) {
   const auto whole = whole_number(field.text);
-  if (!is_named_ && to_number(field.text)) {
+  // Without a level, the first text was a fault of its own.
+  if (!is_named_ && !levels_.all().empty() && to_number(field.text)) {
     throw InvalidArgument(fmt::format("'{}' is a number, and '{}' above is none", field.text,
                                       levels_.all().front().text),
                           where(),

@@ -262,6 +262,11 @@ TEST_F(TablesTest, AMixtureOfNumbersAndTextIsAMistake) {
              {"'1' is a number, and 'red' above is none", "data.category-columns = x"});
 }
 
+TEST_F(TablesTest, ANumberBelowATextThatIsNoNameIsNotComparedWithIt) {
+  data_.categories = Categories::kOneHot;
+  expect_bad("site,x,label\na,r\xF6t,0\na,3e-2,0\n", {"is not UTF-8", ":2, column 'x'"});
+}
+
 TEST_F(TablesTest, AMissingValueAboveTextIsNoNumber) {
   data_.categories = Categories::kOneHot;
   expect_bad("site,x,label\na,?,0\na,red,0\n", {"'?' is not a number", ":2, column 'x'"});
