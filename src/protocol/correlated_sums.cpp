@@ -27,6 +27,7 @@ void for_mask(uint64_t seed, int64_t round, std::size_t n_params, Use use) {
   }
 }
 
+// Puts a row of zeros before the others, of which `most` stay at most: the last one's memory again.
 template <class T>
 void push_front_again(std::deque<std::vector<T>>& rows, std::size_t most, std::size_t width) {
   std::vector<T> row;
@@ -88,13 +89,9 @@ void CorrelatedSums::encode(int64_t round, std::span<int64_t> y) {
 }
 
 std::span<const double> CorrelatedSums::decode(std::span<const int64_t> y) {
-  std::vector<std::span<const double>> before(estimates_.begin(), estimates_.end());
-  // One more than a state keeps: the last one is not read any more.
-  before.resize(std::min(before.size(), numerators_.size() - 1));
-  std::vector<double> estimate(n_params_);
-  hanse::decode(y, numerators_, before, estimate);
-  if (estimates_.size() >= numerators_.size()) estimates_.pop_back();
-  estimates_.push_front(std::move(estimate));
+  push_front_again(estimates_, numerators_.size(), n_params_);
+  const std::vector<std::span<const double>> before(estimates_.begin() + 1, estimates_.end());
+  hanse::decode(y, numerators_, before, estimates_.front());
   return estimates_.front();
 }
 

@@ -112,9 +112,13 @@ void PrivateTraining::close(UpdateSum& sum) {
   if (correlated_) correlated_->encode(rounds_.finished() + 1, sum.integers(0, sum.size()));
 }
 
+// n, by which a sum becomes a mean: public, whoever came.
+double PrivateTraining::divisor() const {
+  return static_cast<double>(rounds_.expected()) * setup_.mean_weight;
+}
+
 void PrivateTraining::read(UpdateSum& sum, std::span<float> mean) {
-  const double expected = static_cast<double>(rounds_.expected()) * setup_.mean_weight;
-  const double step = step_of_sum(round_.lattice, expected);
+  const double step = step_of_sum(round_.lattice, divisor());
   const auto entries = sum.integers(0, sum.size());
   if (correlated_) {
     const auto estimate = correlated_->decode(entries);
@@ -136,8 +140,7 @@ void PrivateTraining::note_signal(std::span<const float> mean) {
   if (rounds_.options().correlation != Correlation::kNone || round_.deviation == 0) return;
   double squares = 0;
   for (const float entry : mean) squares += static_cast<double>(entry) * static_cast<double>(entry);
-  const double expected = static_cast<double>(rounds_.expected()) * setup_.mean_weight;
-  const double noise = round_.deviation / expected;
+  const double noise = round_.deviation / divisor();
   squares /= noise * noise * static_cast<double>(mean.size());
   signal_ = std::sqrt(std::max(0.0, squares - 1));
 }

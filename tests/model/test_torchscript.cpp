@@ -24,6 +24,21 @@ std::unique_ptr<Model> load_script(const std::string& name, int64_t values = 4) 
   return make_model(script_options(name), {values}, 3);
 }
 
+// The gradient, against differences of the samples' mean loss in evaluation.
+void expect_differences(Model& model, const std::vector<float>& row, const Samples& samples,
+                        const std::vector<float>& gradient) {
+  for (std::size_t p = 0; p < row.size(); ++p) {
+    constexpr float kStep = 1.0F / 64;
+    std::vector<float> above = row, below = row;
+    above[p] += kStep;
+    below[p] -= kStep;
+    const double rise =
+        model.evaluate(above, samples.batch()).loss - model.evaluate(below, samples.batch()).loss;
+    const auto rows = static_cast<double>(samples.rows);
+    EXPECT_NEAR(gradient[p], rise / rows / (2 * static_cast<double>(kStep)), 2e-3);
+  }
+}
+
 TEST(TorchScript, IsTheBuiltInModelOfTheSameFormula) {
   const auto script = load_script("linear", 144);
   const auto linear = make_model(model_options("linear", "cross-entropy"), {144}, 3);
@@ -177,15 +192,7 @@ TEST(TorchScript, TiedParametersAreOne) {
   const Samples samples({3}, 3, 5);
   const std::vector<float> row = initial_row(*model);
   const LossAndGradient found = loss_and_gradient(*model, row, samples.batch());
-  for (std::size_t p = 0; p < row.size(); ++p) {
-    constexpr float kStep = 1.0F / 64;
-    std::vector<float> above = row, below = row;
-    above[p] += kStep;
-    below[p] -= kStep;
-    const double rise =
-        model->evaluate(above, samples.batch()).loss - model->evaluate(below, samples.batch()).loss;
-    EXPECT_NEAR(found.gradient[p], rise / 5 / (2 * static_cast<double>(kStep)), 2e-3);
-  }
+  expect_differences(*model, row, samples, found.gradient);
 }
 
 // Causal attention of LibTorch 1.13's operators, and its gradient.
@@ -267,15 +274,7 @@ TEST(TorchScript, PositionsHaveLabelsOfTheirOwn) {
   const LossAndGradient other = loss_and_gradient(*first, row, samples.batch());
   EXPECT_NEAR(found.loss, other.loss, 1e-6);
   expect_close(last->layout(), found.gradient, other.gradient, 1e-6);
-  for (std::size_t p = 0; p < row.size(); ++p) {
-    constexpr float kStep = 1.0F / 64;
-    std::vector<float> above = row, below = row;
-    above[p] += kStep;
-    below[p] -= kStep;
-    const double rise =
-        last->evaluate(above, samples.batch()).loss - last->evaluate(below, samples.batch()).loss;
-    EXPECT_NEAR(found.gradient[p], rise / 4 / (2 * static_cast<double>(kStep)), 2e-3);
-  }
+  expect_differences(*last, row, samples, found.gradient);
   EXPECT_EQ(first->evaluate(row, samples.batch()).correct,
             last->evaluate(row, samples.batch()).correct);
 }

@@ -74,6 +74,7 @@ class PrivateTraining final : public Stateful {
 
   RandomStream noise_stream(int64_t number, int64_t block) const;
   void add_tree(const Noise& noise, std::span<int64_t> entries) const;
+  double divisor() const;
   void note_signal(std::span<const float> mean);
   Metrics numbers() const;
   void visit(StateFields& fields) override;

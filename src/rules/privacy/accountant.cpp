@@ -53,6 +53,12 @@ int64_t poisson_threshold(int64_t per_round, int64_t clients) {
   return static_cast<int64_t>(product / m + (product % m != 0 ? 1 : 0));
 }
 
+double asked_epsilon(const std::optional<double>& epsilon, AccountantKind kind) {
+  if (epsilon) return *epsilon;
+  throw InvalidArgument(fmt::format("{} does not apply to this noise and sampler", name_of(kind)),
+                        "privacy.accountant", "rdp always does");
+}
+
 void PrivacyTerms::check() const {
   if (adjacency == Adjacency::kReplace) {
     if (attendance == Attendance::kUniform || attendance == Attendance::kFull) return;
@@ -79,6 +85,11 @@ double PrivacyTerms::rate() const {
   }
   if (attendance == Attendance::kFull) return 1;
   return static_cast<double>(per_round) / static_cast<double>(clients);
+}
+
+int64_t PrivacyTerms::separation() const {
+  if (attendance != Attendance::kCyclic) return 1;
+  return std::max<int64_t>(1, clients / per_round);
 }
 
 int64_t PrivacyTerms::participations(int64_t rounds) const {
@@ -183,14 +194,8 @@ std::optional<double> PrivacyAccountant::pld(double delta) const {
 }
 
 double PrivacyAccountant::epsilon(AccountantKind kind, double delta) const {
-  const auto rdp_alone = [](std::optional<double> epsilon, const char* name) {
-    if (epsilon) return *epsilon;
-    throw InvalidArgument(fmt::format("{} does not apply to this noise and sampler", name),
-                          "privacy.accountant", "rdp always does");
-  };
-  if (kind == AccountantKind::kZcdp) return rdp_alone(zcdp(delta), "zcdp");
-  if (kind == AccountantKind::kPld) return rdp_alone(pld(delta), "pld");
-  return rdp(delta).epsilon;
+  if (kind == AccountantKind::kRdp) return rdp(delta).epsilon;
+  return asked_epsilon(kind == AccountantKind::kZcdp ? zcdp(delta) : pld(delta), kind);
 }
 
 void PrivacyAccountant::visit(StateFields& fields) {

@@ -55,8 +55,7 @@ void PrivateRounds::check_correlation() const {
   if (options_.correlation == Correlation::kTree && terms_.attendance != Attendance::kCyclic) {
     refuse("a tree is over rounds in which each client is once", "sampler.kind", "cyclic");
   }
-  const bool is_cyclic = terms_.attendance == Attendance::kCyclic;
-  const int64_t kept = is_cyclic ? std::max<int64_t>(1, terms_.clients / terms_.per_round) : 1;
+  const int64_t kept = terms_.separation();
   if (options_.separation > planned_) {
     throw InvalidArgument(fmt::format("{} rounds lie between two of a client's, and the run has {}",
                                       options_.separation, planned_),
@@ -127,14 +126,11 @@ double PrivateRounds::update_multiplier() const {
 }
 
 int64_t PrivateRounds::tree_rounds() const {
-  if (options_.correlation != Correlation::kTree) return 0;
-  return std::max<int64_t>(1, terms_.clients / terms_.per_round);
+  return options_.correlation == Correlation::kTree ? terms_.separation() : 0;
 }
 
 int64_t PrivateRounds::separation() const {
-  if (options_.separation > 0) return options_.separation;
-  if (terms_.attendance != Attendance::kCyclic) return 1;
-  return std::max<int64_t>(1, terms_.clients / terms_.per_round);
+  return options_.separation > 0 ? options_.separation : terms_.separation();
 }
 
 int64_t PrivateRounds::participations(int64_t rounds) const {
@@ -247,17 +243,12 @@ PrivacyCost PrivateRounds::correlated_cost(const PrivateRound& round, int64_t ro
   return cost;
 }
 
-namespace {
-
-double asked_of(const PrivacyCost& cost, AccountantKind kind) {
+double PrivateRounds::correlated_epsilon(const PrivateRound& round, int64_t rounds) const {
+  const AccountantKind kind = options_.accountant;
+  const PrivacyCost cost = correlated_cost(round, rounds, kind == AccountantKind::kPld);
   if (kind == AccountantKind::kRdp) return cost.rdp.epsilon;
-  const auto& asked = kind == AccountantKind::kZcdp ? cost.zcdp : cost.pld;
-  if (asked) return *asked;
-  throw InvalidArgument(fmt::format("{} does not apply to this noise and sampler", name_of(kind)),
-                        "privacy.accountant", "rdp always does");
+  return asked_epsilon(kind == AccountantKind::kZcdp ? cost.zcdp : cost.pld, kind);
 }
-
-}  // namespace
 
 PrivacyCost PrivateRounds::cost() const {
   if (options_.correlation != Correlation::kNone) {
@@ -271,9 +262,7 @@ double PrivateRounds::epsilon() const {
   if (options_.correlation == Correlation::kNone) {
     return accountant_.epsilon(options_.accountant, options_.delta);
   }
-  const bool with_pld = options_.accountant == AccountantKind::kPld;
-  return asked_of(correlated_cost(round_at(clip_, multiplier_), finished_, with_pld),
-                  options_.accountant);
+  return correlated_epsilon(round_at(clip_, multiplier_), finished_);
 }
 
 double PrivateRounds::next_epsilon() const {
@@ -282,9 +271,7 @@ double PrivateRounds::next_epsilon() const {
     after.spend(noise_of(next(), nominal_shares()));
     return after.epsilon(options_.accountant, options_.delta);
   }
-  const bool with_pld = options_.accountant == AccountantKind::kPld;
-  return asked_of(correlated_cost(round_at(clip_, multiplier_), finished_ + 1, with_pld),
-                  options_.accountant);
+  return correlated_epsilon(round_at(clip_, multiplier_), finished_ + 1);
 }
 
 double PrivateRounds::epsilon_with(double multiplier) const {
@@ -298,8 +285,7 @@ double PrivateRounds::epsilon_with(double multiplier) const {
   }
   const PrivateRound round = round_at(options_.clip, multiplier);
   if (options_.correlation != Correlation::kNone) {
-    const bool with_pld = options_.accountant == AccountantKind::kPld;
-    return asked_of(correlated_cost(round, planned_, with_pld), options_.accountant);
+    return correlated_epsilon(round, planned_);
   }
   accountant.spend(noise_of(round, nominal_shares()), planned_);
   return accountant.epsilon(options_.accountant, options_.delta);

@@ -31,6 +31,9 @@ constexpr auto choices_of(AccountantKind) { return std::array{"rdp", "zcdp", "pl
 constexpr int kPoissonBits = 53;
 int64_t poisson_threshold(int64_t per_round, int64_t clients);
 
+// The epsilon that was asked for. Throws InvalidArgument where its accountant does not apply.
+double asked_epsilon(const std::optional<double>& epsilon, AccountantKind kind);
+
 // What is released, of whom.
 struct PrivacyTerms {
   Adjacency adjacency = Adjacency::kZeroOut;
@@ -44,6 +47,8 @@ struct PrivacyTerms {
   void check() const;
   bool is_amplified() const;  // by who is drawn
   double rate() const;        // the probability that a client is in a round
+  // The least rounds from one of a client's to its next.
+  int64_t separation() const;
   // The most rounds of `rounds` that one client is in.
   int64_t participations(int64_t rounds) const;
   // How far the sum moves between neighbours, in bounds: 1, or 2 under replace.

@@ -84,6 +84,7 @@ class PrivateRounds final : public Stateful {
   PrivateRound round_at(double clip, double multiplier) const;
   RoundNoise noise_of(const PrivateRound& round, int64_t shares) const;
   double epsilon_with(double multiplier) const;
+  double correlated_epsilon(const PrivateRound& round, int64_t rounds) const;
   PrivacyCost correlated_cost(const PrivateRound& round, int64_t rounds, bool with_pld) const;
 
   PrivacyOptions options_;
