@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+#include "hanse/base/index.hpp"
 #include "hanse/base/processor.hpp"
 #include "places.hpp"
 
@@ -14,6 +15,7 @@ namespace {
 
 constexpr std::size_t kStrip = 32;  // columns that are sorted side by side
 using Strip = std::array<int64_t, kStrip>;
+using Reals = std::array<double, kStrip>;
 using Exchange = std::pair<std::size_t, std::size_t>;
 using Network = std::vector<Exchange>;
 
@@ -45,13 +47,13 @@ Network sorting_network(std::size_t n) {
 // The exchanges on which the sorted places of the window depend; or, where that is all that
 // counts, which values are in it.
 Network network_for(std::size_t n, const Window& window, bool in_order) {
-  enum Place { kOutside, kInside, kExact };
+  enum Known { kOutside, kInside, kExact };
   const Network all = sorting_network(n);
-  std::vector<Place> places(n, kOutside);
+  std::vector<Known> places(n, kOutside);
   for (std::size_t i = window.begin; i < window.end; ++i) places[i] = in_order ? kExact : kInside;
   Network kept;
   for (auto at = all.rbegin(); at != all.rend(); ++at) {
-    Place &low = places[at->first], &high = places[at->second];
+    Known &low = places[at->first], &high = places[at->second];
     if (low == high && low != kExact) continue;  // they may change places
     low = high = kExact;
     kept.push_back(*at);
@@ -73,109 +75,105 @@ Network network_for(std::size_t n, const Window& window, bool in_order) {
   }
 }
 
-// Sorts the columns side by side, and adds up the places of the window of each.
-[[gnu::always_inline]] inline void sort_and_sum(Strip* strips, const Network& network,
-                                                const Window& window, Strip& sums) {
+// Some columns side by side: `width` of values [n, stride], and sorted.
+struct ColumnStrip {
+  const int64_t* values = nullptr;
+  std::size_t stride = 0, width = 0;
+  std::vector<Strip> sorted;  // [n]
+};
+
+// Sorts the columns as far as their window needs it, and takes the mean of the window of each.
+[[gnu::always_inline]] inline void sort_and_average(ColumnStrip& strip, const Network& network,
+                                                    const Window& window, Reals& means) {
+  Strip* const strips = strip.sorted.data();
+  for (std::size_t i = 0; i < strip.sorted.size(); ++i) {
+    const int64_t* const from = strip.values + i * strip.stride;
+    if (strip.width == kStrip) {
+      for (std::size_t w = 0; w < kStrip; ++w) strips[i][w] = from[w];
+    } else {
+      for (std::size_t w = 0; w < strip.width; ++w) strips[i][w] = from[w];
+    }
+  }
   exchange_all(strips, network);
-  sums.fill(0);
+  Strip sums{};
   for (std::size_t i = window.begin; i < window.end; ++i) {
     for (std::size_t w = 0; w < kStrip; ++w) sums[w] += strips[i][w];
   }
-}
-
-// The lattice values of `size` numbers. NaN aside, clamping needs no branches.
-[[gnu::always_inline]] inline int64_t lattice_value(double u, double limit) {
-  const double z = std::nearbyint(u * 0x1p44);
-  const double low = z < -limit ? -limit : z;
-  return static_cast<int64_t>(low > limit ? limit : low);
-}
-
-template <class Real>
-[[gnu::always_inline]] inline void to_lattice_all(const Real* __restrict in, std::size_t size,
-                                                  double limit, int64_t* __restrict out) {
-  for (std::size_t j = 0; j < size; ++j) out[j] = lattice_value(static_cast<double>(in[j]), limit);
-}
-
-template <class Real>
-[[gnu::always_inline]] inline void add_row(double weight, const Real* __restrict row,
-                                           std::size_t size, double* __restrict sum) {
-  for (std::size_t j = 0; j < size; ++j) sum[j] += weight * static_cast<double>(row[j]);
-}
-
-template <class Real>
-[[gnu::always_inline]] inline void map_all(const ColumnMix& mix, std::span<const Real* const> rows,
-                                           std::size_t size, int64_t* out) {
-  const auto limit = static_cast<double>(lattice_limit(mix.n));
-  std::vector<double> sum(size);
-  for (std::size_t a = 0; a < static_cast<std::size_t>(mix.n); ++a) {
-    const double* const weights = mix.map.data() + a * rows.size();
-    const auto counted =
-        std::count_if(weights, weights + rows.size(), [](double w) { return w != 0; });
-    const auto first =
-        std::find_if(weights, weights + rows.size(), [](double w) { return w != 0; }) - weights;
-    int64_t* const values = out + a * size;
-    if (counted == 1 && weights[first] == 1) {
-      to_lattice_all(rows[static_cast<std::size_t>(first)], size, limit, values);
-      continue;
-    }
-    std::ranges::fill(sum, 0.0);
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      if (weights[i] != 0) add_row(weights[i], rows[i], size, sum.data());
-    }
-    to_lattice_all(sum.data(), size, limit, values);
+  const auto count = static_cast<double>(window.end - window.begin);
+  for (std::size_t w = 0; w < kStrip; ++w) {
+    means[w] = static_cast<double>(sums[w]) / count * 0x1p-44;
   }
+}
+
+// The mean of `weights` [n] over the rows whose values are in the window of each column. Rows whose
+// value is an end of the window take the places that such values have, in their own order.
+[[gnu::always_inline]] inline void share_window(const ColumnStrip& strip, const Window& window,
+                                                std::span<const double> weights, Reals& shares) {
+  const Strip& low = strip.sorted[window.begin];
+  const Strip& high = strip.sorted[window.end - 1];
+  Strip next_low{}, next_high{};  // the place of the next row whose value is that end
+  for (std::size_t row = 0; row < weights.size(); ++row) {
+    const int64_t* const own = strip.values + row * strip.stride;
+    for (std::size_t w = 0; w < strip.width; ++w) {
+      next_low[w] += low[w] > own[w] ? 1 : 0;
+      next_high[w] += high[w] > own[w] ? 1 : 0;
+    }
+  }
+  const auto begin = static_cast<int64_t>(window.begin), end = static_cast<int64_t>(window.end);
+  shares.fill(0);
+  for (std::size_t row = 0; row < weights.size(); ++row) {
+    const int64_t* const own = strip.values + row * strip.stride;
+    const double weight = weights[row];
+    for (std::size_t w = 0; w < strip.width; ++w) {
+      const int64_t is_low = own[w] == low[w] ? 1 : 0, is_high = own[w] == high[w] ? 1 : 0;
+      // Without branches, so that compilers make vectors of it.
+      int64_t outside = (low[w] > own[w] ? 1 : 0) | (own[w] > high[w] ? 1 : 0);
+      outside |= is_low & ((next_low[w] < begin ? 1 : 0) | (next_low[w] >= end ? 1 : 0));
+      outside |= is_high & (next_high[w] >= end ? 1 : 0);
+      next_low[w] += is_low;
+      next_high[w] += is_high;
+      shares[w] += outside != 0 ? 0.0 : weight;
+    }
+  }
+  for (double& share : shares) share /= static_cast<double>(window.end - window.begin);
 }
 
 // The loops for a family of processors; the results are the same.
 struct Plain {
-  static void sort(Strip* strips, const Network& network, const Window& window, Strip& sums) {
-    sort_and_sum(strips, network, window, sums);
+  static void sort(ColumnStrip& strip, const Network& network, const Window& window, Reals& means) {
+    sort_and_average(strip, network, window, means);
   }
-  template <class Real>
-  static void map(const ColumnMix& mix, std::span<const Real* const> rows, std::size_t size,
-                  int64_t* out) {
-    map_all(mix, rows, size, out);
+  static void share(const ColumnStrip& strip, const Window& window, std::span<const double> weights,
+                    Reals& shares) {
+    share_window(strip, window, weights, shares);
   }
 };
 
 #if defined(__x86_64__)
 struct Avx2 {
-  HANSE_AVX2 static void sort(Strip* strips, const Network& network, const Window& window,
-                              Strip& sums) {
-    sort_and_sum(strips, network, window, sums);
+  HANSE_AVX2 static void sort(ColumnStrip& strip, const Network& network, const Window& window,
+                              Reals& means) {
+    sort_and_average(strip, network, window, means);
   }
-  template <class Real>
-  HANSE_AVX2 static void map(const ColumnMix& mix, std::span<const Real* const> rows,
-                             std::size_t size, int64_t* out) {
-    map_all(mix, rows, size, out);
+  HANSE_AVX2 static void share(const ColumnStrip& strip, const Window& window,
+                               std::span<const double> weights, Reals& shares) {
+    share_window(strip, window, weights, shares);
   }
 };
 struct Avx512 {
-  HANSE_AVX512 static void sort(Strip* strips, const Network& network, const Window& window,
-                                Strip& sums) {
-    sort_and_sum(strips, network, window, sums);
+  HANSE_AVX512 static void sort(ColumnStrip& strip, const Network& network, const Window& window,
+                                Reals& means) {
+    sort_and_average(strip, network, window, means);
   }
-  template <class Real>
-  HANSE_AVX512 static void map(const ColumnMix& mix, std::span<const Real* const> rows,
-                               std::size_t size, int64_t* out) {
-    map_all(mix, rows, size, out);
+  HANSE_AVX512 static void share(const ColumnStrip& strip, const Window& window,
+                                 std::span<const double> weights, Reals& shares) {
+    share_window(strip, window, weights, shares);
   }
 };
 #else
 using Avx2 = Plain;
 using Avx512 = Plain;
 #endif
-
-auto sorter() { return has_avx512() ? Avx512::sort : has_avx2() ? Avx2::sort : Plain::sort; }
-
-template <class Real>
-void map_values(const ColumnMix& mix, std::span<const Real* const> rows, int64_t columns,
-                std::span<int64_t> out) {
-  const auto map = has_avx512() ? Avx512::map<Real>
-                   : has_avx2() ? Avx2::map<Real>
-                                : Plain::map<Real>;
-  map(mix, rows, static_cast<std::size_t>(columns), out.data());
-}
 
 // The places whose values may count.
 Window window_of(const ColumnRule& rule, std::size_t n) {
@@ -188,14 +186,12 @@ Window window_of(const ColumnRule& rule, std::size_t n) {
   return {0, n};
 }
 
-// One column: its values in the order of the rows, and sorted.
+// One column of the values nearest to the median.
 class Column {
  public:
-  Column(const ColumnRule& rule, const int64_t* values, std::size_t stride, const Strip* sorted,
-         std::size_t at, std::size_t n)
-      : values_(values), stride_(stride), sorted_(sorted), at_(at), n_(n) {
-    window_ = window_of(rule, n);
-    if (rule.kind == ColumnKind::kNearMedian) narrow(rule);
+  Column(const ColumnRule& rule, const ColumnStrip& strip, std::size_t at)
+      : strip_(strip), at_(at), n_(strip.sorted.size()), window_{0, n_} {
+    narrow(rule);
   }
 
   double mean() const {
@@ -214,8 +210,8 @@ class Column {
   }
 
  private:
-  int64_t value(std::size_t row) const { return values_[row * stride_]; }
-  int64_t sorted(std::size_t place) const { return sorted_[place][at_]; }
+  int64_t value(std::size_t row) const { return strip_.values[row * strip_.stride + at_]; }
+  int64_t sorted(std::size_t place) const { return strip_.sorted[place][at_]; }
   std::size_t size() const { return window_.end - window_.begin + chosen_.size(); }
 
   // Twice the median.
@@ -262,9 +258,7 @@ class Column {
     return rank >= window_.begin && rank < window_.end;
   }
 
-  const int64_t* values_;
-  std::size_t stride_;
-  const Strip* sorted_;
+  const ColumnStrip& strip_;
   std::size_t at_;
   std::size_t n_;
   Window window_;
@@ -273,47 +267,28 @@ class Column {
 
 }  // namespace
 
-// A float64 has it exactly.
-int64_t lattice_limit(int64_t n) {
-  return (int64_t{1} << 62) / std::max<int64_t>(n, 4) & ~int64_t{1023};
-}
-
-int64_t to_lattice(double u, int64_t limit) { return lattice_value(u, static_cast<double>(limit)); }
-
-void map_columns(const ColumnMix& mix, std::span<const float* const> rows, int64_t columns,
-                 std::span<int64_t> out) {
-  map_values(mix, rows, columns, out);
-}
-
-void map_columns(const ColumnMix& mix, std::span<const double* const> rows, int64_t columns,
-                 std::span<int64_t> out) {
-  map_values(mix, rows, columns, out);
-}
-
 void mix_columns(const ColumnRule& rule, std::span<const int64_t> values, std::size_t n,
                  std::span<double> out, const ColumnWatch& watch) {
-  const std::size_t columns = out.size();
   const Window window = window_of(rule, n);
-  const bool only_sums = rule.kind != ColumnKind::kNearMedian && watch.shares.empty();
-  const Network network = network_for(n, window, !only_sums);
-  const auto count = static_cast<double>(window.end - window.begin);
-  Strip sums;
-  const auto sort = sorter();
-  std::vector<Strip> strips(n);
-  for (std::size_t begin = 0; begin < columns; begin += kStrip) {
-    const std::size_t width = std::min(kStrip, columns - begin);
-    for (std::size_t i = 0; i < n; ++i) {
-      std::ranges::copy(values.subspan(i * columns + begin, width), strips[i].begin());
+  const bool near = rule.kind == ColumnKind::kNearMedian, watches = !watch.shares.empty();
+  const Network network = network_for(n, window, near || watches);
+  const auto sort = has_avx512() ? Avx512::sort : has_avx2() ? Avx2::sort : Plain::sort;
+  const auto share = has_avx512() ? Avx512::share : has_avx2() ? Avx2::share : Plain::share;
+  ColumnStrip strip{.stride = out.size(), .sorted = std::vector<Strip>(n)};
+  Reals means, shares;
+  for (std::size_t begin = 0; begin < out.size(); begin += kStrip) {
+    strip.values = values.data() + begin;
+    strip.width = std::min(kStrip, out.size() - begin);
+    sort(strip, network, window, means);
+    if (watches && !near) share(strip, window, watch.weights, shares);
+    for (std::size_t w = 0; near && w < strip.width; ++w) {
+      const Column column(rule, strip, w);
+      means[w] = column.mean();
+      if (watches) shares[w] = column.share_of(watch.weights);
     }
-    sort(strips.data(), network, window, sums);
-    for (std::size_t w = 0; w < width && only_sums; ++w) {
-      out[begin + w] = static_cast<double>(sums[w]) / count * 0x1p-44;
-    }
-    for (std::size_t w = 0; w < width && !only_sums; ++w) {
-      const Column column(rule, values.data() + begin + w, columns, strips.data(), w, n);
-      out[begin + w] = column.mean();
-      if (!watch.shares.empty()) watch.shares[begin + w] = column.share_of(watch.weights);
-    }
+    const auto at = static_cast<std::ptrdiff_t>(begin);
+    std::copy_n(means.begin(), strip.width, out.begin() + at);
+    if (watches) std::copy_n(shares.begin(), strip.width, watch.shares.begin() + at);
   }
 }
 
