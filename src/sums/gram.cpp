@@ -19,7 +19,19 @@ int64_t block_length(int64_t size) {
   return divide(size, blocks);
 }
 
+int64_t triangle(int64_t k) { return k * (k + 1) / 2; }
+
 }  // namespace
+
+// How the entries of a lower triangle are dealt to ranks that add them.
+struct GramBlocks::Shares {
+  int64_t all;
+  int ranks;
+
+  Shares(int64_t entries, int comm_size) : all(entries), ranks(comm_size) {}
+  int64_t begin(int rank) const { return all * rank / ranks; }
+  int64_t size(int rank) const { return begin(rank + 1) - begin(rank); }
+};
 
 int64_t block_count(std::span<const RowPart> parts) {
   int64_t blocks = 0;
@@ -48,11 +60,11 @@ GramTraffic row_traffic(std::span<const RowPart> parts, double k, int64_t ranks)
 
 GramTraffic gram_traffic(std::span<const RowPart> parts, double k, int64_t ranks) {
   GramTraffic traffic = row_traffic(parts, k, ranks);
-  const int64_t blocks = block_count(parts);
-  const int64_t elsewhere = blocks - divide(blocks, ranks);  // blocks that rank 0 does not multiply
-  traffic.bytes += sizeof(double) * static_cast<double>(elsewhere) * k * (k + 1) / 2;
-  traffic.messages += static_cast<double>(ranks) - 1;
-  traffic.operations += 1;
+  const auto n = static_cast<double>(ranks);
+  const auto triangles = static_cast<double>(block_count(parts) + std::ssize(parts));
+  traffic.bytes += sizeof(double) * triangles * k * (k + 1) / 2 * (n - 1) / n;
+  traffic.messages += (n + 1) * (n - 1);
+  traffic.operations += 2;
   return traffic;
 }
 
@@ -85,26 +97,70 @@ void GramBlocks::learn_owners(std::span<const int64_t> positions, int64_t k) {
 }
 
 std::vector<double> GramBlocks::sum(std::vector<double> products) const {
-  std::vector<int64_t> counts;
-  const auto all = comm_.gatherv(std::span<const double>(products), 0, &counts);
-  if (comm_.rank() != 0) return {};
-  std::vector<std::size_t> next(counts.size());
-  std::exclusive_scan(counts.begin(), counts.end(), next.begin(), std::size_t{0});
-  const std::size_t k = positions_.size();
-  std::vector<double> sum(parts_ * k * k);
+  const Shares shares(triangle(std::ssize(positions_)), comm_.size());
+  const int64_t mine = shares.size(comm_.rank());
+  const std::vector<double> received =
+      comm_.size() == 1 ? std::move(products) : exchange_shares(products, shares);
+  std::vector<const double*> next;
+  const double* from = received.data();
+  for (int rank = 0; rank < comm_.size(); ++rank) {
+    next.push_back(from);
+    from += blocks_of(rank) * mine;
+  }
+  std::vector<double> sums(parts_ * static_cast<std::size_t>(mine));
   for (std::size_t b = 0; b < blocks_.size(); ++b) {
-    std::size_t& product = next[b % next.size()];
-    double* part = sum.data() + blocks_[b].part * k * k;
-    for (std::size_t row = 0; row < k; ++row) {
-      for (std::size_t column = 0; column <= row; ++column) {
-        part[row * k + column] += all[product++];
-      }
+    const double*& block = next[b % next.size()];
+    double* const part = sums.data() + static_cast<int64_t>(blocks_[b].part) * mine;
+    for (int64_t i = 0; i < mine; ++i) part[i] += block[i];
+    block += mine;
+  }
+  const auto all = comm_.gatherv(std::span<const double>(sums), 0);
+  return comm_.rank() == 0 ? matrices(all, shares) : std::vector<double>();
+}
+
+// Sends each rank its share of this rank's blocks. Returns this rank's shares of all blocks, those
+// of one rank after another's.
+std::vector<double> GramBlocks::exchange_shares(std::span<const double> products,
+                                                const Shares& shares) const {
+  std::vector<double> out;
+  out.reserve(products.size());
+  std::vector<int64_t> sends, receives;
+  const int64_t mine = blocks_of(comm_.rank());
+  for (int rank = 0; rank < comm_.size(); ++rank) {
+    for (int64_t block = 0; block < mine; ++block) {
+      const auto first = products.begin() + block * shares.all + shares.begin(rank);
+      out.insert(out.end(), first, first + shares.size(rank));
     }
+    sends.push_back(mine * shares.size(rank));
+    receives.push_back(blocks_of(rank) * shares.size(comm_.rank()));
   }
+  std::vector<double> in(
+      static_cast<std::size_t>(std::accumulate(receives.begin(), receives.end(), int64_t{0})));
+  comm_.alltoallv(std::span<const double>(out), sends, std::span(in), receives);
+  return in;
+}
+
+// [parts, K, K] from the shares [ranks] of [parts] lower triangles.
+std::vector<double> GramBlocks::matrices(std::span<const double> all, const Shares& shares) const {
+  const std::size_t k = positions_.size();
+  std::vector<double> lower(static_cast<std::size_t>(shares.all)), result(parts_ * k * k);
   for (std::size_t part = 0; part < parts_; ++part) {
-    mirror(std::span(sum).subspan(part * k * k, k * k), k);
+    auto from = all.begin();
+    for (int rank = 0; rank < comm_.size(); ++rank) {
+      const int64_t size = shares.size(rank);
+      std::copy_n(from + static_cast<int64_t>(part) * size, size,
+                  lower.begin() + shares.begin(rank));
+      from += static_cast<int64_t>(parts_) * size;
+    }
+    double* const matrix = result.data() + part * k * k;
+    const double* entry = lower.data();
+    for (std::size_t row = 0; row < k; ++row) {
+      std::copy_n(entry, row + 1, matrix + row * k);
+      entry += row + 1;
+    }
+    mirror(std::span(matrix, k * k), k);
   }
-  return sum;
+  return result;
 }
 
 void append_lower(std::span<const double> matrix, int64_t size, std::vector<double>& out) {
@@ -177,6 +233,7 @@ void RowExchange::each(std::span<const OwnedRow> rows, int64_t k, const Visit& v
 
 std::vector<double> GramExchange::gram(std::span<const OwnedRow> rows, int64_t k) {
   std::vector<double> products, block;
+  products.reserve(static_cast<std::size_t>(blocks().mine() * triangle(k)));
   each(rows, k, [&](int64_t number, RowPart part, std::span<const float* const> values) {
     const RowPart whole = blocks().at(number);
     if (part.begin == whole.begin) block.assign(static_cast<std::size_t>(k * k), 0);

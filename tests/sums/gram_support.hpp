@@ -48,7 +48,7 @@ class Counting final : public ForwardingCommunicator {
   using ForwardingCommunicator::ForwardingCommunicator;
 
   std::map<int, int64_t> received;  // bytes, by sender
-  int64_t others = 0;               // bytes by any other way
+  int64_t others = 0;               // bytes of products, and by any other way
 
  private:
   void bcast_impl(Buffer buffer, int root) override {
@@ -70,7 +70,10 @@ class Counting final : public ForwardingCommunicator {
                       std::span<std::byte> in, std::span<const int64_t> receives,
                       std::size_t width) override {
     int from = 0;
-    for (const int64_t bytes : in_bytes(receives, width)) received[from++] += bytes;
+    const bool values = width == sizeof(float);
+    for (const int64_t bytes : in_bytes(receives, width)) {
+      (values ? received[from++] : others) += bytes;
+    }
     ForwardingCommunicator::alltoallv_impl(out, sends, in, receives, width);
   }
 };

@@ -13,10 +13,10 @@ namespace hanse {
 
 // How K rows are multiplied, wherever they lie. Each of their parts is cut into blocks whose
 // lengths depend on its size alone; whole blocks of all rows go to ranks by all-to-all; one rank
-// computes a block's products in float64, and rank 0 adds the blocks in their order. The result has
-// the same bits for any number of ranks and any owners of the rows. (Splitting a product of long
-// rows by ranks would change most of its entries.) With two ranks or more, no rank receives all of
-// another's row, unless it has a single value.
+// computes a block's products in float64, and each rank adds a share of the products of all blocks
+// in their order. The result has the same bits for any number of ranks and any owners of the rows.
+// (Splitting a product of long rows by ranks would change most of its entries.) With two ranks or
+// more, no rank receives all of another's row, unless it has a single value.
 class GramBlocks {
  public:
   static constexpr int64_t kLength = 4096;  // values of a block, in a part of at most kMost blocks
@@ -27,8 +27,9 @@ class GramBlocks {
 
   // Block b is the (b / ranks)-th of rank b % ranks.
   int64_t size() const { return static_cast<int64_t>(blocks_.size()); }
-  RowPart at(int64_t block) const;              // empty behind the last
-  int64_t longest() const { return longest_; }  // values
+  RowPart at(int64_t block) const;                          // empty behind the last
+  int64_t longest() const { return longest_; }              // values
+  int64_t mine() const { return blocks_of(comm_.rank()); }  // blocks of this rank
 
   // Learns which rank has the rows of which positions. Collective. REQUIRES: exactly one rank owns
   // each position in [0, k).
@@ -46,6 +47,11 @@ class GramBlocks {
     RowPart values;
     std::size_t part;
   };
+  struct Shares;
+
+  int64_t blocks_of(int rank) const { return (size() - rank + comm_.size() - 1) / comm_.size(); }
+  std::vector<double> exchange_shares(std::span<const double> products, const Shares& shares) const;
+  std::vector<double> matrices(std::span<const double> all, const Shares& shares) const;
 
   Communicator& comm_;
   std::vector<Block> blocks_;
