@@ -204,6 +204,11 @@ int64_t PartModel::adapters() const { return std::ssize(adapters_); }
 
 bool PartModel::has_hessian() const { return adapters_.empty() && whole_->has_hessian(); }
 
+std::string PartModel::why_no_hessian() const {
+  if (!whole_->has_hessian()) return whole_->why_no_hessian();
+  return "and adapters have first derivatives alone";
+}
+
 void PartModel::start_whole_from(std::vector<StartPart> parts) {
   std::vector<StartPart> own;
   for (StartPart& part : parts) {

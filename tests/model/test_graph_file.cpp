@@ -133,10 +133,10 @@ TEST_F(GraphFiles, WithDamagedNodesAreRefused) {
 }
 
 TEST_F(GraphFiles, ThatNameOtherOperatorsAreRefused) {
-  for (const std::string op :
-       {"aten::from_file", "aten::set_", "aten::resize_", "aten::as_strided", "aten::item",
-        "aten::_local_scalar_dense", "aten::rand", "aten::bernoulli_", "aten::save", "prim::Print",
-        "quantized::add", "aten::nonzero", "addmm", "aten::_", "aten::"}) {
+  for (const std::string op : {"aten::from_file", "aten::set_", "aten::resize_", "aten::as_strided",
+                               "aten::_reshape_alias", "aten::item", "aten::_local_scalar_dense",
+                               "aten::rand", "aten::bernoulli_", "aten::save", "prim::Print",
+                               "quantized::add", "aten::nonzero", "addmm", "aten::_", "aten::"}) {
     expect_refused_with("aten::addmm", op, "is not allowed");
   }
 }
@@ -148,6 +148,31 @@ TEST_F(GraphFiles, ThatDrawWhereTheyMustNotAreRefused) {
   expect_refused(dropout_graph("\"a\"").file(), "hanse::keep is damaged");
   graph.evaluation += "," + graph_node("hanse::keep", R"([2],0.5,"float")");
   expect_refused(graph.file(), "its evaluation draws random numbers");
+}
+
+TEST_F(GraphFiles, WhoseTensorsLieElsewhereAreRefused) {
+  const auto moved = [](const std::string& place) {
+    GraphText graph = linear_graph();
+    graph.tensors.replace(graph.tensors.find("[48,60]"), 7, place);
+    return graph.file();
+  };
+  expect_refused(moved("[44,56]"), "its tensors do not meet at byte 48");  // inside of the weight
+  expect_refused(moved("[0,12]"), "its tensors do not meet at byte 12");
+  expect_refused(moved("[52,64]"), "shape and data_offsets of bias do not fit");
+  expect_refused(moved("[48,9223372036854775807]"), "data_offsets of bias do not fit");
+  expect_refused(moved("[60,48]"), "data_offsets of bias do not fit");
+  expect_refused(moved("[-12,0]"), "data_offsets of bias is damaged");
+  GraphText twice = linear_graph();
+  twice.add("bias", "F32", "[3]", std::string(12, 'x'));
+  expect_refused(twice.file(), "its tensors do not meet at byte 48");
+}
+
+TEST_F(GraphFiles, ThatNameATensorTwiceAreRefused) {
+  const std::string also = R"("trains":true,"also":["bias"])";
+  expect_refused_with("\"trains\":true", also, "bias is the name of two tensors");
+  expect_refused_with("\"trains\":true", R"("trains":true,"also":["weight"])",
+                      "weight is the name of two tensors");
+  expect_refused_with("\"name\":\"bias\"", R"("name":"a\u0000b")", "is no name of a tensor");
 }
 
 TEST_F(GraphFiles, NeedAParameterThatTrains) {

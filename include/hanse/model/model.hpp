@@ -90,6 +90,8 @@ class Model {
                               std::span<const float> v, std::span<float> out);
   // False for models whose loss is random (dropout), and for those that have their gradient alone.
   virtual bool has_hessian() const { return false; }
+  // Why not; continues "an update needs the Hessian of the loss, ".
+  virtual std::string why_no_hessian() const { return "which this model does not compute"; }
 
   // Loss and correct predictions in evaluation mode (no dropout). REQUIRES: two classes for scores,
   // classes for ranks and classes.
@@ -106,6 +108,10 @@ class Model {
   // model does not know its layers (torchscript, graph), trains a part of them, or works on a GPU.
   double flops() const { return flops_; }
   double gradient_flops() const { return gradient_flops_; }  // of one gradient of a sample
+
+  // Bytes that this object keeps for the tensors of a pass, after the batches so far: more passes
+  // of their sizes take no more. 0: it does not count them.
+  virtual int64_t pass_bytes() const { return 0; }
 
   // The largest batch that evaluate() should get, to bound its memory.
   virtual int64_t evaluation_rows() const { return 256; }

@@ -81,6 +81,8 @@ class PartModel final : public Model {
   void hessian_vector(std::span<const float> row, const Batch& batch, std::span<const float> v,
                       std::span<float> out) override;
   bool has_hessian() const override;
+  std::string why_no_hessian() const override;
+  int64_t pass_bytes() const override { return whole_->pass_bytes(); }
   EvaluationSums evaluate(std::span<const float> row, const Batch& batch,
                           SampleResults results = {}) override;
   int64_t evaluation_rows() const override { return whole_->evaluation_rows(); }

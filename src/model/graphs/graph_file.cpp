@@ -1,5 +1,7 @@
 #include "graphs/graph_file.hpp"
 
+#include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <limits>
 #include <map>
@@ -30,6 +32,14 @@ constexpr int64_t kLongestText = 64 << 20, kMostNodes = 1'000'000, kMostItems = 
 constexpr int64_t kDeepestList = 3, kLongestName = 500, kMostAxes = 16;
 // Sizes that a graph may name: products of two stay integers.
 constexpr int64_t kLargestNumber = int64_t{1} << 31;
+
+// Letters, digits and what joins them.
+bool is_word(const std::string& text) {
+  return std::ssize(text) <= kLongestName && std::ranges::all_of(text, [](unsigned char c) {
+           return std::isalnum(c) != 0 ||
+                  std::string_view("_.,-> ").find(c) != std::string_view::npos;
+         });
+}
 
 class GraphReader {
  public:
@@ -236,6 +246,9 @@ class GraphReader {
   GraphNode node(const json& entry) {
     GraphNode found{.op = text(field(entry, "op", where_), "op of " + where_)};
     if (entry.contains("overload")) found.overload = text(entry["overload"], "overload");
+    if (!is_word(found.overload)) {
+      refuse(fmt::format("overload of {} is no name of an overload", where_));
+    }
     where_ += fmt::format(", {}", printable(found.label().substr(0, to_index(kLongestName))));
     for (const json& argument : list(entry, "args", where_)) {
       found.args.push_back(this->argument(argument, 0));
@@ -286,11 +299,18 @@ class GraphReader {
     if (entry.is_boolean()) return {.kind = Kind::kBool, .number = entry.get<bool>() ? 1 : 0};
     if (entry.is_number_float()) return {.kind = Kind::kFloat, .real = entry.get<double>()};
     if (entry.is_number()) return {.kind = Kind::kInteger, .number = integer(entry, where_)};
-    if (entry.is_string()) return {.kind = Kind::kText, .text = entry.get<std::string>()};
+    if (entry.is_string()) return {.kind = Kind::kText, .text = word(entry)};
     if (entry.is_object()) return named_argument(entry);
     if (depth == kDeepestList) refuse(where_ + " has lists in lists");
     GraphArgument found{.kind = Kind::kList};
     for (const json& item : entry) found.items.push_back(argument(item, depth + 1));
+    return found;
+  }
+
+  // LibTorch's messages repeat it.
+  std::string word(const json& entry) const {
+    const std::string found = entry.get<std::string>();
+    if (!is_word(found)) refuse(where_ + " has a text that is no word");
     return found;
   }
 

@@ -1,8 +1,8 @@
 // The operators that a graph file may name. What is not here: whatever reads or writes files or
-// memory that it did not get (from_file, set, as_strided, resize), draws random numbers, returns
-// numbers to the program (item), makes tensors whose shape depends on values (nonzero), or computes
-// with complex numbers. Operators whose kernels trust their arguments have a check of their own in
-// networks/graph_guards.cpp.
+// memory that it did not get (from_file, set, as_strided, _reshape_alias, resize), draws random
+// numbers, returns numbers to the program (item), makes tensors whose shape depends on values
+// (nonzero), or computes with complex numbers. Operators whose kernels trust their arguments have a
+// check of their own in networks/graph_guards.cpp.
 #include <set>
 #include <sstream>
 #include <string_view>
@@ -51,13 +51,14 @@ constexpr std::string_view kOfLayers =
     "_upsample_nearest_exact2d _upsample_nearest_exact2d_backward upsample_linear1d "
     "upsample_linear1d_backward upsample_bilinear2d upsample_bilinear2d_backward "
     "upsample_bicubic2d upsample_bicubic2d_backward upsample_trilinear3d "
-    "upsample_trilinear3d_backward pixel_shuffle pixel_unshuffle channel_shuffle im2col col2im";
+    "upsample_trilinear3d_backward pixel_shuffle pixel_unshuffle channel_shuffle im2col col2im "
+    "_weight_norm_interface _weight_norm_interface_backward";
 
 constexpr std::string_view kOfPlaces =
     "index index_put _index_put_impl index_select index_add index_fill index_copy gather scatter "
     "scatter_add scatter_reduce select slice narrow select_backward slice_backward select_scatter "
     "slice_scatter diagonal diagonal_backward diagonal_scatter view reshape _unsafe_view "
-    "_reshape_alias expand expand_as permute transpose t squeeze unsqueeze flatten unflatten "
+    "expand expand_as permute transpose t squeeze unsqueeze flatten unflatten "
     "unbind "
     "split split_with_sizes chunk unsafe_split unsafe_split_with_sizes unsafe_chunk cat stack "
     "repeat tile flip roll movedim clone contiguous _to_copy to type_as detach alias lift_fresh "

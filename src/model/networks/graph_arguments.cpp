@@ -42,19 +42,26 @@ bool is_whole(const GraphArgument& argument) {
 }
 
 int64_t whole(const GraphArgument& argument, const c10::Type& type, int64_t rows) {
-  switch (argument.kind) {
-    case Kind::kInteger: return argument.number;
-    case Kind::kRows: return argument.a_row * rows + argument.number;
-    case Kind::kDtype: return number_of_type(argument.text);
-    case Kind::kLayout: return static_cast<int64_t>(c10::Layout::Strided);
-    case Kind::kMemoryFormat: return number_of_format(argument.text);
-    default: misfit(type);
+  if (!is_whole(argument)) misfit(type);
+  return argument.a_row * rows + argument.number;
+}
+
+// A number of LibTorch's own, whose kernels trust it: the file has its name.
+int64_t named(const GraphArgument& argument, const c10::Type& type) {
+  if (type.kind() == Type::ScalarTypeType && argument.is(Kind::kDtype)) {
+    return number_of_type(argument.text);
   }
+  if (type.kind() == Type::LayoutType && argument.is(Kind::kLayout)) {
+    return static_cast<int64_t>(c10::Layout::Strided);
+  }
+  if (type.kind() == Type::MemoryFormatType && argument.is(Kind::kMemoryFormat)) {
+    return number_of_format(argument.text);
+  }
+  misfit(type);
 }
 
 double real(const GraphArgument& argument, const c10::Type& type, int64_t rows) {
   if (argument.is(Kind::kFloat)) return argument.real;
-  if (!is_whole(argument)) misfit(type);
   return static_cast<double>(whole(argument, type, rows));
 }
 
@@ -84,12 +91,10 @@ c10::IValue list(const GraphArgument& argument, const c10::ListType& type, int64
   if (!argument.is(Kind::kList)) one.push_back(argument);  // of int[2], for both
   const auto& items = argument.is(Kind::kList) ? argument.items : one;
   switch (element.kind()) {
-    case Type::IntType: {
+    case Type::IntType:
+    case Type::SymIntType: {
       std::vector<int64_t> values;
-      for (const GraphArgument& item : items) {
-        if (!is_whole(item)) misfit(element);
-        values.push_back(whole(item, element, rows));
-      }
+      for (const GraphArgument& item : items) values.push_back(whole(item, element, rows));
       return values;
     }
     case Type::FloatType: {
@@ -108,8 +113,6 @@ c10::IValue list(const GraphArgument& argument, const c10::ListType& type, int64
   }
 }
 
-}  // namespace
-
 c10::IValue converted(const GraphArgument& argument, const c10::Type& type, int64_t rows) {
   if (const auto* optional = type.castRaw<c10::OptionalType>()) {
     if (argument.is(Kind::kNone)) return {};
@@ -122,7 +125,11 @@ c10::IValue converted(const GraphArgument& argument, const c10::Type& type, int6
   }
   switch (type.kind()) {
     case Type::TensorType: return wrapped(argument, type, rows);
-    case Type::IntType: return whole(argument, type, rows);
+    case Type::IntType:
+    case Type::SymIntType: return whole(argument, type, rows);
+    case Type::ScalarTypeType:
+    case Type::LayoutType:
+    case Type::MemoryFormatType: return named(argument, type);
     case Type::FloatType: return real(argument, type, rows);
     case Type::BoolType: return truth(argument, type);
     case Type::NumberType: return scalar(argument, type, rows);
@@ -136,6 +143,30 @@ c10::IValue converted(const GraphArgument& argument, const c10::Type& type, int6
     default: break;
   }
   misfit(type);
+}
+
+// A list of int[2] has both numbers, or one for both; kernels do not count them.
+void require_length(c10::IValue& list, const c10::Argument& argument) {
+  const int64_t length = argument.N().value_or(0);
+  if (length < 2 || !list.isIntList()) return;
+  std::vector<int64_t> numbers = list.toIntVector();
+  if (numbers.size() == 1) numbers.resize(to_index(length), numbers[0]);
+  const auto& usual = argument.default_value();
+  const bool is_left_out =
+      numbers.empty() && usual && usual->isIntList() && usual->toIntList().empty();
+  if (std::ssize(numbers) != length && !is_left_out) {
+    throw std::invalid_argument(
+        fmt::format("a list has {} numbers, not {}", numbers.size(), length));
+  }
+  list = numbers;
+}
+
+}  // namespace
+
+c10::IValue converted(const GraphArgument& argument, const c10::Argument& place, int64_t rows) {
+  c10::IValue value = converted(argument, *place.real_type(), rows);
+  require_length(value, place);
+  return value;
 }
 
 bool holds_rows(const GraphArgument& argument) {

@@ -11,9 +11,9 @@
 
 namespace hanse {
 
-// An argument of that type for a batch of `rows`. What holds values of the graph is left empty:
-// they come with each pass. Throws std::invalid_argument: it does not fit the type.
-c10::IValue converted(const GraphArgument& argument, const c10::Type& type, int64_t rows);
+// An argument for that place of a schema and a batch of `rows`. What holds values of the graph is
+// left empty: they come with each pass. Throws std::invalid_argument: it does not fit.
+c10::IValue converted(const GraphArgument& argument, const c10::Argument& place, int64_t rows);
 
 bool holds_rows(const GraphArgument& argument);
 

@@ -1,5 +1,6 @@
 #include "networks/graph_guards.hpp"
 
+#include <algorithm>
 #include <map>
 #include <stdexcept>
 
@@ -61,7 +62,7 @@ void require_windows(const Arguments& arguments) {
 }
 
 int64_t channels_of(const at::Tensor& samples) {
-  require(samples.dim() >= 2);
+  require(samples.dim() >= 2 && samples.numel() > 0);
   return samples.size(1);
 }
 
@@ -72,6 +73,10 @@ void check_batch_norm(const Arguments& arguments) {
       require_size(arguments, i, channels);
     }
   }
+  // Evaluation reads the running mean and variance; some forms have none.
+  if (arguments.at(3).isBool()) return require(arguments.at(3).toBool());
+  const bool training = arguments.at(5).isBool() && arguments.at(5).toBool();
+  require(training || (is_given(arguments, 3) && is_given(arguments, 4)));
 }
 
 // gradient, samples, weight, running mean and variance, saved mean and deviation, training
@@ -168,6 +173,96 @@ void check_embedding_backward(const Arguments& arguments) {
   require_below(tensor_at(arguments, 1), arguments.at(2).toInt());
 }
 
+// direction, length, axis
+void check_weight_norm(const Arguments& arguments) {
+  const at::Tensor& direction = tensor_at(arguments, 0);
+  const int64_t axis = arguments.back().toInt();
+  require(direction.numel() > 0 && direction.dim() > 0);
+  require(axis == 0 || axis == direction.dim() - 1);
+  for (std::size_t i = 1; i + 1 < arguments.size(); ++i) {
+    require(tensor_at(arguments, i).scalar_type() == direction.scalar_type());
+  }
+  require_size(arguments, arguments.size() - 2, direction.size(axis));
+}
+
+// gradient, direction, length, norms, axis
+void check_weight_norm_backward(const Arguments& arguments) {
+  require_same_sizes(arguments);
+  check_weight_norm(arguments);
+  require_size(arguments, 2, tensor_at(arguments, 3).numel());
+}
+
+// No file is so wide that it needs more: a view of one value may have any number of them, and a
+// list of views may fill the memory.
+constexpr double kMostValues = 0x1p31, kMostParts = 0x1p17;
+
+void require_values(const std::vector<int64_t>& shape) {
+  double values = 1;
+  for (const int64_t side : shape) values *= static_cast<double>(std::max<int64_t>(side, 0));
+  require(values <= kMostValues);
+}
+
+// tensor, shape with -1 for a side as it is
+void check_expand(const Arguments& arguments) {
+  const at::Tensor& tensor = tensor_at(arguments, 0);
+  std::vector<int64_t> shape = arguments.at(1).toIntVector();
+  const int64_t more = std::ssize(shape) - tensor.dim();
+  require(more >= 0);
+  for (int64_t i = 0; i < tensor.dim(); ++i) {
+    int64_t& side = shape[to_index(more + i)];
+    if (side == -1) side = tensor.size(i);
+  }
+  require_values(shape);
+}
+
+template <std::size_t place>
+void check_strided(const Arguments& arguments) {
+  require_values(arguments.at(place).toIntVector());
+}
+
+double side_of(const Arguments& arguments, std::size_t axis_place) {
+  const at::Tensor& tensor = tensor_at(arguments, 0);
+  const int64_t axis = arguments.at(axis_place).toInt();
+  require(axis >= -tensor.dim() && axis < tensor.dim());
+  return static_cast<double>(tensor.size(axis));
+}
+
+void check_unbind(const Arguments& arguments) { require(side_of(arguments, 1) <= kMostParts); }
+
+// tensor, length of a part (or of each), axis
+void check_split(const Arguments& arguments) {
+  if (!arguments.at(1).isInt() || arguments.at(1).toInt() <= 0) return;
+  require(side_of(arguments, 2) / static_cast<double>(arguments.at(1).toInt()) <= kMostParts);
+}
+
+// tensor, parts, axis
+void check_chunk(const Arguments& arguments) {
+  require(std::min(side_of(arguments, 2), static_cast<double>(arguments.at(1).toInt())) <=
+          kMostParts);
+}
+
+// samples or a gradient, output size, in backward the input's, ..., scales that end the arguments:
+// kernels look for the source of a value by the scale.
+void check_scales(const Arguments& arguments) {
+  if (!arguments.at(1).isIntList()) return;  // the sizes follow the scales
+  const auto out = arguments.at(1).toIntVector();
+  const auto in = arguments.at(2).isIntList() ? arguments.at(2).toIntVector()
+                                              : tensor_at(arguments, 0).sizes().vec();
+  require(in.size() == out.size() + 2 && arguments.size() > out.size());
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const c10::IValue& scale = arguments[arguments.size() - out.size() + i];
+    if (!scale.isDouble() || !(scale.toDouble() > 0)) continue;
+    const double widest = static_cast<double>(in[i + 2]) * scale.toDouble() * (1 + 1e-6);
+    require(static_cast<double>(out[i]) <= widest);
+  }
+}
+
+// samples, factor, whose square is an integer
+void check_pixels(const Arguments& arguments) {
+  const int64_t factor = arguments.at(1).toInt();
+  require(factor > 0 && factor <= 1 << 15);
+}
+
 // The processor stops at the least integer by -1.
 void check_division(const Arguments& arguments) {
   const auto is_integral = [](const c10::IValue& value) {
@@ -209,6 +304,18 @@ GraphGuard graph_guard(const std::string& op) {
       {"aten::native_group_norm_backward", check_group_norm_backward},
       {"aten::convolution_backward", check_convolution_backward},
       {"aten::embedding_dense_backward", check_embedding_backward},
+      {"aten::_weight_norm_interface", check_weight_norm},
+      {"aten::_weight_norm_interface_backward", check_weight_norm_backward},
+      {"aten::pixel_shuffle", check_pixels},
+      {"aten::pixel_unshuffle", check_pixels},
+      {"aten::expand", check_expand},
+      {"aten::empty_strided", check_strided<0>},
+      {"aten::new_empty_strided", check_strided<1>},
+      {"aten::unbind", check_unbind},
+      {"aten::split", check_split},
+      {"aten::unsafe_split", check_split},
+      {"aten::chunk", check_chunk},
+      {"aten::unsafe_chunk", check_chunk},
       {"aten::floor_divide", check_division},
       {"aten::floor_divide_", check_division},
       {"aten::remainder", check_division},
@@ -217,6 +324,7 @@ GraphGuard graph_guard(const std::string& op) {
       {"aten::fmod_", check_division},
       {"aten::div", check_division},
       {"aten::div_", check_division}};
+  if (op.starts_with("aten::upsample_") || op.starts_with("aten::_upsample_")) return check_scales;
   const auto found = guards.find(op);
   return found == guards.end() ? nullptr : found->second;
 }

@@ -77,6 +77,8 @@ class GraphNetwork final : public NetworkModel {
   }
 
   int64_t evaluation_rows() const override { return 64; }
+  int64_t pass_bytes() const override { return memory_.bytes(); }
+  std::string why_no_hessian() const override { return "and a graph has first derivatives alone"; }
 
  protected:
   float* forward(const float* row, const Batch& batch, RandomStream* noise) override {

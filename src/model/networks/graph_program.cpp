@@ -12,6 +12,7 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
+#include "hanse/model/torch_library.hpp"
 #include "networks/graph_arguments.hpp"
 
 namespace hanse {
@@ -57,9 +58,11 @@ GraphProgram::GraphProgram(const OperatorGraph& graph, const std::string& path)
     try {
       resolve(i);
     } catch (const std::invalid_argument& error) {
+      const bool lacks_operator = !node(i).is_item() && !call(i).op;
       throw InvalidArgument(
           fmt::format("node {} of the graph, {}: {}", i, node(i).label(), error.what()), path_,
-          "hanse.export(module, sample, path) in Python writes one");
+          lacks_operator ? newer_torch_hint(TORCH_VERSION)
+                         : "hanse.export(module, sample, path) in Python writes one");
     }
   }
   for (const auto& outputs :
@@ -120,7 +123,7 @@ void GraphProgram::add_arguments(int64_t i, const c10::FunctionSchema& schema) {
       continue;
     }
     const GraphArgument& source = *sources[k];
-    call.fixed.push_back(converted(source, *argument.type(), 1));
+    call.fixed.push_back(converted(source, argument, 1));
     if (holds_rows(source)) call.rows.push_back({place, &source});
     const bool is_written = argument.alias_info() != nullptr && argument.alias_info()->isWrite();
     bool optional = false;
@@ -215,8 +218,8 @@ void GraphProgram::bind(int64_t rows) {
   rows_ = rows;
   for (GraphCall& call : calls_) {
     for (const GraphCall::Rows& argument : call.rows) {
-      const auto& type = call.op->schema().arguments()[to_index(argument.argument)].type();
-      call.fixed[to_index(argument.argument)] = converted(*argument.source, *type, rows);
+      const auto& place = call.op->schema().arguments()[to_index(argument.argument)];
+      call.fixed[to_index(argument.argument)] = converted(*argument.source, place, rows);
     }
   }
 }
