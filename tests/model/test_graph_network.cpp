@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/error.hpp"
+#include "network_of_file.hpp"
 #include "support.hpp"
 #include "support/errors.hpp"
 #include "support/graph_file.hpp"
@@ -31,21 +32,7 @@ void expect_refused(const GraphText& graph, std::initializer_list<std::string> p
   expect_error<InvalidArgument>([&] { load(graph, shape, labels); }, {".graph"});
 }
 
-TEST(Graph, IsTheBuiltInModelOfTheSameFormula) {
-  const auto graph = load(linear_graph());
-  const auto linear = make_model(model_options("linear", "cross-entropy"), {4}, 3);
-  ASSERT_EQ(graph->n_params(), linear->n_params());
-  const Samples samples({4}, 3, 9);
-  const std::vector<float> row = initial_row(*linear);
-  const LossAndGradient actual = loss_and_gradient(*graph, row, samples.batch());
-  const LossAndGradient expected = loss_and_gradient(*linear, row, samples.batch());
-  EXPECT_NEAR(actual.loss, expected.loss, 1e-6);
-  expect_close(linear->layout(), actual.gradient, expected.gradient, 1e-6);
-  EXPECT_NEAR(graph->evaluate(row, samples.batch()).loss,
-              linear->evaluate(row, samples.batch()).loss, 1e-5);
-  expect_step_is_update(*graph, samples.batch(), 0.25);
-  expect_gradient_in_place(*graph, samples.batch());
-}
+TEST(Graph, IsTheBuiltInModelOfTheSameFormula) { expect_is_linear(*load(linear_graph()), 4); }
 
 TEST(Graph, StartsWithTheFile) {
   const auto model = load(norm_graph());
@@ -113,21 +100,7 @@ TEST(Graph, BatchNormIsThatOfTorchScript) {
 }
 
 TEST(Graph, OnlyTrainingMovesBuffers) {
-  const auto model = load(norm_graph());
-  const Samples samples({4}, 3, 6);
-  const std::vector<float> row = initial_row(*model);
-  const LossAndGradient found = loss_and_gradient(*model, row, samples.batch());
-  EXPECT_EQ(std::count(found.gradient.begin() + 19, found.gradient.end(), 0.0F), 8);
-  EXPECT_EQ(row, initial_row(*model));
-  expect_gradient_in_place(*model, samples.batch());
-  std::vector<float> moved = row, stepped = row, evaluated = row;
-  loss_and_gradient(*model, row, samples.batch());
-  model->move_buffers(moved);
-  RandomStream noise = noise_stream();
-  model->sgd_step(stepped, samples.batch(), noise, 0.1, 0.5);  // decay is not for buffers
-  EXPECT_TRUE(std::equal(moved.begin() + 19, moved.end(), stepped.begin() + 19));
-  model->evaluate(evaluated, samples.batch());
-  EXPECT_EQ(evaluated, row);
+  expect_only_training_moves_buffers(*load(norm_graph()), Samples({4}, 3, 6));
 }
 
 TEST(Graph, AStepThatStoresNoGradientIsTheSameStep) {
@@ -149,20 +122,7 @@ TEST(Graph, AStepThatStoresNoGradientIsTheSameStep) {
 
 TEST(Graph, SameBitsOnEveryCallAndInEveryObject) {
   for (const GraphText& graph : {linear_graph(), norm_graph(), dropout_graph()}) {
-    const auto first = load(graph), second = load(graph);
-    const Samples samples({4}, 3, 8), other({4}, 3, 5, 2);
-    const std::vector<float> row = initial_row(*first);
-    const LossAndGradient expected = loss_and_gradient(*first, row, samples.batch());
-    const EvaluationSums sums = first->evaluate(row, samples.batch());
-    for (int i = 0; i < 3; ++i) {
-      loss_and_gradient(*first, row, other.batch());
-      for (Model* model : {first.get(), second.get()}) {
-        const LossAndGradient again = loss_and_gradient(*model, row, samples.batch());
-        EXPECT_EQ(again.loss, expected.loss);
-        EXPECT_EQ(again.gradient, expected.gradient);
-        EXPECT_EQ(model->evaluate(row, samples.batch()).loss, sums.loss);
-      }
-    }
+    expect_same_bits([&] { return load(graph); });
   }
 }
 
@@ -197,19 +157,7 @@ TEST(Graph, KeepHasItsLawAndItsBits) {
   EXPECT_EQ(std::count(nothing.begin(), nothing.begin() + 12, 0.0F), 12);
 }
 
-TEST(Graph, FrozenParametersStay) {
-  const auto model = load(linear_graph("false"));
-  EXPECT_EQ(model->layout().slots()[0].name, "bias");
-  EXPECT_EQ(model->layout().n_trainable(), 3);
-  EXPECT_EQ(model->layout().n_frozen(), 12);
-  const Samples samples({4}, 3, 8);
-  std::vector<float> row = initial_row(*model);
-  const std::vector<float> before = row;
-  RandomStream noise = noise_stream();
-  model->sgd_step(row, samples.batch(), noise, 0.5, 0.1);
-  EXPECT_TRUE(std::equal(row.begin() + 3, row.end(), before.begin() + 3));
-  EXPECT_NE(row[0], before[0]);
-}
+TEST(Graph, FrozenParametersStay) { expect_weight_is_frozen(*load(linear_graph("false"))); }
 
 // z = x W^T + b at each position, [rows, positions, 3].
 GraphText positions_graph() {
@@ -367,6 +315,7 @@ TEST(Graph, WhatKernelsWouldTrustIsChecked) {
 TEST(Graph, HasNoHessian) {
   const auto model = load(linear_graph());
   EXPECT_FALSE(model->has_hessian());
+  EXPECT_EQ(model->why_no_hessian(), "and a graph has first derivatives alone");
   ModelOptions options = model_options("graph", "cross-entropy");
   options.path = written(linear_graph());
   options.init = ModelInit::kUniform;

@@ -8,6 +8,7 @@
 #include <torch/script.h>
 
 #include "hanse/base/error.hpp"
+#include "network_of_file.hpp"
 #include "script_file.hpp"
 #include "support.hpp"
 
@@ -40,20 +41,7 @@ void expect_differences(Model& model, const std::vector<float>& row, const Sampl
 }
 
 TEST(TorchScript, IsTheBuiltInModelOfTheSameFormula) {
-  const auto script = load_script("linear", 144);
-  const auto linear = make_model(model_options("linear", "cross-entropy"), {144}, 3);
-  ASSERT_EQ(script->n_params(), linear->n_params());
-  EXPECT_EQ(script->layout().slots()[0].name, "weight");
-  const Samples samples({144}, 3, 9);
-  const std::vector<float> row = initial_row(*linear);
-  const LossAndGradient actual = loss_and_gradient(*script, row, samples.batch());
-  const LossAndGradient expected = loss_and_gradient(*linear, row, samples.batch());
-  EXPECT_NEAR(actual.loss, expected.loss, 1e-6);
-  expect_close(linear->layout(), actual.gradient, expected.gradient, 1e-6);
-  EXPECT_NEAR(script->evaluate(row, samples.batch()).loss,
-              linear->evaluate(row, samples.batch()).loss, 1e-5);
-  expect_step_is_update(*script, samples.batch(), 0.25);
-  expect_gradient_in_place(*script, samples.batch());
+  expect_is_linear(*load_script("linear", 144), 144);
 }
 
 TEST(TorchScript, StartsWithTheFile) {
@@ -105,25 +93,8 @@ void expect_moved(const std::vector<float>& before, const std::vector<float>& af
 TEST(TorchScript, OnlyForwardPassesMoveBuffers) {
   const auto model = load_script("batch-norm");
   const Samples samples({4}, 3, 6);
-  const std::vector<float> row = initial_row(*model);
-  const LossAndGradient found = loss_and_gradient(*model, row, samples.batch());
-  EXPECT_EQ(std::count(found.gradient.begin() + 19, found.gradient.end(), 0.0F), 8);
-  EXPECT_EQ(row, initial_row(*model));
-  expect_gradient_in_place(*model, samples.batch());
-  std::vector<float> moved = row;
-  model->move_buffers(moved);
-  EXPECT_TRUE(std::equal(row.begin(), row.begin() + 19, moved.begin()));
-  expect_moved(row, moved, samples, 0.25);
-
-  std::vector<float> stepped = row;
-  RandomStream noise = noise_stream();
-  model->sgd_step(stepped, samples.batch(), noise, 0.1, 0.5);  // decay is not for buffers
-  EXPECT_TRUE(std::equal(moved.begin() + 19, moved.end(), stepped.begin() + 19));
-  EXPECT_NE(stepped[0], row[0]);
-
-  std::vector<float> evaluated = row;
-  model->evaluate(evaluated, samples.batch());
-  EXPECT_EQ(evaluated, row);
+  const auto moved = expect_only_training_moves_buffers(*model, samples);
+  expect_moved(initial_row(*model), moved, samples, 0.25);
 }
 
 // The factor is 1 / (batches + 1) of the file on every call: the count never goes on.
@@ -142,22 +113,7 @@ TEST(TorchScript, IntegersAreCarried) {
 TEST(TorchScript, SameBitsOnEveryCallAndInEveryObject) {
   for (const std::string name : {"batch-norm", "dropout", "frozen"}) {
     SCOPED_TRACE(name);
-    const auto first = load_script(name), second = load_script(name);
-    const Samples samples({4}, 3, 8), other({4}, 3, 5, 2);
-    const std::vector<float> row = initial_row(*first);
-    std::vector<float> other_row = row;
-    for (float& value : other_row) value += 0.125F;
-    const LossAndGradient expected = loss_and_gradient(*first, row, samples.batch());
-    const EvaluationSums sums = first->evaluate(row, samples.batch());
-    for (int i = 0; i < 4; ++i) {  // an optimizing interpreter changes its mind after two calls
-      loss_and_gradient(*first, other_row, other.batch());
-      for (Model* model : {first.get(), second.get()}) {
-        const LossAndGradient again = loss_and_gradient(*model, row, samples.batch());
-        EXPECT_EQ(again.loss, expected.loss);
-        EXPECT_EQ(again.gradient, expected.gradient);
-        EXPECT_EQ(model->evaluate(row, samples.batch()).loss, sums.loss);
-      }
-    }
+    expect_same_bits([&] { return load_script(name); });
   }
 }
 
@@ -170,18 +126,7 @@ TEST(TorchScript, DropoutFollowsTheNoiseStream) {
   EXPECT_NE(first.gradient, loss_and_gradient(*model, row, samples.batch(), 2).gradient);
 }
 
-TEST(TorchScript, FrozenParametersStay) {
-  const auto model = load_script("frozen");
-  EXPECT_EQ(model->layout().slots()[0].name, "bias");
-  EXPECT_EQ(model->layout().n_trainable(), 3);
-  const Samples samples({4}, 3, 8);
-  std::vector<float> row = initial_row(*model);
-  const std::vector<float> before = row;
-  RandomStream noise = noise_stream();
-  model->sgd_step(row, samples.batch(), noise, 0.5, 0.1);
-  EXPECT_TRUE(std::equal(row.begin() + 3, row.end(), before.begin() + 3));
-  EXPECT_NE(row[0], before[0]);
-}
+TEST(TorchScript, FrozenParametersStay) { expect_weight_is_frozen(*load_script("frozen")); }
 
 // d/dW of a network that uses W twice, against differences of its loss.
 TEST(TorchScript, TiedParametersAreOne) {
