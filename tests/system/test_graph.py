@@ -164,9 +164,42 @@ class BadFiles(GraphCase):
         self.refused(Graph().bytes(), "output for a sample is [5], not [7]", **{"data.classes": 7})
 
     def test_have_no_hessian(self):
-        self.refused(Graph(norm=False).bytes(), "fednew",
-                     **{"client.update": "fednew", "sampler.kind": "full",
-                        "sampler.per-round": None})
+        for update in ("fednew", "fednl"):
+            self.refused(Graph(norm=False).bytes(), f"{update} needs the Hessian of the loss, and a "
+                         "graph has first derivatives alone", "model.kind = linear, mlp",
+                         **{"client.update": update, "sampler.kind": "full",
+                            "sampler.per-round": None})
+
+    def test_that_changed_before_the_resume(self):
+        run = self.train(self.job(self.keys()), "run", changes={"run.rounds": 2})
+        self.write("net.graph", Graph(norm=False).bytes())
+        for ranks in (None, 2):
+            process = self.hanse("resume", run, "--run.rounds=4", ranks=ranks, expect=None)
+            self.assert_one_error(process, 2, "model.path", "changed since the checkpoint")
+
+
+@hanse.measures_memory
+class Memory(GraphCase):
+    def test_of_a_pass_is_planned(self):
+        """Two tensors of 8 rows live at once: what the allocator counts, and the system, too."""
+        wide = 40000
+        graph = Graph(norm=False)
+        graph.nodes, graph.first = graph.graphs["training"]["nodes"], graph.x + 2
+        repeated = graph.add("aten::repeat", {"v": graph.x}, [1, 1, 1, wide])
+        squared = graph.add("aten::mul", repeated, repeated, overload="Tensor")
+        nothing = graph.add("aten::mul", graph.add("aten::sum", squared), 0, overload="Scalar")
+        outputs = graph.graphs["training"]["outputs"]
+        bias = graph.add("aten::add", {"v": outputs["gradients"][1]}, nothing, overload="Tensor")
+        outputs["gradients"][1] = bias["v"]
+        job = self.job(self.keys(graph, **{"client.steps": 1}))
+        plan = json.loads(self.hanse("plan", job, "--json").stdout())
+        held = 2 * 4 * 8 * PIXELS * wide
+        self.assertAlmostEqual(plan["pass_bytes"], held, delta=1e6)
+        self.assertIn("tensors of the network's passes", self.hanse("plan", job).stdout())
+        peak = hanse.summary(self.train(job, "run"))["peak_memory_bytes"]
+        self.assertAlmostEqual(plan["peak_bytes"], peak, delta=40e6, msg=f"{plan}")
+        # Beside LibTorch's own pages, which the first call of it takes.
+        self.assertAlmostEqual(plan["rank_bytes"], peak, delta=100e6, msg=f"{plan}")
 
 
 if __name__ == "__main__":

@@ -35,12 +35,10 @@ class LocalObjective {
         product_(to_index(model.n_params())),
         direction_(product_.size()) {
     if (model.has_hessian()) return;
-    throw InvalidArgument(fmt::format("{} needs the Hessian of the loss, which this model does not "
-                                      "compute",
-                                      update),
-                          "client.update",
-                          "use model.kind = linear, mlp, a cnn without dropout or lenet, or "
-                          "another update");
+    throw InvalidArgument(
+        fmt::format("{} needs the Hessian of the loss, {}", update, model.why_no_hessian()),
+        "client.update",
+        "use model.kind = linear, mlp, a cnn without dropout or lenet, or another update");
   }
 
   // Everything below is about this client at this row [P], which must stay where it is.

@@ -72,6 +72,7 @@ struct Memory {
       : data(number(parts.federation.bytes())),
         start(start_bytes),
         work(rates.work_bytes + rates.state_bytes),
+        pass(rates.pass_bytes),
         kept(footprint.memory_bytes_of("kept updates")),
         all_states(footprint.memory_bytes_of("client states")),
         states(std::min(all_states, state_room(parts.trained))),
@@ -80,11 +81,11 @@ struct Memory {
     const bool runs_ahead = parts.trained.async.is_on() && parts.trained.async.ahead > 0;
     versions = row * workload.versions_kept;
     ahead = runs_ahead ? row * number(AheadTasks::kMostRows) : 0;
-    rank = start + rows + work + kept + states + ahead;
+    rank = start + rows + work + pass + kept + states + ahead;
     host = number(planned.ranks_a_host()) * rank + data + versions;
   }
 
-  double data, start, work, kept, all_states, states, rows;
+  double data, start, work, pass, kept, all_states, states, rows;
   double versions, ahead;
   double rank;  // a rank's own
   double host;  // of a host, with what its ranks share
@@ -95,6 +96,8 @@ void describe(const Memory& memory, double load_bytes, double touched_bytes, Pla
   sheet.add("program_bytes", "program and libraries a rank", memory.start);
   sheet.add("rows_bytes", "model rows a rank", memory.rows);
   sheet.add("work_bytes", "batches, checkpoint a rank", memory.work);
+  if (memory.pass > 0)
+    sheet.add("pass_bytes", "tensors of the network's passes a rank", memory.pass);
   if (memory.kept > 0) sheet.add("kept_bytes", "kept updates a rank", memory.kept);
   if (memory.states > 0) {
     sheet.add("state_bytes", "client states a rank, at most", memory.states);

@@ -83,10 +83,11 @@ void time_few_clients(int64_t steps, FederatedAssembly& parts, const PlanCase& p
        .optimizer = optimizer.get()},
       {.max_participants = few.sampler.per_round, .server = few.server, .comm = few.comm});
   trainer.initialize_model();
-  const double before = resident_bytes();
+  const auto resident = [&] { return resident_bytes() - number(parts.model->pass_bytes()); };
+  const double before = resident();
   rates.means = time_rounds(trainer, kFewClients_s, kMostShortRounds, plan.comm);
   agree_on(plan.comm, [&] { rates.sample_s = evaluation_rate(parts); });
-  rates.work_bytes = std::max(rates.work_bytes, resident_bytes() - before);
+  rates.work_bytes = std::max(rates.work_bytes, resident() - before);
   rates.train_sample_s =
       rates.means.train_s / Workload(few, parts.federation, false).drawn_s(plan.started, 1, 0);
 }
@@ -190,6 +191,7 @@ Rates measure(FederatedAssembly& parts, const Workload& workload, double row_byt
     rates.means = time_rounds(*parts.trainer, kWholeRounds_s, most, comm);
     rates.train_sample_s = rates.means.train_s / workload.drawn_s(plan.started, 1, 0);
   }
+  rates.pass_bytes = number(comm.allreduce_one(parts.model->pass_bytes(), ReduceOp::kMax));
   if (server) rates.state_bytes = checkpoint_bytes(*parts.trainer);
   return rates;
 }

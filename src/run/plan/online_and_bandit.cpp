@@ -34,6 +34,8 @@ void OnlineAssembly::plan(const PlanCase& plan, PlanSheet& sheet) {
   sheet.field("ranks", ranks);
   sheet.add("data_bytes", "data a host, shared", number(federation.bytes()));
   sheet.add("rows_bytes", "model rows a rank", footprint.memory_bytes_of("model rows"));
+  const int64_t pass = plan.comm.allreduce_one(model->pass_bytes(), ReduceOp::kMax);
+  if (pass > 0) sheet.add("pass_bytes", "tensors of the network's passes a rank", number(pass));
   if (const double ridge = footprint.memory_bytes_of("ridge regressions"); ridge > 0) {
     sheet.add("ridge_bytes", "ridge regressions a rank", ridge);
   }
