@@ -158,6 +158,22 @@ class BadFiles(GraphCase):
         graph.graphs["training"]["nodes"][-1].update(overload="", args=[{"v": 0}])
         self.refused(graph.bytes(), "aten::zero_", "writes into value 0")
 
+    def test_of_operators_that_this_libtorch_lacks(self):
+        graph = Graph()
+        graph.graphs["training"]["nodes"][-1]["overload"] = "of_tomorrow"
+        self.refused(graph.bytes(), "aten::sum.of_tomorrow: LibTorch ", "has no such operator",
+                     "HANSE_TORCH")
+
+    def test_that_trust_kernels(self):
+        """What LibTorch does not check ends in a line, not in a signal."""
+        graph = Graph()
+        graph.graphs["training"]["nodes"][-1].update(kwargs={"dtype": 9})
+        self.refused(graph.bytes(), "aten::sum.dim_IntList: an argument is no ScalarType")
+        graph = Graph()
+        graph.graphs["evaluation"]["nodes"][0] = {
+            "op": "aten::reflection_pad1d", "args": [{"v": graph.x}, []]}
+        self.refused(graph.bytes(), "aten::reflection_pad1d: a list has 0 numbers, not 2")
+
     def test_of_other_data(self):
         self.refused(Graph().bytes(), "takes samples [1, 9, 8]", "has [1, 5, 5]",
                      **{"data.shape": "1,5,5"})
