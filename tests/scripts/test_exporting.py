@@ -3,6 +3,7 @@ import contextlib
 import io
 import json
 import os
+import re
 import struct
 import sys
 import unittest
@@ -22,6 +23,7 @@ except ImportError as error:
     raise unittest.SkipTest(f"torch is missing: {error}") from None
 
 SLOW = {"rnn", "gru"}   # operators of lstm and others, thousands of times
+READER = SCRIPTS.parent / "src/model/graphs/operators.cpp"
 
 
 class By(nn.Module):
@@ -64,6 +66,15 @@ class GraphsTest(Exporting):
                 keys, said = self.export(module, sample, **more)
                 self.assertEqual(keys, {"model.kind": "graph", "model.path": "model.graph"})
                 self.assertRegex(said, r"differs from the module by \d\.\de[-+]\d\d\n$")
+                graph, _ = graph_files.read("model.graph")
+                named = {node["op"] for part in graph["graphs"].values() for node in part["nodes"]}
+                self.assertEqual({op for op in named if not self.is_read(op)}, set())
+
+    def is_read(self, op):
+        """Whether the program's reader of graphs allows an operator."""
+        allowed = " ".join(re.findall(r'"([a-z0-9_ ]+)"', READER.read_text())).split()
+        bare = op.removeprefix("aten::")
+        return op in ("item", "hanse::keep") or bare in allowed or bare.removesuffix("_") in allowed
 
     def test_a_file_that_computes_something_else_is_refused(self):
         def read(path, original=graph_files.read):

@@ -466,6 +466,18 @@ class AsTorchComputes(ModelCase):
         self.check(model, logits, loss, y)
 
 
+class Attention(torch.nn.Module):
+    """A product that the test makes attention of."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc = torch.nn.Linear(9, 5)
+
+    def forward(self, x):
+        y = x[:, 0]
+        return self.fc(torch.baddbmm(y, y, y).mean(1))
+
+
 class BadFiles(ModelCase):
     def refuse(self, path, *parts, changes=None, ranks=(None, 2)):
         job = self.job({**CNN, "model.path": path, **(changes or {})})
@@ -503,6 +515,24 @@ class BadFiles(ModelCase):
         traced = self.train(self.job({**CNN, "model.path": both}), "traced")
         self.assertAlmostEqual(hanse.summary(scripted)["metrics"]["loss_mean"],
                                hanse.summary(traced)["metrics"]["loss_mean"], places=5)
+
+    def test_a_trace_of_attention_with_dropout(self):
+        """As newer torch traces it, in one operator: with dropout it is of training alone."""
+        def attention(share):
+            path = self.path(f"attention{share}.pt")
+            with zipfile.ZipFile(self.path("trace.pt")) as old, zipfile.ZipFile(path, "w") as new:
+                for item in old.infolist():
+                    new.writestr(item.filename, old.read(item).replace(
+                        b"torch.baddbmm(y, y, y)",
+                        f"torch.scaled_dot_product_attention(y, y, y, None, {share})".encode()))
+            return path
+
+        with TORCH:
+            torch.jit.trace(Attention(), torch.zeros(2, 1, 9, 9)).save(self.path("trace.pt"))
+        changes = {"data.shape": "1,9,9"}
+        self.refuse(attention(0.5), "the same to scaled_dot_product_attention", changes=changes,
+                    ranks=(None,))
+        self.train(self.job({**CNN, **changes, "model.path": attention(0.0)}), "no dropout")
 
     def test_an_operator_that_libtorch_lacks(self):
         newer = self.path("newer.pt")

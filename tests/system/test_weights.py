@@ -101,6 +101,49 @@ class TiedWeights(test_models.ModelCase):
             self.assertIn("embedding.weight.lora_A", file)
 
 
+class Within(torch.nn.Module):
+    """A module whose tensors have a prefix."""
+
+    def __init__(self):
+        super().__init__()
+        self.m = Tied()
+
+    def forward(self, x):
+        return self.m(x)
+
+
+class Prefixes(test_models.ModelCase):
+    STILL = {"client.lr": 1e-30, "run.rounds": 1, "run.overwrite": "true"}
+
+    def test_on_one_side_alone(self):
+        state = Tied().state_dict()
+        for module, file, said in (
+                (Tied(), {f"_orig_mod.{name}": value for name, value in state.items()},
+                 "names in the file begin with _orig_mod."),
+                (Within(), state, "names of the model begin with m.")):
+            torch.save(file, self.path("start.pt"))
+            job = self.job({**test_models.TOKENS, **self.STILL, "model.kind": "torchscript",
+                            "model.path": self.save(module), "run.out": self.path("run"),
+                            "model.start": self.path("start.pt")})
+            process = self.start("run", job).wait()
+            self.assertEqual(process.status, 0, process.describe())
+            self.assertIn(said, process.stderr())
+            with h5py.File(self.path("run/model.h5")) as found:
+                for name in set(found) & set(module.state_dict()):
+                    numpy.testing.assert_array_equal(found[name][()],
+                                                     state[name.removeprefix("m.")].numpy())
+
+    def test_two_that_do_as_well_are_refused(self):
+        state = Tied().state_dict()
+        torch.save({f"{prefix}.{name}": value for prefix in ("student", "teacher")
+                    for name, value in state.items()}, self.path("two.pt"))
+        job = self.job({**test_models.TOKENS, "model.kind": "torchscript",
+                        "model.path": self.save(Tied()), "model.start": self.path("two.pt")})
+        process = self.hanse("run", job, f"--run.out={self.path('no')}", expect=None)
+        self.assert_one_error(process, 2, "behind several prefixes: student., teacher.",
+                              "model.start")
+
+
 class SafeTensors(test_models.ModelCase):
     def test_a_resume_writes_what_the_run_would(self):
         changes = self.cnn(**{"run.state-dict": "safetensors"})

@@ -124,6 +124,34 @@ def _safe_softmax(node: Node, depends: dict[Node, bool]) -> Made:
     return [plain, hidden, empty, safe], safe
 
 
+def _norm_axes(v: Node, dim: int) -> list[int]:
+    """All but the one that has a norm for each of its places."""
+    return [axis for axis in range(len(v.shape or ())) if axis != dim]
+
+
+def _weight_norm(node: Node, _: dict[Node, bool]) -> Made:
+    """v g / |v|, and |v|."""
+    v, g, dim = [*node.args, 0][:3]
+    norms = call("linalg_vector_norm", v, 2, _norm_axes(v, dim), True, like=g)
+    scale = call("div.Tensor", g, norms, like=g)
+    weight = call("mul.Tensor", v, scale, like=v)
+    return [norms, scale, weight], [weight, norms]
+
+
+def _weight_norm_backward(node: Node, _: dict[Node, bool]) -> Made:
+    """With s = sum(gradient v): g / |v| (gradient - v s / |v|^2), and s / |v|."""
+    gradient, v, g, norms, dim = node.args
+    products = call("mul.Tensor", gradient, v, like=v)
+    sums = call("sum.dim_IntList", products, _norm_axes(v, dim), True, like=g)
+    of_g = call("div.Tensor", sums, norms, like=g)
+    scale = call("div.Tensor", g, norms, like=g)
+    share = call("div.Tensor", of_g, norms, like=g)
+    along = call("mul.Tensor", v, share, like=v)
+    across = call("sub.Tensor", gradient, along, like=v)
+    of_v = call("mul.Tensor", across, scale, like=v)
+    return [products, sums, of_g, scale, share, along, across, of_v], [of_v, of_g]
+
+
 def _view(node: Node, _: dict[Node, bool]) -> Made:
     """Strides that were those of the trace are left to the operator."""
     view = call("view", *node.args[:2], like=node)
@@ -183,6 +211,8 @@ RULES: dict[str, Callable[[Node, dict[Node, bool]], Made | None]] = {
     "aten::native_dropout": _native_dropout,
     "aten::native_dropout_backward": _native_dropout_backward,
     "aten::_safe_softmax": _safe_softmax,
+    "aten::_weight_norm_interface": _weight_norm,
+    "aten::_weight_norm_interface_backward": _weight_norm_backward,
     "aten::_reshape_alias": _view, "aten::as_strided": _strided,
     "aten::as_strided_": _strided, "aten::t": _transposed, "aten::transpose": _transposed,
     "aten::detach": _same, "aten::alias": _same, "aten::lift_fresh": _same, "aten::lift": _same,

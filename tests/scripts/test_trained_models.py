@@ -1,0 +1,72 @@
+"""Modules of PyTorch, trained by the program from their files, end where plain torch ends."""
+import contextlib
+import io
+import sys
+import unittest
+
+from support import SCRIPTS, ScriptTest
+
+sys.path.insert(0, str(SCRIPTS / "python"))
+import hanse  # noqa: E402
+from hanse.program import find_program  # noqa: E402
+
+try:
+    import fedavg
+    import torch
+    import zoo
+    from trained_models import Task, differences
+    find_program()
+except (ImportError, hanse.Refused) as error:
+    raise unittest.SkipTest(f"no torch, or no program: {error}") from None
+
+CLOSE = 1e-6
+MASKS = {"graph": fedavg.HanseMasks, "torchscript": fedavg.TorchMasks}
+
+
+class TrainedTest(ScriptTest):
+    def trained(self, name, kind="graph", epochs=1):
+        """A task, and what the program makes of it."""
+        torch.manual_seed(2)
+        module, sample, more = zoo.ZOO[name]()
+        folder = self.folder / f"{name}-{kind}"
+        folder.mkdir()
+        with contextlib.redirect_stdout(io.StringIO()):
+            keys = hanse.export(module, sample, folder / "model", kind=kind, **more)
+        task = Task(name, module, sample, **more)
+        return task, task.run(keys, 0.05, folder, **{"client.epochs": epochs})
+
+    def test_graphs(self):
+        """Batch norm, masks, recurrence, positions and pixels with labels, targets, two classes,
+        frozen weights; names of the state dict are the module's."""
+        for name in ("lenet", "cnn", "lstm", "encoder", "unet", "regression", "recommender",
+                     "mlp-frozen"):
+            with self.subTest(name):
+                task, found = self.trained(name)
+                self.assertLess(max(differences(found, task.reference(0.05))), CLOSE)
+                self.assertEqual(sorted(found[0]), sorted(task.module.state_dict()))
+
+    def test_torchscript(self):
+        for name in ("cnn", "encoder"):
+            with self.subTest(name):
+                task, found = self.trained(name, "torchscript")
+                expected = task.reference(0.05, masks=fedavg.TorchMasks)
+                self.assertLess(max(differences(found, expected)), CLOSE)
+
+    def test_passes_have_orders_and_masks_of_their_own(self):
+        for kind, masks in MASKS.items():
+            with self.subTest(kind):
+                task, found = self.trained("mlp-dropout", kind, epochs=2)
+                expected = task.reference(0.05, epochs=2, masks=masks)
+                self.assertLess(max(differences(found, expected)), CLOSE)
+                for other in ({"seed": 2}, {"masks": masks, "batch": 7}, {"masks": AllKept}):
+                    changed = task.reference(0.05, **{"epochs": 2, "masks": masks, **other})
+                    self.assertGreater(min(differences(found, changed)), 1e-5, other)
+
+
+class AllKept(fedavg.HanseMasks):
+    def kept(self, like, p=0.5):
+        return torch.ones(like.shape)
+
+
+if __name__ == "__main__":
+    unittest.main()
