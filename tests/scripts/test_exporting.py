@@ -104,6 +104,17 @@ class GraphsTest(Exporting):
         for name, value in module.named_parameters():
             self.assertTrue(torch.equal(tensors[name], value))
 
+    def test_a_part_that_has_two_names_ties_its_tensors(self):
+        module = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4))
+        module.again = module[0]
+        self.export(module, torch.rand(4), "model.pt", kind="torchscript")
+        self.assertIn("again.weight", torch.jit.load("model.pt").state_dict())
+        self.export(module, torch.rand(4))
+        graph, _ = graph_files.read("model.graph")
+        self.assertEqual([(entry["name"], entry.get("also")) for entry in graph["parameters"]],
+                         [("0.weight", ["again.weight"]), ("0.bias", ["again.bias"]),
+                          ("1.weight", None), ("1.bias", None)])
+
     def test_tensors_that_no_state_dict_has_are_constants(self):
         module = By(lambda fc, x: fc(x) * module.scale + module.shift)
         module.register_buffer("scale", torch.full((3,), 2.0), persistent=False)

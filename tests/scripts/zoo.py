@@ -206,6 +206,8 @@ def group_norm(channels):
 def image_model(name, **more):
     import timm
 
+    if not timm.is_model(name):
+        raise ImportError(f"timm {timm.__version__} has no {name}")
     return timm.create_model(name, num_classes=10, **more)
 
 
@@ -213,6 +215,8 @@ def language_model(kind, **config):
     """A model of transformers from its configuration, small."""
     import transformers
 
+    if not hasattr(transformers, kind):
+        raise ImportError(f"transformers {transformers.__version__} has no {kind}")
     made = getattr(transformers, f"{kind.partition('For')[0].removesuffix('LMHeadModel')}Config")
     return getattr(transformers, kind)(made(vocab_size=50, **config))
 

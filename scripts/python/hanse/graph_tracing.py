@@ -42,7 +42,7 @@ def state_of(module: Any) -> State:
 
     state = State({}, {}, {}, set(), {})
     names: dict[int, str] = {}
-    for prefix, part in module.named_modules():
+    for prefix, part in module.named_modules(remove_duplicate=False):   # one may have two names
         held = [(part._parameters, state.parameters), (part._buffers, state.buffers)]
         for holder, known in held:
             for key, tensor in holder.items():
