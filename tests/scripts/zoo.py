@@ -130,6 +130,24 @@ class Padded(nn.Module):
         return self.fc(x.nan_to_num().mean(1))
 
 
+class StochasticDepth(nn.Module):
+    """Blocks that training leaves out for some samples, by masks of one number a sample."""
+
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList(nn.Sequential(nn.Linear(20, 20), nn.Tanh(), nn.Dropout(0.2))
+                                    for _ in range(3))
+        self.fc = nn.Linear(20, 10)
+
+    def forward(self, x):
+        for block in self.blocks:
+            y = block(x)
+            if self.training:
+                y = y * (0.75 + torch.rand(x.shape[0], 1)).floor() / 0.75
+            x = x + y
+        return self.fc(x)
+
+
 def mlp(*layers):
     return nn.Sequential(nn.Linear(20, 64), *layers, nn.ReLU(), nn.Linear(64, 10))
 
@@ -157,6 +175,7 @@ ZOO = {
     "mlp-batch-norm": lambda: (mlp(nn.BatchNorm1d(64)), table(), {}),
     "mlp-dropout": lambda: (mlp(nn.Dropout(0.5)), table(), {}),
     "mlp-alpha-dropout": lambda: (mlp(nn.AlphaDropout(0.2)), table(), {}),
+    "mlp-stochastic-depth": lambda: (StochasticDepth(), table(), {}),
     "mlp-frozen": lambda: (frozen(), table(), {}),
     "cnn": lambda: (nn.Sequential(
         nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(inplace=True), nn.MaxPool2d(2),
