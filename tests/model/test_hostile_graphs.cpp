@@ -101,6 +101,14 @@ TEST(HostileGraph, ListsAreTooShort) {
     SCOPED_TRACE(node);
     expect_refused(written(with_nodes({node})), ": a list has ");
   }
+  const std::string pool = R"({"v":9},[2,2],[],[0,0],[1,1],false)";  // strides as the window
+  EXPECT_NE(
+      load(written(with_nodes(
+          {graph_node("aten::ones", "[1,1,4,4]"), graph_node("aten::max_pool2d_with_indices", pool),
+           graph_node("item", R"({"v":10},0)"), graph_node("item", R"({"v":10},1)"),
+           graph_node("aten::max_pool2d_with_indices_backward",
+                      R"({"v":11},)" + pool + R"(,{"v":12})")}))),
+      nullptr);
 }
 
 // z = x W^T + b with a gradient through pictures [1, 1, 4] of one row that grow to [1, 1, 8].

@@ -151,9 +151,7 @@ void require_length(c10::IValue& list, const c10::Argument& argument) {
   if (length < 2 || !list.isIntList()) return;
   std::vector<int64_t> numbers = list.toIntVector();
   if (numbers.size() == 1) numbers.resize(to_index(length), numbers[0]);
-  const auto& usual = argument.default_value();
-  const bool is_left_out =
-      numbers.empty() && usual && usual->isIntList() && usual->toIntList().empty();
+  const bool is_left_out = numbers.empty() && argument.name() == "stride";  // it is the window's
   if (std::ssize(numbers) != length && !is_left_out) {
     throw std::invalid_argument(
         fmt::format("a list has {} numbers, not {}", numbers.size(), length));
