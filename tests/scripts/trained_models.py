@@ -99,19 +99,21 @@ class Task:
 @dataclasses.dataclass
 class Comparison:
     """The largest differences of the tensors and of the losses: the program's from plain torch, and
-    plain torch's from itself, when its start is moved by NUDGE. `share`: the length of the
-    program's difference in the trained parameters, by how far training has moved them."""
+    plain torch's from itself, when its start is moved by NUDGE. `share`, `own_share`: the length of
+    the difference in the trained parameters, by how far training has moved them."""
     lr: float
     tensors: float
     losses: float
     own_tensors: float
     own_losses: float
     share: float
+    own_share: float
 
     @property
     def agrees(self):
         return (self.tensors <= APART * self.own_tensors + TURNED and
-                self.losses <= APART * self.own_losses + TURNED and self.share <= 0.3)
+                self.losses <= APART * self.own_losses + TURNED and
+                self.share <= APART * self.own_share + 0.01)
 
 
 def differences(found, expected):
@@ -131,8 +133,8 @@ def compare(name, task, keys, folder, masks):
     """Trains by the rate of a name."""
     lr = RATES.get(name, 0.05)
     expected = task.reference(lr, masks=masks)
-    own = differences(task.reference(lr, masks=masks, nudge=NUDGE), expected)
+    own = task.reference(lr, masks=masks, nudge=NUDGE)
     found = task.run(keys, lr, folder)
     moved = distance(task.module, expected[0], task.module.state_dict())
-    share = distance(task.module, found[0], expected[0]) / moved
-    return Comparison(lr, *differences(found, expected), *own, share)
+    shares = [distance(task.module, other[0], expected[0]) / moved for other in (found, own)]
+    return Comparison(lr, *differences(found, expected), *differences(own, expected), *shares)
