@@ -50,6 +50,29 @@ elif [[ ${OMPI_COMM_WORLD_RANK-0} == 0 ]]; then
   done
 fi
 """
+# Rounds of 10 steps behind a slow first one: 2 ms a step of a graph, 5 ms of TorchScript. The LibTorch
+# of 2.15 takes a tenth.
+TRAINED = """#!/usr/bin/env bash
+round=0.02
+for option; do
+  case $option in
+    --run.out=*) out=${option#--run.out=} ;;
+    --model.kind=torchscript) round=0.05 ;;
+  esac
+done
+[[ $HANSE_TORCH == system ]] || round=0.002
+mkdir -p "$out"
+printf 'round,seconds_train\\n1,9\\n2,%s\\n3,%s\\n4,%s\\n' $round $round $round >"$out/rounds.csv"
+"""
+STEPS = """import json, os, sys
+version = os.environ.get("VERSION", "1.13.0a0")
+print(json.dumps({"torch": version, "names": ["lenet", "bad", "timm/x"]}), flush=True)
+kinds = ["graph", "torchscript"] if version == "1.13.0a0" else ["graph"]
+for line in sys.stdin:
+    answer = ({"steps": 10, "keys": {kind: {"model.kind": kind} for kind in kinds}}
+              if line.strip() != "bad" else {"failed": "no such module"})
+    print(json.dumps(0.0003 if line.strip() == "step" else answer), flush=True)
+"""
 BARE = """#!/bin/sh
 echo '{"rounds": 1, "seconds_per_round_median": 0.010}'
 """
@@ -139,6 +162,26 @@ class BenchTest(ScriptTest):
                           "#!/bin/sh\necho '{\"hanse\": 0.03, \"libtorch\": 0.025}'\n")
         rows = self.rows("--only", "lstm", "--pairs", "1")
         self.assertEqual(rows["lstm"], ["30", "25", "1.200", "1.200-1.200", "1.10", "over"])
+
+    def test_models(self):
+        """Each PyTorch against the LibTorch of its version; below 1 ms it shall be twice as fast."""
+        self.make_program("hanse", TRAINED)
+        self.write("tests/bench/module_steps.py", STEPS)
+        python = self.write("venv/bin/python",
+                            "#!/bin/sh\nVERSION=2.15.0+cpu exec /usr/bin/python3 \"$@\"\n")
+        python.chmod(0o755)
+        result = self.bench("--only", "models", "--pairs", "2", "--venv", self.folder / "venv")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("bad with 2.15.0: no such module", result.stderr)
+        lines = [line.split() for line in result.stdout.splitlines()]
+        for line in ("lenet 1.13.0a0 2 0.3 0.150 0.150-0.150 1.00 over",
+                     "lenet 2.15.0 0.2 0.3 1.500 1.500-1.500 2.00 over",
+                     "timm/x 2.15.0 0.2 0.3 1.500 1.500-1.500 2.00 over",
+                     "lenet 1.13.0a0 2 5 2.500 2.500-2.500 1.00 ok"):
+            self.assertIn(line.split(), lines)
+        rows = self.rows("--only", "models", "--pairs", "1", "--modules", "timm")
+        self.assertEqual(rows["timm/x"][0], "1.13.0a0")
+        self.assertNotIn("lenet", rows)
 
     def test_plan(self):
         """Foretold 0.9 s against a mean of 1 s; a cluster that cannot be is left out."""
