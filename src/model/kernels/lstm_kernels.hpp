@@ -38,6 +38,10 @@ struct LstmKernels {
   // read or written, 13 on the way back.
   void (*advance)(const LstmStep& step);
   void (*retreat)(const LstmStepBack& step);
+
+  // The functions alone, of `count` values; y may be x.
+  void (*sigmoids)(int64_t count, const float* x, float* y);
+  void (*tanhs)(int64_t count, const float* x, float* y);
 };
 
 const LstmKernels& lstm_kernels(Family family = fastest_family());

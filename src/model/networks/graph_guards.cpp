@@ -30,12 +30,20 @@ void require_size(const Arguments& arguments, std::size_t i, int64_t size) {
   if (is_given(arguments, i)) require(tensor_at(arguments, i).numel() == size);
 }
 
+template <class Integer>
+bool are_below(const at::Tensor& places, int64_t end) {
+  const at::Tensor dense = places.contiguous();
+  const auto* const values = dense.data_ptr<Integer>();
+  bool good = true;
+  for (int64_t i = 0; i < dense.numel(); ++i) good = good && values[i] >= 0 && values[i] < end;
+  return good;
+}
+
 // Are all values of a tensor of integers in [0, end)?
 void require_below(const at::Tensor& places, int64_t end) {
   require(places.scalar_type() == at::kLong || places.scalar_type() == at::kInt);
-  if (places.numel() == 0) return;
-  const auto [least, most] = at::aminmax(places);
-  require(least.item<int64_t>() >= 0 && most.item<int64_t>() < end);
+  require(places.scalar_type() == at::kLong ? are_below<int64_t>(places, end)
+                                            : are_below<int32_t>(places, end));
 }
 
 void require_same_sizes(const Arguments& arguments) {

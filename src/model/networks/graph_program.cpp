@@ -90,6 +90,7 @@ void GraphProgram::resolve(int64_t i) {
   }
   call.op = *found;
   call.guard = graph_guard(node.op);
+  call.kernel = graph_kernel(node.label());
   call.is_empty = makes_empty_memory(node.op);
   const c10::FunctionSchema& schema = call.op->schema();
   if (schema.is_vararg() || schema.is_varret()) throw std::invalid_argument("its schema is open");
@@ -287,11 +288,34 @@ void GraphProgram::run(int64_t i, std::vector<c10::IValue>& values, RandomStream
     if (node(i).is_item()) return take_item(node(i), values, result);
     return keep(node(i), values[to_index(result)], *stream);
   }
+  for (const GraphCall::Value& value : call.values) {
+    if (values[to_index(value.value)].toTensor().defined()) continue;
+    throw std::invalid_argument("an argument was not computed");
+  }
+  if (!call.writes.empty()) check_inputs(call, values);
+  if (call.kernel == nullptr || !run_kernel(call, values, result)) {
+    run_operator(call, values, result);
+  }
+}
+
+bool GraphProgram::run_kernel(const GraphCall& call, std::vector<c10::IValue>& values,
+                              int64_t result) {
+  arguments_.clear();
+  for (const c10::IValue& fixed : call.fixed) arguments_.push_back(&fixed);
+  for (const GraphCall::Value& value : call.values) {
+    arguments_[to_index(value.argument)] = &values[to_index(value.value)];
+  }
+  c10::IValue made = call.kernel(arguments_);
+  if (made.isNone()) return false;
+  values[to_index(result)] = std::move(made);
+  return true;
+}
+
+void GraphProgram::run_operator(const GraphCall& call, std::vector<c10::IValue>& values,
+                                int64_t result) {
   stack_.assign(call.fixed.begin(), call.fixed.end());
   for (const GraphCall::Value& value : call.values) {
-    const c10::IValue& given = values[to_index(value.value)];
-    if (!given.toTensor().defined()) throw std::invalid_argument("an argument was not computed");
-    stack_[to_index(value.argument)] = given;
+    stack_[to_index(value.argument)] = values[to_index(value.value)];
   }
   for (const GraphCall::Tensors& tensors : call.lists) {
     c10::IValue& argument = stack_[to_index(tensors.argument)];
@@ -310,7 +334,6 @@ void GraphProgram::run(int64_t i, std::vector<c10::IValue>& values, RandomStream
     }
   }
   if (call.guard != nullptr) call.guard(stack_);
-  if (!call.writes.empty()) check_inputs(call, values);
   call.op->callBoxed(&stack_);
   if (stack_.size() == 1) {
     values[to_index(result)] = std::move(stack_[0]);

@@ -13,6 +13,7 @@
 #include "graphs/graph_file.hpp"
 #include "hanse/base/random.hpp"
 #include "networks/graph_guards.hpp"
+#include "networks/graph_kernels.hpp"
 
 namespace hanse {
 
@@ -39,7 +40,8 @@ struct GraphCall {
   std::vector<Rows> rows;
   std::vector<int64_t> writes;  // the values that it changes
   GraphGuard guard = nullptr;
-  bool is_empty = false;  // makes memory that nothing was written to
+  GraphKernel kernel = nullptr;  // is tried before the operator
+  bool is_empty = false;         // makes memory that nothing was written to
 };
 
 class GraphProgram {
@@ -77,6 +79,8 @@ class GraphProgram {
   void require_tensor(int64_t value) const;
   void join(int64_t a, int64_t b);
   void require_own_memory() const;
+  bool run_kernel(const GraphCall& call, std::vector<c10::IValue>& values, int64_t result);
+  void run_operator(const GraphCall& call, std::vector<c10::IValue>& values, int64_t result);
   void check_inputs(const GraphCall& call, const std::vector<c10::IValue>& values) const;
   void keep(const GraphNode& node, c10::IValue& result, RandomStream& stream) const;
   void take_item(const GraphNode& node, std::vector<c10::IValue>& values, int64_t result) const;
@@ -87,6 +91,7 @@ class GraphProgram {
   std::vector<int64_t> memory_;  // a forest of values
   std::vector<int64_t> kinds_;   // of values: kTensor, kList or a number of tensors
   std::vector<c10::IValue> stack_;
+  GraphArguments arguments_;
   int64_t rows_ = 0;
   bool draws_ = false;
 };

@@ -1,8 +1,10 @@
 #include "networks/pass_memory.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <map>
+#include <vector>
 
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
@@ -14,7 +16,8 @@ namespace hanse {
 
 namespace {
 
-constexpr int64_t kLine = 64;  // bytes: a processor's line, at which blocks begin
+constexpr int64_t kLine = 64;        // bytes: a processor's line, at which blocks begin
+constexpr int64_t kSmallLines = 64;  // of a small block, at most
 
 }  // namespace
 
@@ -39,24 +42,58 @@ struct alignas(kLine) PassMemory::Block {
 };
 
 struct PassMemory::State : std::enable_shared_from_this<State> {
-  std::multimap<int64_t, Block*> free;  // by their bytes
+  std::array<std::vector<Block*>, to_index(kSmallLines) + 1> small;  // free ones, by their lines
+  std::multimap<int64_t, Block*> large;                              // free ones, by their bytes
   int64_t bytes = 0, used = 0, peak = 0, blocks = 0;
 
   State() = default;
   State(const State&) = delete;
   State& operator=(const State&) = delete;
-  ~State() {
-    for (const auto& [size, block] : free) Block::destroy(block);
+  ~State() { destroy_free(); }
+
+  void destroy_free() {
+    for_each_free(Block::destroy);
+    for (auto& free : small) free.clear();
+    large.clear();
   }
 
-  // The smallest block that holds so many bytes, or a new one.
+  template <class F>
+  void for_each_free(F f) const {
+    for (const auto& free : small) std::ranges::for_each(free, f);
+    for (const auto& [size, block] : large) f(block);
+  }
+
+  void give_back(Block* block) {
+    used -= block->bytes;
+    const int64_t lines = block->bytes / kLine;
+    if (lines <= kSmallLines) {
+      small[to_index(lines)].push_back(block);
+    } else {
+      large.emplace(block->bytes, block);
+    }
+  }
+
+  // A small block of that size, the smallest of the large ones that hold so much; null: none.
+  Block* find(int64_t size) {
+    if (size <= kSmallLines * kLine) {
+      auto& free = small[to_index(size / kLine)];
+      if (free.empty()) return nullptr;
+      Block* const block = free.back();
+      free.pop_back();
+      return block;
+    }
+    const auto found = large.lower_bound(size);
+    if (found == large.end()) return nullptr;
+    Block* const block = found->second;
+    large.erase(found);
+    return block;
+  }
+
+  // A free block that holds so many bytes, or a new one.
   Block* take(int64_t size) {
     const int64_t rounded = (size + kLine - 1) / kLine * kLine;
-    Block* block = nullptr;
-    if (const auto found = free.lower_bound(rounded); found != free.end()) {
-      block = found->second;
-      free.erase(found);
-    } else {
+    Block* block = find(rounded);
+    if (block == nullptr) {
       require_memory(rounded, "a tensor of the network takes", "model.path", "");
       block = Block::made(rounded);
       bytes += rounded;
@@ -74,8 +111,7 @@ void PassMemory::Block::give_back(void* memory) {
   Block* const block = of(memory);
   const std::shared_ptr<State> owner = std::move(block->owner);
   if (!owner) return destroy(block);
-  owner->used -= block->bytes;
-  owner->free.emplace(block->bytes, block);
+  owner->give_back(block);
 }
 
 thread_local PassMemory::State* PassMemory::in_use = nullptr;
@@ -116,11 +152,8 @@ PassMemory::Use::Use(PassMemory& memory) { in_use = memory.state_.get(); }
 PassMemory::Use::~Use() { in_use = nullptr; }
 
 void PassMemory::trim() {
-  for (const auto& [size, block] : state_->free) {
-    state_->bytes -= size;
-    Block::destroy(block);
-  }
-  state_->free.clear();
+  state_->for_each_free([this](const Block* block) { state_->bytes -= block->bytes; });
+  state_->destroy_free();
 }
 
 int64_t PassMemory::bytes() const { return state_->bytes; }
