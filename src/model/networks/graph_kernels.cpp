@@ -255,7 +255,7 @@ c10::IValue batch_of_products(const GraphArguments& arguments) {
   return out;
 }
 
-// Of a batch's rows: a bias's gradient.
+// A bias's gradient: the sum of a batch's rows.
 c10::IValue sum_of_rows(const GraphArguments& arguments) {
   const at::Tensor& a = tensor_at(arguments, 0);
   if (!is_float(a) || a.dim() != 2 || !a.is_contiguous() || a.numel() > kSmall) return {};

@@ -1,7 +1,7 @@
-// Layers of graphs on few values: batch norm and max pooling (graph_kernels.hpp).
+// Layers of graphs on few values: batch norm and max pooling (graph_operands.hpp).
 #pragma once
 
-#include "networks/graph_kernels.hpp"
+#include "networks/graph_operands.hpp"
 
 namespace hanse {
 
