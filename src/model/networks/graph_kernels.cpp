@@ -18,6 +18,7 @@ namespace {
 // Values of one tensor for which LibTorch's loops, which use wider vectors, are not worth their
 // call.
 constexpr int64_t kSmall = 4096;
+constexpr int64_t kMostParts = 1024;  // of a tensor that is split
 
 const at::Tensor& tensor_at(const GraphArguments& arguments, std::size_t i) {
   return arguments[i]->toTensor();
@@ -306,7 +307,7 @@ c10::IValue selected(const GraphArguments& arguments) {
 c10::IValue split(const GraphArguments& arguments) {
   const at::Tensor& a = tensor_at(arguments, 0);
   const int64_t size = arguments[1]->toInt(), axis = axis_of(a, *arguments[2]);
-  if (axis < 0 || size < 1 || a.size(axis) == 0) return {};
+  if (axis < 0 || size < 1 || a.size(axis) == 0 || a.size(axis) / size > kMostParts) return {};
   auto sizes = a.sizes().vec();
   c10::List<at::Tensor> parts;
   for (int64_t begin = 0; begin < a.size(axis); begin += size) {
