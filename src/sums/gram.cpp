@@ -1,6 +1,7 @@
 #include "hanse/sums/gram.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "hanse/base/products.hpp"
@@ -24,11 +25,11 @@ int64_t triangle(int64_t k) { return k * (k + 1) / 2; }
 }  // namespace
 
 // How the entries of a lower triangle are dealt to ranks that add them.
-struct GramBlocks::Shares {
+struct GramShares {
   int64_t all;
   int ranks;
 
-  Shares(int64_t entries, int comm_size) : all(entries), ranks(comm_size) {}
+  GramShares(int64_t entries, int comm_size) : all(entries), ranks(comm_size) {}
   int64_t begin(int rank) const { return all * rank / ranks; }
   int64_t size(int rank) const { return begin(rank + 1) - begin(rank); }
 };
@@ -60,9 +61,17 @@ GramTraffic row_traffic(std::span<const RowPart> parts, double k, int64_t ranks)
 
 GramTraffic gram_traffic(std::span<const RowPart> parts, double k, int64_t ranks) {
   GramTraffic traffic = row_traffic(parts, k, ranks);
+  const int64_t blocks = block_count(parts);
+  const double entries = std::round(k * (k + 1) / 2);
+  const GramShares shares(static_cast<int64_t>(entries), static_cast<int>(ranks));
+  double sent = 0;  // entries: of blocks to those who add them, and of sums to rank 0
+  for (int rank = 0; rank < ranks; ++rank) {
+    const auto share = static_cast<double>(shares.size(rank));
+    sent += static_cast<double>(divide(blocks - rank, ranks)) * (entries - share);
+    if (rank > 0) sent += static_cast<double>(parts.size()) * share;
+  }
   const auto n = static_cast<double>(ranks);
-  const auto triangles = static_cast<double>(block_count(parts) + std::ssize(parts));
-  traffic.bytes += sizeof(double) * triangles * k * (k + 1) / 2 * (n - 1) / n;
+  traffic.bytes += sizeof(double) * sent;
   traffic.messages += (n + 1) * (n - 1);
   traffic.operations += 2;
   return traffic;
@@ -97,7 +106,7 @@ void GramBlocks::learn_owners(std::span<const int64_t> positions, int64_t k) {
 }
 
 std::vector<double> GramBlocks::sum(std::vector<double> products) const {
-  const Shares shares(triangle(std::ssize(positions_)), comm_.size());
+  const GramShares shares(triangle(std::ssize(positions_)), comm_.size());
   const int64_t mine = shares.size(comm_.rank());
   const std::vector<double> received =
       comm_.size() == 1 ? std::move(products) : exchange_shares(products, shares);
@@ -121,7 +130,7 @@ std::vector<double> GramBlocks::sum(std::vector<double> products) const {
 // Sends each rank its share of this rank's blocks. Returns this rank's shares of all blocks, those
 // of one rank after another's.
 std::vector<double> GramBlocks::exchange_shares(std::span<const double> products,
-                                                const Shares& shares) const {
+                                                const GramShares& shares) const {
   std::vector<double> out;
   out.reserve(products.size());
   std::vector<int64_t> sends, receives;
@@ -141,7 +150,8 @@ std::vector<double> GramBlocks::exchange_shares(std::span<const double> products
 }
 
 // [parts, K, K] from the shares [ranks] of [parts] lower triangles.
-std::vector<double> GramBlocks::matrices(std::span<const double> all, const Shares& shares) const {
+std::vector<double> GramBlocks::matrices(std::span<const double> all,
+                                         const GramShares& shares) const {
   const std::size_t k = positions_.size();
   std::vector<double> lower(static_cast<std::size_t>(shares.all)), result(parts_ * k * k);
   for (std::size_t part = 0; part < parts_; ++part) {

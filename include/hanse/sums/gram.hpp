@@ -11,6 +11,8 @@
 
 namespace hanse {
 
+struct GramShares;
+
 // How K rows are multiplied, wherever they lie. Each of their parts is cut into blocks whose
 // lengths depend on its size alone; whole blocks of all rows go to ranks by all-to-all; one rank
 // computes a block's products in float64, and each rank adds a share of the products of all blocks
@@ -47,11 +49,11 @@ class GramBlocks {
     RowPart values;
     std::size_t part;
   };
-  struct Shares;
 
   int64_t blocks_of(int rank) const { return (size() - rank + comm_.size() - 1) / comm_.size(); }
-  std::vector<double> exchange_shares(std::span<const double> products, const Shares& shares) const;
-  std::vector<double> matrices(std::span<const double> all, const Shares& shares) const;
+  std::vector<double> exchange_shares(std::span<const double> products,
+                                      const GramShares& shares) const;
+  std::vector<double> matrices(std::span<const double> all, const GramShares& shares) const;
 
   Communicator& comm_;
   std::vector<Block> blocks_;

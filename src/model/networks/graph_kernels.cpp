@@ -41,6 +41,8 @@ class Rows {
   }
 
   bool are_good() const { return good_; }
+  // Does each value have memory of its own?
+  bool are_apart(const at::Tensor& tensor) const { return whole_ || tensor.stride(0) >= sizes_[1]; }
   int64_t count() const { return whole_ ? 1 : sizes_[0]; }
   int64_t size(const at::Tensor& tensor) const { return whole_ ? tensor.numel() : sizes_[1]; }
   int64_t stride(const at::Tensor& tensor) const { return whole_ ? 0 : tensor.stride(0); }
@@ -78,6 +80,11 @@ at::Tensor map(const Rows& rows, const at::Tensor& a, const at::Tensor& b, const
 enum class Place { kNew, kFirst };
 
 template <Place place>
+bool has_place(const Rows& rows, const at::Tensor& a) {
+  return rows.are_good() && (place == Place::kNew || rows.are_apart(a));
+}
+
+template <Place place>
 at::Tensor result_for(const at::Tensor& a) {
   return place == Place::kFirst ? a : new_tensor(a.sizes());
 }
@@ -86,7 +93,7 @@ template <Place place, class F>
 c10::IValue of_one(const GraphArguments& arguments, F f) {
   const at::Tensor& a = tensor_at(arguments, 0);
   const Rows rows(a);
-  if (!rows.are_good()) return {};
+  if (!has_place<place>(rows, a)) return {};
   return map(rows, a, result_for<place>(a), f);
 }
 
@@ -111,14 +118,14 @@ template <Place place, class F>
 c10::IValue of_two(const GraphArguments& arguments, F f) {
   const at::Tensor& a = tensor_at(arguments, 0);
   Rows rows(a);
-  if (!rows.are_good() || a.dim() == 0) return {};
+  if (!has_place<place>(rows, a) || a.dim() == 0) return {};
   if (float b = 0; as_number(*arguments[1], b)) {
     return map(rows, a, result_for<place>(a), [f, b](float x) { return f(x, b); });
   }
   if (!arguments[1]->isTensor()) return {};
   const at::Tensor& b = tensor_at(arguments, 1);
   rows.add(b);
-  if (!rows.are_good()) return {};
+  if (!has_place<place>(rows, a)) return {};
   return map(rows, a, b, result_for<place>(a), f);
 }
 
@@ -176,7 +183,7 @@ template <Place place, Function LstmKernels::*function>
 c10::IValue function_of(const GraphArguments& arguments) {
   const at::Tensor& a = tensor_at(arguments, 0);
   const Rows rows(a);
-  if (!rows.are_good()) return {};
+  if (!has_place<place>(rows, a)) return {};
   at::Tensor out = result_for<place>(a);
   const float* x = a.data_ptr<float>();
   float* y = out.data_ptr<float>();
