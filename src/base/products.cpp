@@ -17,7 +17,6 @@ namespace {
 constexpr int64_t kBlock = 8192;   // values of a row at once
 constexpr std::size_t kLanes = 8;  // sums of a pair under way: value i goes to sum i % kLanes
 constexpr std::size_t kTile = 4;   // rows against as many at once: each is loaded once for all
-constexpr std::size_t kNear = 32;  // rows that stay in the second cache while all others pass
 
 using Rows = std::array<const float*, kTile>;
 using Lanes = std::array<double, kLanes>;
@@ -155,16 +154,12 @@ void add_inner_products(std::span<const float* const> left, std::span<const floa
 }
 
 void add_gram(std::span<const float* const> rows, int64_t n, std::span<double> gram) {
-  const std::size_t stride = rows.size();
   for (int64_t begin = 0; begin < n; begin += kBlock) {
     const int64_t length = std::min(kBlock, n - begin);
-    for (std::size_t j = 0; j < rows.size(); j += kNear) {
-      for (std::size_t i = j; i < rows.size(); i += kTile) {
-        const std::size_t end = std::min(i + kTile, rows.size());
-        const auto right = rows.subspan(j, std::min(kNear, end - j));
-        add_band(rows.subspan(i, end - i), right, begin, length, stride,
-                 gram.data() + i * stride + j);
-      }
+    for (std::size_t i = 0; i < rows.size(); i += kTile) {
+      const std::size_t end = std::min(i + kTile, rows.size());
+      add_band(rows.subspan(i, end - i), rows.first(end), begin, length, rows.size(),
+               gram.data() + i * rows.size());
     }
   }
 }
