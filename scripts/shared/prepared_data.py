@@ -176,7 +176,7 @@ def cifar_records(folder, part, classes):
 
     for label, name in enumerate(classes):
         paths = [path for path in (folder / part / name).rglob("*")
-                 if path.suffix in (".png", ".jpg", ".jpeg")]
+                 if path.suffix in (".png", ".jpg", ".jpeg") and not path.name.startswith(".")]
         for path in sorted(paths, key=os.fsencode):
             with Image.open(path) as image:
                 pixels = numpy.asarray(image.convert("RGB"))
@@ -196,7 +196,8 @@ def cifar(folder, out, _):
     if not (folder / "train").is_dir():
         raise Refused(f"{folder} has neither data_batch_1.bin nor train; hint: scripts/fetch-data "
                       "says where CIFAR-10 is found")
-    classes = sorted((path.name for path in (folder / "train").iterdir()), key=os.fsencode)
+    classes = sorted((path.name for path in (folder / "train").iterdir()
+                      if path.is_dir() and not path.name.startswith(".")), key=os.fsencode)
     result.mkdir(parents=True, exist_ok=True)
     train = list(cifar_records(folder, "train", classes))
     for i in range(5):  # as many files as the original has
