@@ -21,6 +21,7 @@ namespace {
 constexpr std::size_t kSide = 32, kLane = 8, kVectors = kSide / kLane;
 using Doubles = double __attribute__((vector_size(sizeof(double) * kLane)));
 using Side = std::array<double, kSide>;
+constexpr std::size_t kAhead = 8 * kSide;  // columns that are fetched before they are mapped
 
 // Rows that count 0 in a mapped row are left out: they may hold anything.
 struct Term {
@@ -67,7 +68,11 @@ template <class Real>
   for (std::size_t begin = 0; begin < size; begin += kSide) {
     const std::size_t width = std::min(kSide, size - begin);
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      for (std::size_t w = 0; w < width; ++w) wide[i][w] = static_cast<double>(rows[i][begin + w]);
+      const Real* const from = rows[i] + begin;
+      // More rows than processors follow on their own.
+      __builtin_prefetch(from + kAhead);
+      __builtin_prefetch(from + kAhead + kSide / 2);
+      for (std::size_t w = 0; w < width; ++w) wide[i][w] = static_cast<double>(from[w]);
     }
     for (std::size_t a = 0; a < terms.size(); ++a) {
       int64_t* const values = out + a * size + begin;
