@@ -27,7 +27,7 @@ from hanse import exporting  # noqa: E402
 
 BATCH, BATCHES = 8, 4
 LR = 1e-4   # whose steps leave a module as it is, but for rounding
-ROUND_S = 0.15
+ROUND_S, LEAST_EPOCHS = 0.15, 4  # of a round, whose own cost the steps share
 
 
 class Steps:
@@ -58,7 +58,8 @@ class Steps:
         hanse.write_federation(folder / "samples.h5", {"one": (rows.numpy(), labels.numpy())},
                                classes=None if shape == [1] else shape[-1])
         self.run(1)
-        self.epochs = max(1, round(ROUND_S / BATCHES / min(self.run(1) for _ in range(3))))
+        self.epochs = max(LEAST_EPOCHS,
+                          round(ROUND_S / BATCHES / min(self.run(1) for _ in range(3))))
 
     def export(self, sample, path, kind, more):
         try:
