@@ -102,7 +102,7 @@ std::vector<KindRow<Job>> rows_by_columns() {
 Keys<Job> robust_keys() {
   return {key()("byzantine", &Options::byzantine,
                 "f, how many participants of a round may send anything: a number, or a share below "
-                "0.5, rounded up; auto: none"),
+                "0.5, rounded up; auto: the share of the clients that attack"),
           key()("before", &Options::before,
                 "what is made of the updates first, in this order: clip(c) to a longest length, "
                 "arc (the longest ones clipped), nnm (each mixed with its neighbours), "
