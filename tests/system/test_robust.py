@@ -18,7 +18,7 @@ RULES = {
     "fltrust": {"federation.clients": 13, "federation.held-out": 2, "aggregator.root": 1},
     "smea": {"aggregator.before": "clip(0.3)"},
     "caf": {"aggregator.before": "arc"},
-    "median": {"aggregator.before": "bucketing(2),nnm", "aggregator.byzantine": 1},
+    "median": {"aggregator.before": "bucketing(2),nnm"},
     "trimmed-mean": {},
     "meamed": {"aggregator.before": "nnm"},
     "bulyan": {},
@@ -68,6 +68,14 @@ class EveryRule(hanse.Case):
 
 
 class Columns(hanse.Case):
+    def test_a_rule_for_fewer_attackers_than_there_are_may_move_without_a_bound(self):
+        # A bucket of an attacker's is in every mean of five of the six neighbours.
+        job = self.job({**SILOS, "aggregator.kind": "median", "aggregator.byzantine": 1,
+                        "aggregator.before": "bucketing(2),nnm", "attack.clients": "2,5",
+                        "attack.kind": "optimal-alie"})
+        run = self.hanse("run", job, f"--run.out={self.path('run')}", expect=None)
+        self.assert_one_error(run, 1, "out of range", "aggregator.byzantine")
+
     def test_of_rounds_with_attackers(self):
         job = self.job({**SILOS, "aggregator.kind": "multi-krum", "aggregator.before": "arc",
                         "attack.clients": 2, "attack.kind": "sign-flip", "attack.strength": 5})

@@ -305,7 +305,9 @@ void Weighing::combine_columns(ColumnStep step, std::size_t rows, const Known& k
   attempt(round.failure, [&] {
     if (fits) return;
     throw TrainingError("the step is out of range", known.roles.clients.front(), round.number,
-                        "a smaller client.lr or client.clip may help");
+                        forges_ ? "attackers may move this rule without a bound: is "
+                                  "aggregator.byzantine at least their number?"
+                                : "a smaller client.lr or client.clip may help");
   });
 }
 
