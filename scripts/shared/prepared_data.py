@@ -169,15 +169,22 @@ def pictures(folder, out, data):
     return {"data.path": made(out / "pictures", [archive], write)}
 
 
+def visible(folder, paths):
+    """Those of a folder's `paths` that are neither hidden nor in a hidden folder, by bytes."""
+    return sorted((path for path in paths
+                   if not any(part.startswith(".") for part in path.relative_to(folder).parts)),
+                  key=os.fsencode)
+
+
 def cifar_records(folder, part, classes):
     """A label and 3072 bytes, the channels one after another, for each picture."""
     import numpy
     from PIL import Image
 
     for label, name in enumerate(classes):
-        paths = [path for path in (folder / part / name).rglob("*")
-                 if path.suffix in (".png", ".jpg", ".jpeg") and not path.name.startswith(".")]
-        for path in sorted(paths, key=os.fsencode):
+        files = (path for path in (folder / part / name).rglob("*")
+                 if path.suffix in (".png", ".jpg", ".jpeg"))
+        for path in visible(folder, files):
             with Image.open(path) as image:
                 pixels = numpy.asarray(image.convert("RGB"))
             if pixels.shape != (32, 32, 3):
@@ -196,8 +203,8 @@ def cifar(folder, out, _):
     if not (folder / "train").is_dir():
         raise Refused(f"{folder} has neither data_batch_1.bin nor train; hint: scripts/fetch-data "
                       "says where CIFAR-10 is found")
-    classes = sorted((path.name for path in (folder / "train").iterdir()
-                      if path.is_dir() and not path.name.startswith(".")), key=os.fsencode)
+    folders = (path for path in (folder / "train").iterdir() if path.is_dir())
+    classes = [path.name for path in visible(folder, folders)]
     result.mkdir(parents=True, exist_ok=True)
     train = list(cifar_records(folder, "train", classes))
     for i in range(5):  # as many files as the original has

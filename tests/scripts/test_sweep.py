@@ -586,7 +586,8 @@ class ReproduceTest(MadeRepository):
             path = self.folder / f"cifar/{part}/{name}/1.png"
             path.parent.mkdir(parents=True)
             Image.fromarray(pixels).save(path)
-        for hidden in ("train/.cache/1.png", "train/a/._1.png", "train/Thumbs.db"):
+        for hidden in ("train/.cache/1.png", "train/a/._1.png", "train/a/.cache/1.png",
+                       "train/Thumbs.db"):
             self.write(f"cifar/{hidden}", "no picture")
         result = self.reproduce("made", "--data", "cifar", "--out", "out")
         self.assertEqual((result.returncode, result.stderr), (0, ""))
