@@ -127,16 +127,17 @@ void time_shape(const Shape& shape) {
   for (const ProductFamily family : product_families()) {
     if (family == ProductFamily::kPlain) continue;
     const Bfloat16Kernels& kernels = bfloat16_kernels(family);
-    kernels.pack_left(a.data(), k, m, k, left.data());
-    kernels.pack_right(b.data(), n, k, n, right.data());
+    kernels.pack_left({a.data(), k}, m, k, left.data());
+    kernels.pack_right({b.data(), n}, k, n, right.data());
     const Bfloat16Product product{m, n, k, left.data(), right.data(), c.data(), n, 1, 0};
     const double alone = time_of([&] { kernels.multiply(product); });
     const double with_left = time_of([&] {
-      kernels.pack_left(a.data(), k, m, k, left.data());
+      kernels.pack_left({a.data(), k}, m, k, left.data());
       kernels.multiply(product);
     });
-    const double of_right =
-        time_of([&] { kernels.pack_right_transposed(b.data(), k, k, n, right.data()); });
+    const double of_right = time_of([&] {
+      kernels.pack_right_transposed({b.data(), k}, k, n, right.data());
+    });
     std::printf(" | %5.0f %5.0f %5.1f", gigaflops / alone, gigaflops / with_left,
                 4e-9 * static_cast<double>(k * n) / of_right);
   }

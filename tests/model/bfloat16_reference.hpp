@@ -129,30 +129,29 @@ inline std::vector<float> packed_product(const Bfloat16Kernels& kernels, const P
                                          const std::vector<float>& a, const std::vector<float>& b,
                                          bool turned) {
   const auto [m, n, k] = size;
-  AlignedFloats left(static_cast<std::size_t>(left_floats(m, k)));
-  PackedPairs right(static_cast<std::size_t>(right_pairs(k, n)));
-  if (turned) {
-    kernels.pack_left_transposed(transposed(a, m, k).data(), m, m, k, left.data());
-    kernels.pack_right_transposed(transposed(b, k, n).data(), k, k, n, right.data());
-  } else {
-    kernels.pack_left(a.data(), k, m, k, left.data());
-    kernels.pack_right(b.data(), n, k, n, right.data());
-  }
   std::vector<float> c(static_cast<std::size_t>(m * n));
+  PackedPairs right(static_cast<std::size_t>(right_pairs(k, n)));
+  Bfloat16Product product{
+      .m = m, .n = n, .k = k, .b = right.data(), .c = c.data(), .c_line = n, .scale = 1};
+  if (!turned) {
+    AlignedFloats left(static_cast<std::size_t>(left_floats(m, k)));
+    kernels.pack_left({a.data(), k}, m, k, left.data());
+    kernels.pack_right({b.data(), n}, k, n, right.data());
+    product.a = left.data();
+    kernels.multiply(product);
+    return c;
+  }
+  ColumnFactor columns;
+  const auto turned_a = transposed(a, m, k);
+  const float* values = columns.values(kernels, turned_a.data(), m * k);
+  kernels.pack_right_transposed({transposed(b, k, n).data(), k}, k, n, right.data());
   const auto multiply = [&](int64_t first, int64_t rows) {
-    kernels.multiply({.m = rows,
-                      .n = n,
-                      .k = k,
-                      .a = left.data(),
-                      .b = right.data(),
-                      .c = c.data() + first * n,
-                      .c_line = n,
-                      .scale = 1,
-                      .keep = 0,
-                      .a_first = first,
-                      .a_rows = m});
+    product.m = rows;
+    product.c = c.data() + first * n;
+    columns.put(kernels, {values + first, m}, product);
+    kernels.multiply(product);
   };
-  const int64_t some = turned ? m / 3 : 0;  // rows that are multiplied apart
+  const int64_t some = m / 3;  // rows that are multiplied apart
   if (some > 0) multiply(0, some);
   multiply(some, m - some);
   return c;

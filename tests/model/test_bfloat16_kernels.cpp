@@ -1,6 +1,9 @@
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -16,6 +19,8 @@ using testing::packed_product;
 using testing::product_of;
 using testing::ProductSize;
 using testing::same_bits;
+using testing::to_bfloat16;
+using testing::transposed;
 
 std::vector<ProductSize> awkward_sizes() {
   std::vector<ProductSize> sizes;
@@ -112,8 +117,8 @@ TEST(Bfloat16Kernels, AGroupIsFilledUpWithZeros) {
     AlignedFloats left(static_cast<std::size_t>(left_floats(1, size.k)));
     PackedPairs right(static_cast<std::size_t>(right_pairs(size.k, 1)));
     const std::vector<float> ones(static_cast<std::size_t>(size.k), 1);
-    kernels.pack_left(a.data(), size.k, 1, size.k, left.data());
-    kernels.pack_right(ones.data(), 1, size.k, 1, right.data());
+    kernels.pack_left({a.data(), size.k}, 1, size.k, left.data());
+    kernels.pack_right({ones.data(), 1}, size.k, 1, right.data());
     float c = -0.0F;
     kernels.multiply({1, 1, size.k, left.data(), right.data(), &c, 1, 1, 1});
     EXPECT_FALSE(std::signbit(c)) << name_of(family);
@@ -129,8 +134,8 @@ TEST(Bfloat16Kernels, AProductIsScaledAndAddedToWhatIsKept) {
     const Bfloat16Kernels& kernels = bfloat16_kernels(family);
     AlignedFloats left(static_cast<std::size_t>(left_floats(size.m, size.k)));
     PackedPairs right(static_cast<std::size_t>(right_pairs(size.k, size.n)));
-    kernels.pack_left(a.data(), size.k, size.m, size.k, left.data());
-    kernels.pack_right(b.data(), size.n, size.k, size.n, right.data());
+    kernels.pack_left({a.data(), size.k}, size.m, size.k, left.data());
+    kernels.pack_right({b.data(), size.n}, size.k, size.n, right.data());
     std::vector<float> c = before;
     kernels.multiply(
         {size.m, size.n, size.k, left.data(), right.data(), c.data(), 32, -0.1F, 0.9F});
@@ -142,6 +147,41 @@ TEST(Bfloat16Kernels, AProductIsScaledAndAddedToWhatIsKept) {
                                   0.9F * before[at])
                        : before[at];
         EXPECT_EQ(c[at], expected) << name_of(family);
+      }
+    }
+  }
+}
+
+// AMX's left factors need AVX-512 alone, so that they are tested where there are no tiles.
+TEST(Bfloat16Kernels, LeftFactorsOfTilesHoldRoundedValues) {
+  const auto& all = product_families();
+  if (std::find(all.begin(), all.end(), ProductFamily::kAvx512Bfloat16) == all.end()) {
+    GTEST_SKIP() << "needs AVX-512 with BF16";
+  }
+  const Bfloat16Kernels& kernels = bfloat16_kernels(ProductFamily::kAmx);
+  for (const int64_t m : {1, 15, 16, 33}) {
+    for (const int64_t k : {1, 31, 32, 67}) {
+      const auto a = factor_values(m * k, 0, 1), columns = transposed(a, m, k);
+      std::vector<int64_t> at(static_cast<std::size_t>(k));
+      for (int64_t i = 0; i < k; ++i) at[static_cast<std::size_t>(i)] = i * m;
+      const auto size = static_cast<std::size_t>(left_floats(m, k));
+      AlignedFloats by_rows(size), by_columns(size), by_places(size);
+      kernels.pack_left({a.data(), k}, m, k, by_rows.data());
+      ColumnFactor by_line, by_place;
+      Bfloat16Product of_line{.m = m, .k = k}, of_places{.m = m, .k = k};
+      by_line.put(kernels, {columns.data(), m}, of_line);
+      by_place.put(kernels, {.from = columns.data(), .at = at.data()}, of_places);
+      for (const float* packed : {std::as_const(by_rows).data(), of_line.a, of_places.a}) {
+        const auto* halves = reinterpret_cast<const uint16_t*>(packed);
+        for (int64_t i = 0; i < blocks_of(k) * kBlockProducts; ++i) {
+          for (int64_t r = 0; r < m; ++r) {
+            const int64_t place =
+                (i / kBlockProducts * m + r) * kBlockProducts + i % kBlockProducts;
+            const float expected =
+                i < k ? to_bfloat16(a[static_cast<std::size_t>(r * k + i)]) : 0.0F;
+            EXPECT_EQ(std::bit_cast<uint32_t>(expected) >> 16, halves[place]) << m << " x " << k;
+          }
+        }
       }
     }
   }

@@ -122,7 +122,7 @@ TEST(Bfloat16Convolution, APixelIsTheReferencesSumOfItsPatch) {
   for (const ProductFamily family : product_families()) {
     const Bfloat16Kernels& kernels = bfloat16_kernels(family);
     PackedPairs packed(static_cast<std::size_t>(right_pairs(v.size, c.outputs)));
-    kernels.pack_right(v.w.data(), c.outputs, v.size, c.outputs, packed.data());
+    kernels.pack_right({v.w.data(), c.outputs}, v.size, c.outputs, packed.data());
     Bfloat16Convolution convolution(kernels);
     std::vector<float> y(sums.size());
     const Image to{y.data(), c.outputs, v.y_row};

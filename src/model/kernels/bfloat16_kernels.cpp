@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "bfloat16_tiles.hpp"
+#include "layer_kernels.hpp"
 #include "vector_families.hpp"
 
 #define HANSE_LOOPS "bfloat16_loops.inc"
@@ -24,13 +25,13 @@ using avx512::kPairs;
 using avx512::load;
 using avx512::load_up_to;
 using avx512::store;
+using avx512::store_up_to;
 using avx512::transpose_block;
 using avx512::Vector;
 
 HANSE_FAMILY HANSE_INLINE Ints rounded(Vector v) {
-  using Halves = uint16_t __attribute__((vector_size(32)));
-  const auto halves = __builtin_bit_cast(Halves, _mm512_cvtneps_pbh(v));
-  return __builtin_convertvector(halves, Ints) << 16;
+  const auto halves = __builtin_bit_cast(__m256i, _mm512_cvtneps_pbh(v));
+  return __builtin_bit_cast(Ints, _mm512_maskz_cvtepu16_epi32(0xffff, halves)) << 16;
 }
 
 HANSE_FAMILY HANSE_INLINE Ints rounded_pairs(Vector even, Vector odd) {
@@ -59,8 +60,11 @@ namespace {
 #if defined(__x86_64__)
 
 constexpr Bfloat16Kernels kAvx512Bfloat16{
-    avx512_bfloat16::pack_left, avx512_bfloat16::pack_left_transposed, avx512_bfloat16::pack_right,
-    avx512_bfloat16::pack_right_transposed, avx512::multiply_packed};
+    .pack_left = avx512_bfloat16::pack_left,
+    .pack_right = avx512_bfloat16::pack_right,
+    .pack_right_transposed = avx512_bfloat16::pack_right_transposed,
+    .round = avx512_bfloat16::round_values,
+    .multiply = avx512::multiply_packed};
 
 bool has_conversion() { return has_avx512() && __builtin_cpu_supports("avx512bf16"); }
 
@@ -82,9 +86,11 @@ void multiply_by_tiles(const Bfloat16Product& t) {
   }
 }
 
-constexpr Bfloat16Kernels kAmx{
-    avx512_bfloat16::pack_narrow_left, avx512_bfloat16::pack_narrow_left_transposed,
-    avx512_bfloat16::pack_right, avx512_bfloat16::pack_right_transposed, multiply_by_tiles};
+constexpr Bfloat16Kernels kAmx{.pack_left = avx512_bfloat16::pack_narrow_left,
+                               .pack_right = avx512_bfloat16::pack_right,
+                               .pack_right_transposed = avx512_bfloat16::pack_right_transposed,
+                               .pack_left_transposed = avx512_bfloat16::pack_narrow_left_transposed,
+                               .multiply = multiply_by_tiles};
 
 #else
 
@@ -93,6 +99,22 @@ bool has_conversion() { return false; }
 #endif
 
 }  // namespace
+
+const float* ColumnFactor::values(const Bfloat16Kernels& kernels, const float* from, int64_t n) {
+  if (kernels.round == nullptr) return from;
+  kernels.round(from, n, grow(values_, n));
+  return values_.data();
+}
+
+void ColumnFactor::put(const Bfloat16Kernels& kernels, FactorRows rows, Bfloat16Product& product) {
+  if (kernels.round != nullptr) {
+    product.columns = rows;
+    return;
+  }
+  float* packed = grow(packed_, left_floats(product.m, product.k));
+  kernels.pack_left_transposed(rows, product.m, product.k, packed);
+  product.a = packed;
+}
 
 const std::vector<ProductFamily>& product_families() {
   static const std::vector<ProductFamily> found = [] {

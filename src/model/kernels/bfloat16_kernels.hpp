@@ -34,6 +34,15 @@ inline constexpr int64_t kBlockProducts = 32, kPanelColumns = 16;
 
 inline int64_t blocks_of(int64_t k) { return (k + kBlockProducts - 1) / kBlockProducts; }
 
+// Rows of a matrix in memory: `line` floats apart, or row r at from + at[r].
+struct FactorRows {
+  const float* from = nullptr;
+  int64_t line = 0;
+  const int64_t* at = nullptr;
+
+  const float* operator[](int64_t r) const { return from + (at != nullptr ? at[r] : r * line); }
+};
+
 // c [m, n] <- keep c + scale a b, a [m, k] and b [k, n] packed: fma(scale, a b, keep c) with one
 // rounding of keep c and one of the sum. keep 0: the old values are never read.
 struct Bfloat16Product {
@@ -43,20 +52,24 @@ struct Bfloat16Product {
   float* c;
   int64_t c_line;  // floats from row to row
   float scale = 1, keep = 0;
-  int64_t a_first = 0;  // a is the rows from here on of a packed matrix
-  int64_t a_rows = 0;   // of that many; 0: m
+  int64_t a_first = 0;   // a is the rows from here on of a packed matrix
+  int64_t a_rows = 0;    // of that many; 0: m
+  FactorRows columns{};  // instead of a: its columns, k rows of m and more (ColumnFactor::put())
 
   int64_t packed_rows() const { return a_rows > 0 ? a_rows : m; }
 };
 
 // The kernels of one family. Packing rounds to nearest even; whatever is behind k and n is 0.
 struct Bfloat16Kernels {
-  // a <- from [m, k], or the transpose of from [k, m]; rows of `from` are `line` floats apart.
-  void (*pack_left)(const float* from, int64_t line, int64_t m, int64_t k, float* a);
-  void (*pack_left_transposed)(const float* from, int64_t line, int64_t m, int64_t k, float* a);
+  // a <- from [m, k]
+  void (*pack_left)(FactorRows from, int64_t m, int64_t k, float* a);
   // b <- from [k, n], or the transpose of from [n, k].
-  void (*pack_right)(const float* from, int64_t line, int64_t k, int64_t n, uint32_t* b);
-  void (*pack_right_transposed)(const float* from, int64_t line, int64_t k, int64_t n, uint32_t* b);
+  void (*pack_right)(FactorRows from, int64_t k, int64_t n, uint32_t* b);
+  void (*pack_right_transposed)(FactorRows from, int64_t k, int64_t n, uint32_t* b);
+  // A left factor may lie in memory as its columns, rows [k, m]. A family has one of these and no
+  // other: `to` [n] is what n values round to, and products read columns in place; or a <- from.
+  void (*round)(const float* from, int64_t n, float* to);
+  void (*pack_left_transposed)(FactorRows from, int64_t m, int64_t k, float* a);
   // Cost: 2 m n k flops, and 2 additions a block. REQUIRES: the thread flushes subnormals
   // (FlushSubnormals).
   void (*multiply)(const Bfloat16Product& product);
@@ -68,6 +81,19 @@ using PackedPairs = std::vector<uint32_t, LineAllocator<uint32_t>>;
 
 // The floats that hold a packed left factor [m, k], in every family.
 inline int64_t left_floats(int64_t m, int64_t k) { return blocks_of(k) * m * kBlockProducts; }
+
+// Left factors whose columns lie in memory as rows, such as the deltas of a weight's gradient.
+class ColumnFactor {
+ public:
+  // n values at `from` as put() takes them, until the next call: rounded, or as they are.
+  const float* values(const Bfloat16Kernels& kernels, const float* from, int64_t n);
+
+  // Makes `rows` [k, m], of values(), the left factor of a product, until the next call.
+  void put(const Bfloat16Kernels& kernels, FactorRows rows, Bfloat16Product& product);
+
+ private:
+  AlignedFloats values_, packed_;
+};
 
 // The pairs of a packed right factor [k, n].
 inline int64_t right_pairs(int64_t k, int64_t n) {

@@ -26,7 +26,7 @@ void PackedMatrix::load(const float* w, int64_t k, int64_t n) {
   if (bfloat16_ != nullptr) {
     k_ = k;
     n_ = n;
-    return bfloat16_->pack_right(w, n, k, n, grow(pairs_, right_pairs(k, n)));
+    return bfloat16_->pack_right({w, n}, k, n, grow(pairs_, right_pairs(k, n)));
   }
   fill(k, n, [&](int64_t first, int64_t columns, float* panel, int64_t line) {
     for (int64_t row = 0; row < k; ++row) {
@@ -39,7 +39,7 @@ void PackedMatrix::load_transposed(const float* w, int64_t n, int64_t k) {
   if (bfloat16_ != nullptr) {
     k_ = k;
     n_ = n;
-    return bfloat16_->pack_right_transposed(w, k, k, n, grow(pairs_, right_pairs(k, n)));
+    return bfloat16_->pack_right_transposed({w, k}, k, n, grow(pairs_, right_pairs(k, n)));
   }
   fill(k, n, [&](int64_t first, int64_t columns, float* panel, int64_t line) {
     transpose(w + first * k, k, columns, k, panel, line);
@@ -60,7 +60,7 @@ void PackedMatrix::run_bfloat16(const float* x, int64_t rows, float* y, const fl
   thread_local AlignedFloats left;
   const FlushSubnormals flush;
   for (int64_t r = 0; start != nullptr && r < rows; ++r) std::copy_n(start, n_, y + r * n_);
-  bfloat16_->pack_left(x, k_, rows, k_, grow(left, left_floats(rows, k_)));
+  bfloat16_->pack_left({x, k_}, rows, k_, grow(left, left_floats(rows, k_)));
   bfloat16_->multiply({.m = rows,
                        .n = n_,
                        .k = k_,

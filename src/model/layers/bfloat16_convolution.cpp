@@ -33,36 +33,50 @@ void finish_row(const Convolution& c, const Finish& finish, int64_t row, Image y
 
 }  // namespace
 
-const float* Bfloat16Convolution::gather(const Convolution& c, ConstImage x, int64_t first,
-                                         int64_t rows) {
-  const int64_t length = c.kernel * c.inputs;
-  float* to = grow(patches_, rows * c.width * patch_size(c));
-  for (int64_t r = first; r < first + rows; ++r) {
-    for (int64_t column = 0; column < c.width; ++column) {
-      const float* from = x.data + r * x.row + column * x.pixel;
-      for (int64_t i = 0; i < c.kernel; ++i, from += x.row, to += length) {
-        std::copy_n(from, length, to);
-      }
+const int64_t* Bfloat16Convolution::places(const Convolution& c, int64_t rows, int64_t row,
+                                           int64_t pixel) {
+  int64_t* place = grow(places_, rows * c.width);
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t column = 0; column < c.width; ++column) *place++ = r * row + column * pixel;
+  }
+  return places_.data();
+}
+
+void Bfloat16Convolution::pack_patches(const Convolution& c, ConstImage x, int64_t first,
+                                       int64_t rows) {
+  const int64_t size = patch_size(c), length = c.kernel * c.inputs, pixels = rows * c.width;
+  const float* from = x.data + first * x.row;
+  const int64_t* at = places(c, rows, x.row, x.pixel);
+  float* left = grow(left_, left_floats(pixels, size));
+  if (length % kBlockProducts == 0) {  // a row of a patch is whole blocks
+    for (int64_t i = 0; i < c.kernel; ++i, from += x.row, left += pixels * length) {
+      kernels_->pack_left({.from = from, .at = at}, pixels, length, left);
+    }
+    return;
+  }
+  float* to = grow(patches_, pixels * size);
+  for (int64_t p = 0; p < pixels; ++p) {
+    for (int64_t i = 0; i < c.kernel; ++i, to += length) {
+      std::copy_n(from + at[p] + i * x.row, length, to);
     }
   }
-  return patches_.data();
+  kernels_->pack_left({.from = patches_.data(), .line = size}, pixels, size, left);
 }
 
 void Bfloat16Convolution::convolve(const Convolution& c, ConstImage x, const uint32_t* w, Image y,
                                    const Finish& finish) {
   const FlushSubnormals flush;
-  const int64_t size = patch_size(c), most = stripe_rows(c);
+  const int64_t most = stripe_rows(c);
   const bool adds = finish.add || finish.bias != nullptr;
   for (int64_t first = 0; first < c.height; first += most) {
-    const int64_t rows = std::min(most, c.height - first), pixels = rows * c.width;
-    const float* patches = gather(c, x, first, rows);
-    kernels_->pack_left(patches, size, pixels, size, grow(left_, left_floats(pixels, size)));
+    const int64_t rows = std::min(most, c.height - first);
+    pack_patches(c, x, first, rows);
     for (int64_t r = 0; r < rows; ++r) {
       float* to = y.data + (first + r) * y.row;
       if (!finish.add) start_row(c, finish, to, y.pixel);
       kernels_->multiply({.m = c.width,
                           .n = c.outputs,
-                          .k = size,
+                          .k = patch_size(c),
                           .a = left_.data(),
                           .b = w,
                           .c = to,
@@ -70,7 +84,7 @@ void Bfloat16Convolution::convolve(const Convolution& c, ConstImage x, const uin
                           .scale = 1,
                           .keep = adds ? 1.0F : 0.0F,
                           .a_first = r * c.width,
-                          .a_rows = pixels});
+                          .a_rows = rows * c.width});
       finish_row(c, finish, first + r, y);
     }
   }
@@ -79,29 +93,26 @@ void Bfloat16Convolution::convolve(const Convolution& c, ConstImage x, const uin
 void Bfloat16Convolution::add_weight_gradient(const Convolution& c, ConstImage x, ConstImage d,
                                               float* gradient) {
   const FlushSubnormals flush;
-  const int64_t size = patch_size(c), most = stripe_rows(c);
+  const int64_t most = stripe_rows(c), length = c.kernel * c.inputs;
+  const int64_t image = (c.height + c.kernel - 2) * x.row + (c.width + c.kernel - 1) * x.pixel;
+  const float* values = columns_.values(*kernels_, x.data, image);
   for (int64_t first = 0; first < c.height; first += most) {
     const int64_t rows = std::min(most, c.height - first), pixels = rows * c.width;
-    const float* patches = gather(c, x, first, rows);
-    kernels_->pack_left_transposed(patches, size, size, pixels,
-                                   grow(left_, left_floats(size, pixels)));
-    float* deltas = grow(deltas_, pixels * c.outputs);
-    for (int64_t r = 0; r < rows; ++r) {
-      for (int64_t column = 0; column < c.width; ++column, deltas += c.outputs) {
-        std::copy_n(d.data + (first + r) * d.row + column * d.pixel, c.outputs, deltas);
-      }
+    kernels_->pack_right({.from = d.data + first * d.row, .at = places(c, rows, d.row, d.pixel)},
+                         pixels, c.outputs, grow(right_, right_pairs(pixels, c.outputs)));
+    const int64_t* at = places(c, rows, x.row, x.pixel);
+    for (int64_t i = 0; i < c.kernel; ++i) {
+      Bfloat16Product product{.m = length,
+                              .n = c.outputs,
+                              .k = pixels,
+                              .b = right_.data(),
+                              .c = gradient + i * length * c.line(),
+                              .c_line = c.line(),
+                              .scale = 1,
+                              .keep = 1};
+      columns_.put(*kernels_, {.from = values + (first + i) * x.row, .at = at}, product);
+      kernels_->multiply(product);
     }
-    kernels_->pack_right(deltas_.data(), c.outputs, pixels, c.outputs,
-                         grow(right_, right_pairs(pixels, c.outputs)));
-    kernels_->multiply({.m = size,
-                        .n = c.outputs,
-                        .k = pixels,
-                        .a = left_.data(),
-                        .b = right_.data(),
-                        .c = gradient,
-                        .c_line = c.line(),
-                        .scale = 1,
-                        .keep = 1});
   }
 }
 

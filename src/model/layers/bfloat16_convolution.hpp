@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "hanse/base/aligned.hpp"
 #include "kernels/bfloat16_kernels.hpp"
@@ -29,11 +30,15 @@ class Bfloat16Convolution {
   static int64_t stripe_rows(const Convolution& c) {
     return c.width < kStripePixels ? kStripePixels / c.width : 1;
   }
-  // The patches [rows, width, kernel^2 inputs] of rows of y from `first` on.
-  const float* gather(const Convolution& c, ConstImage x, int64_t first, int64_t rows);
+  // Where the pixels of `rows` rows of an image begin.
+  const int64_t* places(const Convolution& c, int64_t rows, int64_t row, int64_t pixel);
+  // left_ <- the patches of the pixels of rows of y from `first` on.
+  void pack_patches(const Convolution& c, ConstImage x, int64_t first, int64_t rows);
 
   const Bfloat16Kernels* kernels_;
-  AlignedFloats patches_, deltas_, left_;
+  AlignedFloats patches_, left_;
+  ColumnFactor columns_;
+  std::vector<int64_t> places_;
   PackedPairs right_;
 };
 

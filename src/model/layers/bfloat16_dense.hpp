@@ -26,12 +26,13 @@ class Bfloat16Dense {
 
  private:
   void take_back(const WeightGradient& g, const float* w, float* dx);
-  // c [outputs, in] <- keep c + scale times the gradient of `outputs` rows of w from `first` on.
-  void multiply_gradient(const WeightGradient& g, int64_t first, int64_t outputs, float scale,
-                         float keep, float* c) const;
+  // c [outputs, in] <- keep c + scale times the gradient of the rows of w with these deltas.
+  void multiply_gradient(const WeightGradient& g, FactorRows deltas, int64_t outputs, float scale,
+                         float keep, float* c);
 
   const Bfloat16Kernels& kernels_;
   AlignedFloats left_;
+  ColumnFactor columns_;
   PackedPairs right_;
 };
 

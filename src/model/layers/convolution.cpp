@@ -138,7 +138,7 @@ void ConvolutionStack::load_flipped(const Stage& stage, const float* row, Parame
 void ConvolutionStack::pack(const Convolution& c, Weights& weights) const {
   if (!bfloat16_) return;
   const int64_t size = c.kernel * c.kernel * c.inputs;
-  bfloat16_kernels().pack_right(weights.values.data(), c.line(), size, c.outputs,
+  bfloat16_kernels().pack_right({weights.values.data(), c.line()}, size, c.outputs,
                                 grow(weights.packed, right_pairs(size, c.outputs)));
 }
 

@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/bfloat16_kernels.hpp"
-#include "kernels/convolution_kernels.hpp"
 #include "gradient_target.hpp"
 #include "hanse/base/aligned.hpp"
+#include "kernels/bfloat16_kernels.hpp"
+#include "kernels/convolution_kernels.hpp"
 #include "kernels/winograd_kernels.hpp"
 
 namespace hanse {
@@ -38,6 +38,7 @@ struct ConvolutionScratch {
     AlignedFloats patch;                       // pixels at an image's edge
     AlignedFloats gradient;                    // of the products' weights, transposed
     AlignedFloats left;                        // packed factors, in bfloat16 ...
+    ColumnFactor columns;
     PackedPairs right;
   };
   AlignedFloats weights;   // of the products
