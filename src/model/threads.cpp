@@ -9,6 +9,7 @@
 #include "hanse/base/available_memory.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/subnormals.hpp"
+#include "hanse/model/model.hpp"
 #include "hanse/model/torch_library.hpp"
 #include "kernels/bfloat16_kernels.hpp"
 #include "kernels/layer_kernels.hpp"
@@ -63,6 +64,10 @@ std::string kernel_family() {
   return uses_torch() ? blas + ", " + torch_library().kernels() : blas;
 }
 
-std::string product_kernels() { return name_of(fastest_product_family()); }
+std::string autocast_kernels() { return name_of(product_families().front()); }
+
+std::string product_kernels(const std::string& kind) {
+  return needs_torch(kind) ? "LibTorch's autocast" : name_of(fastest_product_family());
+}
 
 }  // namespace hanse

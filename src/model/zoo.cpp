@@ -22,16 +22,17 @@ void check_mlp(const ModelOptions& options) {
   throw InvalidArgument("an mlp needs a hidden layer", "model.hidden", "for example 200");
 }
 
-// The kinds that have products in it, of those here.
-void check_precision(const ModelOptions& options, bool has_bfloat16) {
+// `fixed_types`: the network has float32 alone.
+void check_precision(const ModelOptions& options, bool fixed_types) {
   if (options.precision == Precision::kFloat32) return;
   if (options.precision == Precision::kTf32) {
     throw InvalidArgument("tf32 is a format of GPUs, where models are trained in float32 alone",
                           "model.precision", "use float32");
   }
-  if (has_bfloat16) return;
-  throw InvalidArgument(fmt::format("{} has no products in bfloat16", options.kind),
-                        "model.precision", "use float32");
+  if (!fixed_types) return;
+  throw InvalidArgument("the types of a graph's operators are fixed when it is exported",
+                        "model.precision",
+                        "use float32, or hanse.export(..., kind=\"torchscript\")");
 }
 
 void check_file(const ModelOptions& options, const char* hint) {
@@ -53,7 +54,7 @@ struct ModelTraits {
   TorchLibrary::MakeModel TorchLibrary::*of_torch = nullptr;                // makes it
   bool has_file = false;                                                    // model.path
   bool labels_positions = false;                                            // of sequences
-  bool bfloat16 = false;                                                    // model.precision
+  bool fixed_types = false;                                                 // float32 alone
 };
 
 struct ModelKind : KindRow<ModelOptions> {
@@ -86,33 +87,33 @@ const std::vector<ModelKind> kModels = {
       key("bias", &Options::bias, "a bias beside the weights")},
      make_linear,
      CohortNetwork::kLayers,
-     {.spec = linear_spec, .bfloat16 = true}},
+     {.spec = linear_spec}},
     {{"mlp", "dense layers with ReLU, widths model.hidden",
       key("hidden", &Options::hidden, at_least(1), "widths of the hidden layers"), check_mlp},
      make_mlp,
      CohortNetwork::kLayers,
-     {.spec = mlp_spec, .bfloat16 = true}},
+     {.spec = mlp_spec}},
     {{"cnn-leaf", "LEAF's FEMNIST network: two 5x5 convolutions, 2048 hidden units"},
      make_convolutional,
      CohortNetwork::kLayers,
-     {.spec = leaf_spec, .bfloat16 = true}},
+     {.spec = leaf_spec}},
     {{"cnn-cifar", "pfl-research's CIFAR network: two 3x3 convolutions, dropout, 128 hidden units"},
      make_convolutional,
      CohortNetwork::kLayers,
-     {.spec = cifar_spec, .bfloat16 = true}},
+     {.spec = cifar_spec}},
     {{"cnn-mcmahan",
       "McMahan et al.'s MNIST network (2017): two 5x5 convolutions, 512 hidden units"},
      make_convolutional,
      CohortNetwork::kLayers,
-     {.spec = mcmahan_spec, .bfloat16 = true}},
+     {.spec = mcmahan_spec}},
     {{"cnn-byzfl", "ByzFL's MNIST network: two 5x5 convolutions, 500 hidden units"},
      make_convolutional,
      CohortNetwork::kLayers,
-     {.spec = byzfl_spec, .bfloat16 = true}},
+     {.spec = byzfl_spec}},
     {{"lenet", "LeNet-5 with ReLU and max pooling"},
      make_convolutional,
      CohortNetwork::kLayers,
-     {.spec = lenet_spec, .bfloat16 = true}},
+     {.spec = lenet_spec}},
     {{"resnet18",
       "ResNet-18 with group norm, for small images",
       {key("channels", &Options::channels, at_least(1),
@@ -121,7 +122,7 @@ const std::vector<ModelKind> kModels = {
            "groups of group norm; divide model.channels")}},
      make_resnet18,
      CohortNetwork::kResnet,
-     {.bfloat16 = true}},
+     {}},
     {{"lstm",
       "token embedding, LSTM layers, one dense layer on the last output",
       {kVocabulary, sized("embedding", &Options::embedding, 8, "values a token; auto: 8"),
@@ -129,7 +130,7 @@ const std::vector<ModelKind> kModels = {
        sized("layers", &Options::layers, 2, "LSTM layers; auto: 2"), kDropout}},
      make_lstm,
      CohortNetwork::kLstm,
-     {.labels_positions = true, .bfloat16 = true}},
+     {.labels_positions = true}},
     {{"transformer",
       "token embedding, encoder layers, one dense layer on their mean",
       {kVocabulary, sized("embedding", &Options::embedding, 64, "values a token; auto: 64"),
@@ -149,7 +150,10 @@ const std::vector<ModelKind> kModels = {
       check_graph},
      nullptr,
      CohortNetwork::kNone,
-     {.of_torch = &TorchLibrary::make_graph, .has_file = true, .labels_positions = true}},
+     {.of_torch = &TorchLibrary::make_graph,
+      .has_file = true,
+      .labels_positions = true,
+      .fixed_types = true}},
 };
 
 }  // namespace
@@ -204,7 +208,7 @@ std::unique_ptr<Model> make_model(const ModelOptions& options,
                                   const LabelForm& labels) {
   const ModelKind& kind = find_kind(kModels, "model.kind", options.kind);
   check_extents(sample_shape, "the sides of a sample", "data.shape");
-  check_precision(options, kind.traits.bfloat16);
+  check_precision(options, kind.traits.fixed_types);
   const ModelCase parts{options, sample_shape, make_loss(options.loss, labels)};
   if (labels.is_sequence() && !kind.traits.labels_positions) {
     throw InvalidArgument(fmt::format("a {} does not label the positions of a sequence, of which "

@@ -103,6 +103,23 @@ const std::string kAttentionByHand =
 
 const std::string kPositions = "x.unsqueeze(-1) * torch.mean(self.weight, [1]) + self.bias";
 
+// A dense layer behind a convolution, or before a norm.
+Module with_more(const std::string& name) {
+  Module module("Network");
+  const bool norm = name == "dense-norm";
+  module.register_parameter(
+      "more", spread(norm ? at::IntArrayRef({3}) : at::IntArrayRef({3, 1, 2, 2})).requires_grad_(),
+      false);
+  add_dense(module, norm ? 4 : 3);
+  const std::string dense = "torch.linear(y, self.weight, self.bias)";
+  module.define(kForward + (norm ? "  y = x\n  return torch.layer_norm(" + dense +
+                                       ", [3], self.more, None, 1e-5, False)\n"
+                                 : "  y = torch.flatten(torch.relu(torch.conv2d(x.view(-1, 1, 2, "
+                                   "2), self.more)), 1)\n  return " +
+                                       dense + "\n"));
+  return module;
+}
+
 Module with_new_forms(const std::string& name) {
   if (name == "attention") return with_attention(kAttention);
   if (name == "attention-by-hand") return with_attention(kAttentionByHand);
@@ -113,6 +130,7 @@ Module with_new_forms(const std::string& name) {
   if (name == "softmax") {
     return with_dense(4, "  return torch.softmax(torch.linear(x, self.weight, self.bias), -1)\n");
   }
+  if (name == "convolution" || name == "dense-norm") return with_more(name);
   if (name == "dictionary") return with_dense(4, "  return {'logits': x}\n");
   if (name == "tokens") return with_dense(4, "  return torch.embedding(self.weight, x)\n");
   if (name == "signals") {

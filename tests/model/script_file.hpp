@@ -18,6 +18,8 @@ namespace hanse {
 //               samples {4}. The first needs read_script() once before
 //   positions, positions-first
 //               a dense layer at each position, [rows, positions, 3] or [rows, 3, positions]
+//   convolution a 2x2 convolution of 4 values, ReLU, a dense layer; classes 3
+//   dense-norm  a dense layer of 4 values, and layer norm behind it; classes 3
 //   softmax     linear with a softmax behind it
 //   both-modes  dropout with a constant flag in each branch of self.training; samples of 4 values
 //   frozen-dropout, frozen-norm

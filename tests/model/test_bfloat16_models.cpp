@@ -32,6 +32,7 @@ class Bfloat16Models : public ::testing::TestWithParam<NarrowCase> {
     options.precision = precision;
     options.units = 20;
     options.embedding = 6;
+    options.heads = 2;
     options.vocabulary = c.tokens;
     options.channels = 12;
     return make_model(options, c.shape, 5);
@@ -72,11 +73,12 @@ INSTANTIATE_TEST_SUITE_P(Kinds, Bfloat16Models,
                                            NarrowCase{"lenet", {1, 28, 28}, 0, 0.15},
                                            NarrowCase{"cnn-leaf", {1, 12, 14}, 0, 0.15},
                                            NarrowCase{"resnet18", {3, 13, 10}, 0, 0.35},
-                                           NarrowCase{"lstm", {9}, 11}),
+                                           NarrowCase{"lstm", {9}, 11},
+                                           NarrowCase{"transformer", {9}, 11}),
                          name_of);
 
 TEST(Precision, WhatHasNoSuchProductsIsRefused) {
-  ModelOptions options = model_options("transformer", "cross-entropy");
+  ModelOptions options = model_options("graph", "cross-entropy");
   options.precision = Precision::kBfloat16;
   EXPECT_THROW(make_model(options, {7}, 5), InvalidArgument);
   options.kind = "linear";

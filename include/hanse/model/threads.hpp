@@ -24,8 +24,12 @@ void set_model_threads(int64_t threads);
 // same bits.
 std::string kernel_family();
 
-// The kernels that make products in bfloat16 here: "AMX", "AVX-512", "AVX2" or "plain". Their bits
-// are the same.
-std::string product_kernels();
+// What makes products in bfloat16 here for a model of this kind: the kernels "AMX", "AVX-512 BF16",
+// "AVX-512", "AVX2" or "plain", whose bits are the same, or "LibTorch's autocast".
+std::string product_kernels(const std::string& kind);
+
+// The processor's instructions, by the names of those kernels. LibTorch's autocast takes the
+// fastest, whatever HANSE_KERNELS says, and has other bits with each.
+std::string autocast_kernels();
 
 }  // namespace hanse

@@ -1,20 +1,29 @@
 // Networks whose graph LibTorch's autograd keeps.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include <ATen/ATen.h>
 
+#include "hanse/model/options.hpp"
 #include "layers/group_norm.hpp"
 #include "network_model.hpp"
 
 namespace hanse {
 
-// The graph leads from the samples to the logits; the loss is ours (loss.hpp). Cost of a training
-// step beyond the graph's: one pass over the row.
+// The graph leads from the samples to the logits; the loss is ours (loss.hpp), in float32. Cost of
+// a training step beyond the graph's: one pass over the row.
 class GraphModel : public NetworkModel {
  protected:
-  using NetworkModel::NetworkModel;
+  GraphModel(LossPtr loss, Precision precision)
+      : NetworkModel(std::move(loss)), precision_(precision) {}
+
+  bool is_bfloat16() const { return precision_ == Precision::kBfloat16; }
+
+  // What `pass` returns, with its products in bfloat16 by LibTorch's autocast where that is the
+  // precision; then bfloat16 results are turned into float32.
+  at::Tensor in_precision(const std::function<at::Tensor()>& pass) const;
 
   // The logits [rows, outputs], in any strides. `leaves` are the layout's tensors, in their order;
   // dropout is drawn from `noise`, null: evaluation.
@@ -29,6 +38,7 @@ class GraphModel : public NetworkModel {
   float* forward(const float* row, const Batch& batch, RandomStream* noise) override;
   void backward(const float* row, const Batch& batch, const GradientTarget& target) override;
 
+  Precision precision_;
   std::vector<at::Tensor> leaves_;  // on leaves_row_
   const float* leaves_row_ = nullptr;
   const std::vector<at::Tensor>* used_ = nullptr;  // by the last forward()

@@ -1,12 +1,17 @@
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/function.h>
 #include <torch/script.h>
+#include <torch/version.h>
 
 #include "hanse/base/error.hpp"
 #include "hanse/base/log.hpp"
+#include "hanse/model/torch_library.hpp"
 #include "makers.hpp"
 #include "networks/graph.hpp"
 #include "networks/script.hpp"
@@ -41,13 +46,29 @@ std::string hint_at(const std::string& message) {
   return "its forward gets a batch of samples of the data's shape";
 }
 
+// Does a bfloat16 tensor stand between the parameters and this result of theirs?
+bool has_bfloat16(const at::Tensor& result) {
+  std::set<torch::autograd::Node*> seen;
+  std::vector<torch::autograd::Node*> next = {result.grad_fn().get()};
+  while (!next.empty()) {
+    torch::autograd::Node* node = next.back();
+    next.pop_back();
+    if (node == nullptr || !seen.insert(node).second) continue;
+    for (uint32_t i = 0; i < node->num_inputs(); ++i) {
+      if (node->input_metadata(i).dtype() == at::kBFloat16) return true;
+    }
+    for (const auto& edge : node->next_edges()) next.push_back(edge.function.get());
+  }
+  return false;
+}
+
 class TorchScriptModel final : public GraphModel {
  public:
-  TorchScriptModel(const std::string& path, const std::vector<int64_t>& sample_shape, LossPtr loss)
-      : GraphModel(std::move(loss)),
-        path_(path),
-        sample_shape_(sample_shape),
-        module_(read_script(path, "model.path", "scripts/export-model writes one")) {
+  explicit TorchScriptModel(const ModelCase& c)
+      : GraphModel(c.loss, c.options.precision),
+        path_(c.options.path),
+        sample_shape_(c.sample_shape),
+        module_(read_script(path_, "model.path", "scripts/export-model writes one")) {
     find_parameters();
     find_buffers();
     find_frozen();
@@ -58,6 +79,7 @@ class TorchScriptModel final : public GraphModel {
       try_out(rows, false);
       try_out(rows, true);
     }
+    if (is_bfloat16()) try_bfloat16();
   }
 
   // The file's values; zeros in the parameters when asked for.
@@ -266,7 +288,7 @@ class TorchScriptModel final : public GraphModel {
     return output.toTensor();
   }
 
-  // One pass on zeros, before the first round.
+  // One pass on zeros in float32, before the first round.
   void try_out(int64_t rows, bool training) {
     const std::vector<float> zeros(static_cast<std::size_t>(rows * size_of(sample_shape_)));
     const Batch batch{.features = zeros.data(), .rows = rows};
@@ -298,6 +320,31 @@ class TorchScriptModel final : public GraphModel {
     }
   }
 
+  // Operators that compute in float32 need not do so in bfloat16, or not on the way back.
+  void try_bfloat16() {
+    constexpr int64_t kRows = 2;
+    const std::vector<float> zeros(static_cast<std::size_t>(kRows * size_of(sample_shape_)));
+    const Batch batch{.features = zeros.data(), .rows = kRows};
+    RandomStream noise(0, Purpose::kDropout);
+    bool narrow = false;
+    try {
+      leaves(start_.data());
+      in_precision([&] { return forward(batch, nullptr); });
+      const at::Tensor output = in_precision([&] { return forward(batch, &noise); });
+      narrow = has_bfloat16(output);
+      torch::autograd::grad({output.sum()}, parameters_, {}, /*retain_graph=*/false,
+                            /*create_graph=*/false, /*allow_unused=*/true);
+    } catch (const std::exception& error) {
+      throw InvalidArgument(fmt::format("LibTorch {} does not run the model in bfloat16: {}",
+                                        TORCH_VERSION, one_line(error)),
+                            path_,
+                            "model.precision = float32, or " + newer_torch_hint(TORCH_VERSION));
+    }
+    if (narrow) return;
+    throw InvalidArgument("LibTorch's autocast leaves all of the model in float32", path_,
+                          "use model.precision = float32");
+  }
+
   std::string path_;
   std::vector<int64_t> sample_shape_;
   torch::jit::Module module_;
@@ -319,7 +366,7 @@ std::unique_ptr<Model> make_torchscript(const ModelCase& c) {
     throw InvalidArgument("a torchscript model starts from its file", "model.init",
                           "auto (the file's values) or zeros");
   }
-  return std::make_unique<TorchScriptModel>(c.options.path, c.sample_shape, c.loss);
+  return std::make_unique<TorchScriptModel>(c);
 }
 
 }  // namespace hanse

@@ -117,8 +117,8 @@ class TransformerPass {
 
 class TransformerModel final : public GraphModel {
  public:
-  TransformerModel(const SequenceSizes& sizes, int64_t heads, LossPtr loss)
-      : GraphModel(std::move(loss)), sizes_(sizes), pass_(sizes, heads) {
+  TransformerModel(const SequenceSizes& sizes, const ModelCase& c)
+      : GraphModel(c.loss, c.options.precision), sizes_(sizes), pass_(sizes, c.options.heads) {
     layout_.add("embedding.weight", {sizes.vocabulary, sizes.embedding}, sizes.embedding);
     for (int64_t layer = 0; layer < sizes.layers; ++layer) {
       add_layer(fmt::format("layers.{}.", layer));
@@ -208,7 +208,7 @@ std::unique_ptr<Model> make_transformer(const ModelCase& c) {
         fmt::format("{} heads do not divide an embedding of {}", c.options.heads, sizes.embedding),
         "model.heads");
   }
-  return std::make_unique<TransformerModel>(sizes, c.options.heads, c.loss);
+  return std::make_unique<TransformerModel>(sizes, c);
 }
 
 }  // namespace hanse

@@ -189,6 +189,10 @@ void load_samples_and_model(const Job& job, Communicator& comm, Assembly& assemb
                  "set HANSE_KERNELS to the oldest of them on every host, e.g. "
                  "HANSE_KERNELS=Haswell");
   }
+  if (job.model.precision == Precision::kBfloat16 && needs_torch(job.model.kind)) {
+    require_same(comm, "instructions for bfloat16", autocast_kernels(),
+                 "LibTorch has other bits with each: use hosts of one kind, or float32");
+  }
   agree_on(comm, [&] {  // a file may be damaged on one host alone
     const Scope phase(Phase::kReading);
     assembly.federation =
@@ -213,10 +217,11 @@ void load_samples_and_model(const Job& job, Communicator& comm, Assembly& assemb
   build_model(job, comm, assembly);
   greet(job, comm, assembly);
   if (job.model.precision == Precision::kBfloat16) {
-    const std::string by = product_kernels();
-    assembly.greeting.push_back(
-        fmt::format("products in bfloat16 by {}{}", by,
-                    by == "AMX" ? "" : ", no faster than float32: AMX is not used"));
+    const std::string by = product_kernels(job.model.kind);
+    assembly.greeting.push_back(fmt::format("products in bfloat16 by {}{}", by,
+                                            by == "AMX" || needs_torch(job.model.kind)
+                                                ? ""
+                                                : ", no faster than float32: AMX is not used"));
   }
 }
 

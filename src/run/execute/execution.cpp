@@ -20,6 +20,7 @@
 #include "hanse/job/keyed_job.hpp"
 #include "hanse/kinds/attacks.hpp"
 #include "hanse/kinds/own_rules.hpp"
+#include "hanse/model/threads.hpp"
 #include "hanse/run/assembly.hpp"
 #include "hanse/run/execute.hpp"
 #include "hanse/run/load_job.hpp"
@@ -341,6 +342,7 @@ class Execution {
                             .trained_on = parts_->trained_on,
                             .simulated = is_simulated(job_),
                             .precision = name_of(job_.model.precision),
+                            .product_kernels = product_kernels(job_.model.kind),
                             .row = protocol().model_row(),
                             .data_digest = data_digest(parts_->federation),
                             .setup_seconds = setup_s_,

@@ -228,7 +228,7 @@ std::string summary_json(const Summary& summary) {
   if (summary.simulated) json["simulated"] = true;
   if (summary.precision != "float32") {
     json["precision"] = summary.precision;
-    json["product_kernels"] = product_kernels();
+    json["product_kernels"] = summary.product_kernels;
   }
   for (const auto& [key, on] :
        {std::pair{"split", summary.clients}, {"held_out_split", summary.held_out}}) {
