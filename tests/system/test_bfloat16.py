@@ -1,6 +1,9 @@
-"""A run in bfloat16 has the same bits with every family of kernels, on ranks of unlike ones too."""
+"""A run in bfloat16 has the same bits with every family of kernels, on ranks of unlike ones too; by
+LibTorch's autocast on any ranks of one machine."""
 
 import os
+
+import torch
 
 import hanse
 
@@ -37,6 +40,18 @@ MODELS = {
         "model.dropout": 0.2,
     },
 }
+TRANSFORMER = {"run.rounds": 4, "evaluate.every": 2, "data.shape": "7", "data.tokens": 11,
+               "data.classes": 11, "model.kind": "transformer", "model.embedding": 8,
+               "model.heads": 2, "model.dropout": 0.2, "federation.clients": 7,
+               "federation.samples": 15, "sampler.per-round": 4}
+
+
+def network():
+    """A convolution with batch norm, dropout and a dense layer, scripted."""
+    torch.manual_seed(1)
+    return torch.jit.script(torch.nn.Sequential(
+        torch.nn.Conv2d(1, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.ReLU(), torch.nn.Dropout(0.2),
+        torch.nn.Flatten(), torch.nn.Linear(4 * 7 * 6, 5)))
 
 
 def kernels():
@@ -128,10 +143,33 @@ class Bfloat16(hanse.Case):
         self.assert_digest(run, self.train(self.narrow(changes), "straight",
                                            changes={"run.rounds": 8}))
 
+    def check_autocast(self, changes):
+        """Ranks and resumes have one run's bits, others than float32's, and its files say by what."""
+        changes = {"model.precision": "bfloat16", **changes}
+        run, resumed = self.compare_places(changes)
+        self.assertEqual(hanse.summary(run)["product_kernels"], "LibTorch's autocast")
+        wide = self.train(self.job(changes), "wide", changes={"model.precision": "float32"})
+        self.assertNotEqual(hanse.digest(run), hanse.digest(wide))
+        refused = self.hanse("resume", resumed, "--model.precision=float32", expect=None)
+        self.assert_one_error(refused, 2, "model.precision")
+        again = self.hanse("run", self.job(changes), f"--run.out={self.path('again')}")
+        self.assertIn("products in bfloat16 by LibTorch's autocast\n",
+                      again.stdout() + again.stderr())
+
+    def test_transformer(self):
+        self.check_autocast(TRANSFORMER)
+
+    def test_torchscript(self):
+        network().save(self.path("own.pt"))
+        self.check_autocast({"run.rounds": 4, "evaluate.every": 2, "data.shape": "1,9,8",
+                             "model.kind": "torchscript", "model.path": self.path("own.pt"),
+                             "federation.clients": 5, "sampler.per-round": 3, "client.batch": 8,
+                             "data.test-fraction": 0})
+
     def test_what_has_no_such_products_is_refused(self):
         for changes, parts in (
-                ({"model.kind": "transformer", "data.shape": "7", "data.tokens": 11},
-                 ("transformer", "bfloat16")),
+                ({"model.kind": "graph", "model.path": self.write("own.graph", "")},
+                 ("exported", "model.precision", "float32")),
                 ({"model.kind": "linear", "model.precision": "tf32"}, ("tf32", "GPUs")),
                 ({"model.kind": "mlp", "client.lora": 2, "client.lora-layers": "fc1.weight"},
                  ("adapters", "float32"))):
