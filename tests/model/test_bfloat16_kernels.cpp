@@ -101,27 +101,29 @@ TEST(Bfloat16Kernels, FactorsAreRoundedToNearestEven) {
   }
 }
 
-// A group of fewer than 32 products goes on with products of zeros: they make a chain of -0, to
-// which sums below 2^-126 are flushed, 0.
+// Sums below 2^-126 are flushed to a -0. A group of fewer than 32 products goes on with products of
+// zeros, which make it 0; a whole group keeps it.
 TEST(Bfloat16Kernels, AGroupIsFilledUpWithZeros) {
   constexpr float kLeast = 0x1p-126F;
-  std::vector<float> a(68, 0);
-  a[0] = kLeast;
-  a[32] = -1.5F * kLeast;  // the accumulator is -0 behind the second group
-  a[64] = a[65] = kLeast;
-  a[66] = a[67] = -1.5F * kLeast;
-  const ProductSize size{1, 1, 68};
-  for (const ProductFamily family : product_families()) {
-    const Bfloat16Kernels& kernels = bfloat16_kernels(family);
-    const FlushSubnormals flush;
-    AlignedFloats left(static_cast<std::size_t>(left_floats(1, size.k)));
-    PackedPairs right(static_cast<std::size_t>(right_pairs(size.k, 1)));
-    const std::vector<float> ones(static_cast<std::size_t>(size.k), 1);
-    kernels.pack_left({a.data(), size.k}, 1, size.k, left.data());
-    kernels.pack_right({ones.data(), 1}, size.k, 1, right.data());
-    float c = -0.0F;
-    kernels.multiply({1, 1, size.k, left.data(), right.data(), &c, 1, 1, 1});
-    EXPECT_FALSE(std::signbit(c)) << name_of(family);
+  std::vector<float> filled(68, 0), whole(96, 0);
+  filled[0] = whole[0] = kLeast;
+  filled[32] = whole[32] = -1.5F * kLeast;  // the accumulator is -0 behind the second group
+  filled[64] = filled[65] = whole[92] = whole[93] = kLeast;
+  filled[66] = filled[67] = whole[94] = whole[95] = -1.5F * kLeast;
+  for (const auto& a : {filled, whole}) {
+    const auto k = std::ssize(a);
+    const std::vector<float> ones(a.size(), 1);
+    for (const ProductFamily family : product_families()) {
+      const Bfloat16Kernels& kernels = bfloat16_kernels(family);
+      const FlushSubnormals flush;
+      AlignedFloats left(static_cast<std::size_t>(left_floats(1, k)));
+      PackedPairs right(static_cast<std::size_t>(right_pairs(k, 1)));
+      kernels.pack_left({a.data(), k}, 1, k, left.data());
+      kernels.pack_right({ones.data(), 1}, k, 1, right.data());
+      float c = -0.0F;
+      kernels.multiply({1, 1, k, left.data(), right.data(), &c, 1, 1, 1});
+      EXPECT_EQ(std::signbit(c), k % kBlockProducts == 0) << name_of(family);
+    }
   }
 }
 
