@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Milliseconds of a step of SGD of the benchmarks' models as one writes it with PyTorch.
 
-  PYTHON tests/bench/torch_steps.py [--compile] [--vmap=N] [--device=cuda] MODEL ...
+  PYTHON tests/bench/torch_steps.py [--compile] [--autocast] [--vmap=N] [--device=cuda] MODEL ...
 
 One thread, samples at random, on the CPU or another device. Prints a JSON object: the version of
 torch, and the median of the steps of each model; with --compile of the model and its loss behind
-torch.compile, with --vmap=N of N clients with models of their own by torch.func.vmap, divided by N.
+torch.compile, with --autocast of both in bfloat16 by torch.autocast, with --vmap=N of N clients with
+models of their own by torch.func.vmap, divided by N.
 """
 import json
 import math
@@ -122,7 +123,7 @@ def samples_of(name, device, *clients):
     return x, torch.randint(classes, (*clients, batch), device=device)
 
 
-def step_ms(name, compiled, device):
+def step_ms(name, compiled, autocast, device):
     torch.manual_seed(1)
     model = MODELS[name][0]().to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
@@ -131,7 +132,8 @@ def step_ms(name, compiled, device):
     def loss_of(x, y):
         return nn.functional.cross_entropy(model(x), y)
 
-    loss = torch.compile(loss_of) if compiled else loss_of
+    loss = torch.autocast(device, torch.bfloat16)(loss_of) if autocast else loss_of
+    loss = torch.compile(loss) if compiled else loss
 
     def step():
         optimizer.zero_grad()
@@ -174,13 +176,14 @@ def median_ms(step, device):
 
 
 def main(words):
-    compiled = "--compile" in words
+    compiled, autocast = "--compile" in words, "--autocast" in words
     device = "cuda" if "--device=cuda" in words else "cpu"
     torch.set_num_threads(1)
     clients = next((int(word[7:]) for word in words if word.startswith("--vmap=")), 0)
     print(json.dumps({"torch": torch.__version__,
                       **{name: vmap_step_ms(name, clients, device) if clients
-                         else step_ms(name, compiled, device) for name in words if name in MODELS}}))
+                         else step_ms(name, compiled, autocast, device)
+                         for name in words if name in MODELS}}))
 
 
 if __name__ == "__main__":

@@ -64,6 +64,27 @@ done
 mkdir -p "$out"
 printf 'round,seconds_train\\n1,9\\n2,%s\\n3,%s\\n4,%s\\n' $round $round $round >"$out/rounds.csv"
 """
+# Rounds of 20 ms by 2 participants with 5 steps each, of 8 ms in bfloat16 and with twice the memory.
+NARROW = """#!/usr/bin/env bash
+[[ $1 != plan ]] || exec echo '{"participants": 2, "steps": 5, "parameters": 1e6}'
+for option; do
+  case $option in
+    --run.out=*) out=${option#--run.out=} ;;
+    --model.precision=bfloat16) narrow=1 ;;
+  esac
+done
+if [[ -n ${narrow-} ]]; then
+  summary='{"seconds_per_round_median": 0.008, "peak_memory_bytes": 2e8, "product_kernels": "KERNELS",'
+else
+  summary='{"seconds_per_round_median": 0.02, "peak_memory_bytes": 1e8,'
+fi
+echo "$summary"' "accounts": {"gflops": 100}}' >"$out/summary.json"
+"""
+# Steps of 1.5 ms by autocast and of 4 ms without.
+TORCH = """import json, sys
+ms = 1.5 if "--autocast" in sys.argv else 4
+print(json.dumps({"torch": "2.15.0", **{name: ms for name in sys.argv[1:] if name[0] != "-"}}))
+"""
 STEPS = """import json, os, sys
 version = os.environ.get("VERSION", "1.13.0a0")
 print(json.dumps({"torch": version, "names": ["lenet", "bad", "timm/x"]}), flush=True)
@@ -182,6 +203,35 @@ class BenchTest(ScriptTest):
         rows = self.rows("--only", "models", "--pairs", "1", "--modules", "timm")
         self.assertEqual(rows["timm/x"][0], "1.13.0a0")
         self.assertNotIn("lenet", rows)
+
+    def precision(self, kernels, *names):
+        self.make_program("hanse", NARROW.replace("KERNELS", kernels))
+        self.make_program("hanse-bench-limits", "#!/bin/sh\necho '{\"sgemm\": 200, \"copy\": 40}'\n")
+        self.write("tests/bench/torch_steps.py", TORCH)
+        result = self.bench("--only", *names, "--pairs", "1", "--torch", "/usr/bin/python3")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return [line.split() for line in result.stdout.splitlines()]
+
+    def test_precision(self):
+        """2.5 times as fast as float32, and 1.875 times as autocast; the limits of speed are AMX's."""
+        lines = self.precision("AMX", "precision")
+        for name, wide, autocast in (("mlp", "", "2.00 over"), ("cifar", "2.00 ok", "2.00 over"),
+                                     ("lstm", "2.50 ok", "2.00 over"),
+                                     ("resnet18", "2.50 ok", "1.80 ok")):
+            self.assertIn(f"{name} AMX 2 0.8 2.500 2.500-2.500 {wide} 1.5 1.875 1.875-1.875 {autocast} "
+                          "2.000 2.000-2.000 1.50 over".split(), lines)
+        self.assertNotIn("lr", [line[0] for line in lines if line])
+        self.assertIn("mlp plain 2 0.8 2.500 2.500-2.500 0.91 ok 1.5 1.875 1.875-1.875 "
+                      "2.000 2.000-2.000 1.50 over".split(), self.precision("plain", "precision"))
+
+    def test_limits_and_precision(self):
+        """Together both tables, else the one that is named."""
+        limits = "lr 2 0.2 100.0 200 0.50 12 40.0 0.15 2.00 2.00".split()
+        precision = "mlp AMX 2 0.8".split()
+        for names, told in ((("limits", "precision"), (True, True)), (("limits",), (True, False)),
+                            (("precision",), (False, True))):
+            lines = self.precision("AMX", *names)
+            self.assertEqual((limits in lines, precision in [line[:4] for line in lines]), told)
 
     def test_plan(self):
         """Foretold 0.9 s against a mean of 1 s; a cluster that cannot be is left out."""
