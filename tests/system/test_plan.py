@@ -65,10 +65,10 @@ class Memory(Plan):
     def peak(self, run):
         return hanse.summary(run)["peak_memory_bytes"]
 
-    def check(self, changes, ranks, tolerance):
+    def check(self, changes, ranks, tolerance, out="run"):
         job = self.job({**BIG, **changes})
         plan = self.plan(job, ranks=ranks)
-        self.assertAlmostEqual(plan["peak_bytes"], self.peak(self.train(job, "run", ranks)),
+        self.assertAlmostEqual(plan["peak_bytes"], self.peak(self.train(job, out, ranks)),
                                delta=tolerance, msg=f"{changes}: {plan}")
         return plan
 
@@ -92,6 +92,31 @@ class Memory(Plan):
             least = 4 * plan["parameters"] * rows
             self.assertTrue(least < plan["kept_bytes"] < least + 20 * MB, plan)
         self.check({**GRAM, "sampler.kind": "full"}, None, 60 * MB)
+
+    def test_products_in_bfloat16(self):
+        """Packed weights, two bytes each of the largest layer, which float32 does not have."""
+        wide, narrow = (self.check({"model.hidden": "4000,2000", "model.precision": precision}, None,
+                                   60 * MB, precision) for precision in ("float32", "bfloat16"))
+        self.assertGreater(narrow["work_bytes"], wide["work_bytes"] + 2 * 4000 * 2000)
+
+
+class Precision(Plan):
+    """The products whose rates a plan has, as a run's summary has them."""
+
+    def test_kernels_are_named(self):
+        job = self.job({"model.precision": "bfloat16"})
+        plain = {"environment": {"HANSE_KERNELS": "Nehalem"}}
+        plan = json.loads(self.hanse("plan", job, "--json", **plain).stdout())
+        self.assertEqual((plan["precision"], plan["product_kernels"]), ("bfloat16", "plain"))
+        self.assertEqual(self.plan(job)["product_kernels"],
+                         hanse.summary(self.train(job, "run"))["product_kernels"])
+        said = [line.split() for line in self.hanse("plan", job, **plain).stdout().splitlines()]
+        for line in ("factors of products in bfloat16", "products measured by plain"):
+            self.assertIn(line.split(), said)
+
+    def test_float32_has_none(self):
+        plan = self.plan(self.job())
+        self.assertTrue({"precision", "product_kernels"}.isdisjoint(plan), plan)
 
 
 class Machines(Plan):

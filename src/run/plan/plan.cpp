@@ -10,6 +10,7 @@
 #include "hanse/base/progress.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/job/keyed_job.hpp"
+#include "hanse/model/threads.hpp"
 #include "hanse/run/catalog.hpp"
 #include "hanse/run/engine_choice.hpp"
 #include "hanse/run/load_job.hpp"
@@ -53,6 +54,13 @@ void bind_plan(OptionTable& table, PlanOptions& options) {
 
 namespace {
 
+// The rates of a plan hold for these products alone.
+void describe_precision(const Job& job, PlanSheet& sheet) {
+  if (job.model.precision == Precision::kFloat32) return;
+  sheet.add("precision", "factors of products in", name_of(job.model.precision));
+  sheet.add("product_kernels", "products measured by", product_kernels());
+}
+
 void check_advice(const PlanOptions& options, const Job& job) {
   if (!options.advise) return;
   if (!protocol_kind(job).reading.reads("sampler.per-round")) {
@@ -93,6 +101,7 @@ std::string plan_job(const std::string& job_file, const Overrides& overrides,
   agree_on(comm, [&] { plan.planned = planned_cluster(options, job, plan.started); });
   PlanSheet sheet;
   sheet.add("job", "job", job.run.name);
+  describe_precision(job, sheet);
   assembly->plan(plan, sheet);
   return options.json ? sheet.json() : sheet.lines();
 }
