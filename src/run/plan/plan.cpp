@@ -58,7 +58,7 @@ namespace {
 void describe_precision(const Job& job, PlanSheet& sheet) {
   if (job.model.precision == Precision::kFloat32) return;
   sheet.add("precision", "factors of products in", name_of(job.model.precision));
-  sheet.add("product_kernels", "products measured by", product_kernels());
+  sheet.add("product_kernels", "products measured by", product_kernels(job.model.kind));
 }
 
 void check_advice(const PlanOptions& options, const Job& job) {
