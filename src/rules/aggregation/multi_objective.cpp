@@ -4,15 +4,14 @@
 #include <cmath>
 #include <map>
 
-#include <Eigen/Core>
-
+#include "decompositions.hpp"
 #include "simplex.hpp"
 
 namespace hanse {
 
 namespace {
 
-using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+using Matrix = ByRows;
 using Eigen::Index;
 using Eigen::VectorXd;
 

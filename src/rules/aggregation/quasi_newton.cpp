@@ -3,17 +3,16 @@
 #include <algorithm>
 #include <cmath>
 
-#include <Eigen/Cholesky>
-#include <Eigen/Eigenvalues>
 #include <fmt/format.h>
 
+#include "decompositions.hpp"
 #include "hanse/base/error.hpp"
 
 namespace hanse {
 
 namespace {
 
-using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+using Matrix = ByRows;
 using Eigen::Index;
 using Eigen::VectorXd;
 
@@ -32,11 +31,9 @@ bool cancels(const Matrix& g, const VectorXd& c) {
 
 // Solves (D M D) c = d for a matrix M of unit diagonal; empty when it is not well posed.
 VectorXd solve_scaled(const Matrix& m, const VectorXd& scale, const VectorXd& d) {
-  const Eigen::SelfAdjointEigenSolver<Matrix> spectrum(m, Eigen::EigenvaluesOnly);
-  const double least = spectrum.eigenvalues()[0];
-  const double most = spectrum.eigenvalues()[m.rows() - 1];
-  const Eigen::LLT<Matrix> factor(m);
-  if (!(least * kMostCondition >= most) || factor.info() != Eigen::Success) return {};
+  const VectorXd values = eigenvalues_of(m);
+  const Cholesky<Matrix> factor(m);
+  if (!(values[0] * kMostCondition >= values[m.rows() - 1]) || !factor.exists()) return {};
   const VectorXd target = d.cwiseQuotient(scale);
   VectorXd c = factor.solve(target);
   c += factor.solve(target - m * c);

@@ -3,9 +3,7 @@
 #include <functional>
 #include <limits>
 
-#include <Eigen/Core>
-#include <Eigen/Eigenvalues>
-
+#include "decompositions.hpp"
 #include "hanse/rules/aggregation/robust.hpp"
 #include "places.hpp"
 
@@ -13,7 +11,7 @@ namespace hanse {
 
 namespace {
 
-using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+using Matrix = ByRows;
 using Eigen::Index;
 using Eigen::VectorXd;
 using Places = std::vector<std::size_t>;
@@ -53,13 +51,11 @@ struct TopPair {
 TopPair top_pair(const GramView& gram, const VectorXd& p) {
   const Matrix around = centred(gram, p);
   const VectorXd roots = p.cwiseSqrt();
-  const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> solver(roots.asDiagonal() * around *
-                                                              roots.asDiagonal());
+  const Spectrum spectrum = spectrum_of(roots.asDiagonal() * around * roots.asDiagonal());
   const Index last = p.size() - 1;
-  TopPair top{.value = std::max(0.0, solver.eigenvalues()[last]),
-              .shadows = VectorXd::Zero(p.size())};
+  TopPair top{.value = std::max(0.0, spectrum.values[last]), .shadows = VectorXd::Zero(p.size())};
   if (top.value == 0) return top;
-  const VectorXd a = roots.cwiseProduct(solver.eigenvectors().col(last));
+  const VectorXd a = roots.cwiseProduct(spectrum.vectors.col(last));
   top.shadows = around * a / std::sqrt(top.value);
   return top;
 }

@@ -5,8 +5,7 @@
 #include <limits>
 #include <set>
 
-#include <Eigen/Cholesky>
-
+#include "decompositions.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
 
@@ -14,7 +13,7 @@ namespace hanse {
 
 namespace {
 
-using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+using Matrix = ByRows;
 using Eigen::Index;
 using Eigen::VectorXd;
 
@@ -63,8 +62,8 @@ struct Problem {
     const bool at_zero = rest == 1 && (result.p.array() == 0).all();
     const VectorXd linear = at_zero ? VectorXd(c(free)) : VectorXd(gradient(result.p)(free));
     const Matrix quadratic = h(free, free);
-    const Eigen::LLT<Matrix> factor(quadratic);
-    if (factor.info() != Eigen::Success) {
+    const Cholesky<Matrix> factor(quadratic);
+    if (!factor.exists()) {
       throw InvalidArgument("the quadratic form is not positive definite", "aggregator",
                             "alpha must be above 0, and the losses finite");
     }
@@ -204,8 +203,8 @@ constexpr double kZero = 1e-11;            // a squared length, relative
 // Scaled to a unit diagonal, for the vectors' lengths say nothing about the form.
 bool well_posed(const Matrix& h) {
   const VectorXd scale = h.diagonal().cwiseSqrt().cwiseInverse();
-  const Eigen::LLT<Matrix> factor(scale.asDiagonal() * h * scale.asDiagonal());
-  return factor.info() == Eigen::Success && factor.rcond() > kWorstCondition;
+  const Cholesky<Matrix> factor(scale.asDiagonal() * h * scale.asDiagonal());
+  return factor.exists() && factor.rcond() > kWorstCondition;
 }
 
 // The form to minimise, in units of the shortest vector. `+ 1 1^T` adds a constant on the plane

@@ -2,10 +2,9 @@
 
 #include <cmath>
 
-#include <Eigen/Cholesky>
-#include <Eigen/QR>
 #include <fmt/format.h>
 
+#include "decompositions.hpp"
 #include "hanse/base/error.hpp"
 
 namespace hanse {
@@ -82,10 +81,7 @@ ArmFeatures::ArmFeatures(std::vector<double> features, std::vector<double> base,
   require_finite(features_, dimension_, "a feature");
   require_finite(base_, 1, "the base value");
   if (form_ == StatisticsForm::kPacked || arms_ >= dimension_) return;
-  const Map<const Matrix> columns(features_.data(), dimension_, arms_);
-  const Eigen::HouseholderQR<Matrix> qr(columns);
-  const Matrix q = qr.householderQ() * Matrix::Identity(dimension_, arms_);
-  const Matrix r = qr.matrixQR().topRows(arms_).triangularView<Eigen::Upper>();
+  const auto [q, r] = orthonormal(Map<const Matrix>(features_.data(), dimension_, arms_));
   basis_.assign(q.data(), q.data() + q.size());
   features_.assign(r.data(), r.data() + r.size());
   coordinates_ = arms_;
@@ -203,12 +199,12 @@ void ConfidenceSet::look_at(const ArmFeatures& features) {
 void ConfidenceSet::factor() {
   const auto p = features_->coordinates();
   const Map<const Matrix> sigma(sigma_.data(), p, p);
-  const Eigen::LLT<Matrix, Eigen::Lower> llt(sigma.selfadjointView<Eigen::Lower>());
-  if (llt.info() != Eigen::Success) {
+  const Cholesky<Matrix> root(sigma);
+  if (!root.exists()) {
     throw InvalidArgument("the matrix of the confidence set is singular to working precision",
                           "bandit.lambda", "use a larger one");
   }
-  Map<Matrix>(factor_.data(), p, p) = llt.matrixL();
+  Map<Matrix>(factor_.data(), p, p) = root.lower();
   pulls_since_factor_ = 0;
 }
 

@@ -2,13 +2,12 @@
 
 #include <cmath>
 
-#include <Eigen/Core>
-#include <Eigen/Eigenvalues>
 #include <fmt/format.h>
 
+#include "bandit/own_set.hpp"
+#include "decompositions.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
-#include "bandit/own_set.hpp"
 
 namespace hanse {
 
@@ -51,13 +50,12 @@ Matrix factor_of(const Matrix& kernel) {
 // square^{-1/2} columns, in the coordinates of the eigenvectors whose eigenvalues are above
 // rounding.
 Matrix whitened(const Matrix& square, const Matrix& columns) {
-  const Eigen::SelfAdjointEigenSolver<Matrix> solver(square);
-  const auto& values = solver.eigenvalues();  // increasing
+  const auto [values, vectors] = spectrum_of(square);
   const double least = kRank * values[values.size() - 1];
   Eigen::Index kept = 0;
   while (kept < values.size() && values[values.size() - 1 - kept] > least) ++kept;
   const Vector scale = values.tail(kept).cwiseSqrt().cwiseInverse();
-  return scale.asDiagonal() * (solver.eigenvectors().rightCols(kept).transpose() * columns);
+  return scale.asDiagonal() * (vectors.rightCols(kept).transpose() * columns);
 }
 
 std::shared_ptr<const ArmFeatures> features_of(const Matrix& columns) {

@@ -2,11 +2,9 @@
 
 #include <cmath>
 
-#include <Eigen/Cholesky>
-#include <Eigen/Core>
-
-#include "hanse/base/index.hpp"
 #include "bandit/own_set.hpp"
+#include "decompositions.hpp"
+#include "hanse/base/index.hpp"
 
 namespace hanse {
 
@@ -69,11 +67,11 @@ Vector project(const Matrix& a, const Vector& theta, double radius) {
   for (int step = 0; step < kMostSteps; ++step) {
     Matrix shifted = a;
     shifted.diagonal().array() += mu;
-    const Eigen::LLT<Matrix, Eigen::Lower> factor(shifted);
+    const Cholesky<Matrix> factor(shifted);
     inside = factor.solve(target);
     const double length = inside.norm();
     if (length <= radius * (1 + kEnough)) break;
-    const double slope = factor.matrixL().solve(inside).squaredNorm();
+    const double slope = factor.half_solve(inside).squaredNorm();
     mu += length * length / slope * (length - radius) / radius;
   }
   return inside;

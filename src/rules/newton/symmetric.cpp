@@ -4,9 +4,9 @@
 #include <cmath>
 #include <numeric>
 
-#include <Eigen/Dense>
 #include <fmt/format.h>
 
+#include "decompositions.hpp"
 #include "hanse/base/error.hpp"
 
 namespace hanse {
@@ -50,13 +50,12 @@ double frobenius_norm(std::span<const double> packed, int64_t d) {
 
 void compress_rank(std::span<double> packed, int64_t d, int64_t r) {
   if (r >= d) return;
-  const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> eigen(unpack(packed, d));
-  const Eigen::VectorXd& values = eigen.eigenvalues();  // ascending: the largest are at the ends
+  const auto [values, vectors] = spectrum_of(unpack(packed, d));  // the largest are at the ends
   Eigen::MatrixXd sum = Eigen::MatrixXd::Zero(d, d);
   Eigen::Index low = 0, high = d - 1;
   for (int64_t kept = 0; kept < r; ++kept) {
     const Eigen::Index k = std::abs(values[high]) >= std::abs(values[low]) ? high-- : low++;
-    sum += values[k] * eigen.eigenvectors().col(k) * eigen.eigenvectors().col(k).transpose();
+    sum += values[k] * vectors.col(k) * vectors.col(k).transpose();
   }
   pack(sum, packed);
 }
@@ -78,8 +77,8 @@ std::vector<double> shifted_newton_direction(std::span<const double> h, double s
                                              std::span<const double> g) {
   Eigen::MatrixXd matrix = unpack(h, static_cast<int64_t>(g.size()));
   matrix.diagonal().array() += shift;
-  const Eigen::LLT<Eigen::MatrixXd> root(matrix);
-  if (root.info() != Eigen::Success) {
+  const Cholesky<ByColumns> root(matrix);
+  if (!root.exists()) {
     throw InvalidArgument(fmt::format("H + {:.6g} I is not positive definite", shift), "",
                           "a model that is convex needs client.weight-decay, another one "
                           "client.safeguard = projection");
@@ -89,11 +88,10 @@ std::vector<double> shifted_newton_direction(std::span<const double> h, double s
 
 std::vector<double> projected_newton_direction(std::span<const double> h, double mu,
                                                std::span<const double> g) {
-  const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> eigen(
-      unpack(h, static_cast<int64_t>(g.size())));
-  const Eigen::VectorXd raised = eigen.eigenvalues().cwiseMax(mu);
-  const Eigen::VectorXd turned = eigen.eigenvectors().transpose() * as_vector(g);
-  return values_of(eigen.eigenvectors() * turned.cwiseQuotient(raised));
+  const auto [values, vectors] = spectrum_of(unpack(h, static_cast<int64_t>(g.size())));
+  const Eigen::VectorXd raised = values.cwiseMax(mu);
+  const Eigen::VectorXd turned = vectors.transpose() * as_vector(g);
+  return values_of(vectors * turned.cwiseQuotient(raised));
 }
 
 }  // namespace hanse
