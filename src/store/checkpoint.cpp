@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <regex>
 #include <system_error>
 #include <variant>
 #include <vector>
@@ -215,10 +214,12 @@ void remove_temporaries(const std::string& folder) {
 }
 
 std::optional<int64_t> round_of_name(const std::string& file_name) {
-  static const std::regex pattern(kPrefix + "([0-9]{6,18})\\.h5");
-  std::smatch match;
-  if (!std::regex_match(file_name, match, pattern)) return std::nullopt;
-  return std::stoll(match[1]);
+  if (!file_name.starts_with(kPrefix) || !file_name.ends_with(kSuffix)) return std::nullopt;
+  const std::size_t length = file_name.size() - kPrefix.size() - std::string_view(kSuffix).size();
+  const std::string digits = file_name.substr(kPrefix.size(), length);
+  const bool whole = digits.find_first_not_of("0123456789") == std::string::npos;
+  if (!whole || length < 6 || length > 18) return std::nullopt;
+  return std::stoll(digits);
 }
 
 void prune_checkpoints(const std::string& folder, int64_t keep, int64_t newest_round) {
