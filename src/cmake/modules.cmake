@@ -62,9 +62,6 @@ target_compile_options(hanse_flags INTERFACE -Wall -Wextra -Wshadow -Wno-unknown
                        -Wno-missing-field-initializers
                        -ffp-contract=off -fno-math-errno -fno-trapping-math)
 target_compile_options(hanse_flags INTERFACE $<$<CONFIG:Release>:-O3>)
-if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)  # its memory is searched for garbage less often: a twelfth
-  target_compile_options(hanse_flags INTERFACE --param=ggc-min-heapsize=600000)  # of its time
-endif()
 if(HANSE_SANITIZE)
   add_compile_options(-fsanitize=${HANSE_SANITIZE} -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${HANSE_SANITIZE})

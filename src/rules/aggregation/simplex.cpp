@@ -77,7 +77,7 @@ struct Problem {
     const VectorXd correction = factor.solve(residual);
     const double shift = (rest - p.sum() - correction.sum()) / u.sum();
     p += correction + shift * u;
-    result.p(free) = p;
+    for (Index i = 0; i < p.size(); ++i) result.p[free[to_index(i)]] = p[i];
     result.level = level + shift;
     return result;
   }
