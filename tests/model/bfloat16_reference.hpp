@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "model/kernels/bfloat16_kernels.hpp"
@@ -155,6 +157,44 @@ inline std::vector<float> packed_product(const Bfloat16Kernels& kernels, const P
   if (some > 0) multiply(0, some);
   multiply(some, m - some);
   return c;
+}
+
+// What multiply() of AMX does with its packed factors, in plain code.
+inline void multiply_as_tiles_do(const Bfloat16Product& t) {
+  const auto* a = reinterpret_cast<const uint16_t*>(t.a);
+  const auto* b = reinterpret_cast<const uint16_t*>(t.b);
+  const int64_t k = blocks_of(t.k) * kBlockProducts;
+  const auto value = [](uint16_t half) {
+    return std::bit_cast<float>(static_cast<uint32_t>(half) << 16);
+  };
+  std::vector<float> row(static_cast<std::size_t>(k)), column(row.size());
+  for (int64_t r = 0; r < t.m; ++r) {
+    for (int64_t o = 0; o < t.n; ++o) {
+      for (int64_t i = 0; i < k; ++i) {
+        const int64_t block = i / kBlockProducts, place = i % kBlockProducts;
+        const int64_t line = block * t.packed_rows() + t.a_first + r;
+        const int64_t pairs = (o / kPanelColumns * k + i) / 2 * kPanelColumns + o % kPanelColumns;
+        row[static_cast<std::size_t>(i)] = value(a[line * kBlockProducts + place]);
+        column[static_cast<std::size_t>(i)] = value(b[2 * pairs + i % 2]);
+      }
+      float& c = t.c[r * t.c_line + o];
+      const float sum = sum_of_products(k, row.data(), 1, column.data(), 1);
+      c = std::fma(t.scale, sum, t.keep == 0 ? 0 : t.keep * c);
+    }
+  }
+}
+
+// The kernels that run here by their names. Where there is no AMX its packing, which AVX-512 with
+// BF16 does, is tested with products in plain code.
+inline std::vector<std::pair<std::string, Bfloat16Kernels>> tested_kernels() {
+  std::vector<std::pair<std::string, Bfloat16Kernels>> all;
+  for (const ProductFamily family : product_families()) {
+    all.emplace_back(name_of(family), bfloat16_kernels(family));
+    if (family != ProductFamily::kAvx512Bfloat16) continue;
+    all.emplace_back("AMX's packing", bfloat16_kernels(ProductFamily::kAmx));
+    all.back().second.multiply = multiply_as_tiles_do;
+  }
+  return all;
 }
 
 }  // namespace hanse::testing

@@ -1,9 +1,7 @@
-#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -19,8 +17,7 @@ using testing::packed_product;
 using testing::product_of;
 using testing::ProductSize;
 using testing::same_bits;
-using testing::to_bfloat16;
-using testing::transposed;
+using testing::tested_kernels;
 
 std::vector<ProductSize> awkward_sizes() {
   std::vector<ProductSize> sizes;
@@ -52,11 +49,11 @@ TEST(Bfloat16Kernels, EveryFamilyHasTheReferencesBits) {
       const auto b = factor_values(size.k * size.n, kind, 2);
       const auto expected = product_of(size, a, b);
       const FlushSubnormals flush;
-      for (const ProductFamily family : product_families()) {
+      for (const auto& [name, kernels] : tested_kernels()) {
         for (const bool turned : {false, true}) {
-          const auto found = packed_product(bfloat16_kernels(family), size, a, b, turned);
+          const auto found = packed_product(kernels, size, a, b, turned);
           ASSERT_EQ(differing(expected, found), 0)
-              << name_of(family) << ", " << text_of(size) << ", values of kind " << kind;
+              << name << ", " << text_of(size) << ", values of kind " << kind;
         }
       }
     }
@@ -72,8 +69,7 @@ TEST(Bfloat16Kernels, EvenAndOddProductsAreSummedApart) {
   std::vector<float> two_groups(64, 0);
   two_groups[0] = large;
   two_groups[32] = two_groups[34] = 1;
-  for (const ProductFamily family : product_families()) {
-    const Bfloat16Kernels& kernels = bfloat16_kernels(family);
+  for (const auto& [name, kernels] : tested_kernels()) {
     EXPECT_EQ(packed_product(kernels, {1, 1, 4}, a, ones, false)[0], large + 2);
     EXPECT_EQ(packed_product(kernels, {1, 1, 64}, two_groups, std::vector<float>(64, 1), false)[0],
               large + 2);
@@ -91,13 +87,12 @@ TEST(Bfloat16Kernels, FactorsAreRoundedToNearestEven) {
                                   std::nextafterf(0x1p-126F, 0)};
   const std::vector<float> expected{1, 1 + 0x1p-6F, 1 + 0x1p-7F, -1 - 0x1p-6F, infinity, -infinity,
                                     0};
-  for (const ProductFamily family : product_families()) {
+  for (const auto& [name, kernels] : tested_kernels()) {
     const FlushSubnormals flush;
-    const auto found = packed_product(bfloat16_kernels(family), {7, 1, 1}, values, {1}, false);
+    const auto found = packed_product(kernels, {7, 1, 1}, values, {1}, false);
     for (std::size_t i = 0; i < values.size(); ++i) EXPECT_EQ(found[i], expected[i]) << i;
     const float nan = std::bit_cast<float>(0x7f800001U);  // whose upper half alone is infinite
-    EXPECT_TRUE(
-        std::isnan(packed_product(bfloat16_kernels(family), {1, 1, 1}, {nan}, {1}, false)[0]));
+    EXPECT_TRUE(std::isnan(packed_product(kernels, {1, 1, 1}, {nan}, {1}, false)[0]));
   }
 }
 
@@ -113,8 +108,7 @@ TEST(Bfloat16Kernels, AGroupIsFilledUpWithZeros) {
   for (const auto& a : {filled, whole}) {
     const auto k = std::ssize(a);
     const std::vector<float> ones(a.size(), 1);
-    for (const ProductFamily family : product_families()) {
-      const Bfloat16Kernels& kernels = bfloat16_kernels(family);
+    for (const auto& [name, kernels] : tested_kernels()) {
       const FlushSubnormals flush;
       AlignedFloats left(static_cast<std::size_t>(left_floats(1, k)));
       PackedPairs right(static_cast<std::size_t>(right_pairs(k, 1)));
@@ -122,7 +116,7 @@ TEST(Bfloat16Kernels, AGroupIsFilledUpWithZeros) {
       kernels.pack_right({ones.data(), 1}, k, 1, right.data());
       float c = -0.0F;
       kernels.multiply({1, 1, k, left.data(), right.data(), &c, 1, 1, 1});
-      EXPECT_EQ(std::signbit(c), k % kBlockProducts == 0) << name_of(family);
+      EXPECT_EQ(std::signbit(c), k % kBlockProducts == 0) << name;
     }
   }
 }
@@ -132,8 +126,7 @@ TEST(Bfloat16Kernels, AProductIsScaledAndAddedToWhatIsKept) {
   const auto a = factor_values(size.m * size.k, 0, 1), b = factor_values(size.k * size.n, 0, 2);
   const auto before = factor_values(size.m * 32, 0, 3);
   const auto product = product_of(size, a, b);
-  for (const ProductFamily family : product_families()) {
-    const Bfloat16Kernels& kernels = bfloat16_kernels(family);
+  for (const auto& [name, kernels] : tested_kernels()) {
     AlignedFloats left(static_cast<std::size_t>(left_floats(size.m, size.k)));
     PackedPairs right(static_cast<std::size_t>(right_pairs(size.k, size.n)));
     kernels.pack_left({a.data(), size.k}, size.m, size.k, left.data());
@@ -148,42 +141,7 @@ TEST(Bfloat16Kernels, AProductIsScaledAndAddedToWhatIsKept) {
             j < size.n ? std::fma(-0.1F, product[static_cast<std::size_t>(i * size.n + j)],
                                   0.9F * before[at])
                        : before[at];
-        EXPECT_EQ(c[at], expected) << name_of(family);
-      }
-    }
-  }
-}
-
-// AMX's left factors need AVX-512 alone, so that they are tested where there are no tiles.
-TEST(Bfloat16Kernels, LeftFactorsOfTilesHoldRoundedValues) {
-  const auto& all = product_families();
-  if (std::find(all.begin(), all.end(), ProductFamily::kAvx512Bfloat16) == all.end()) {
-    GTEST_SKIP() << "needs AVX-512 with BF16";
-  }
-  const Bfloat16Kernels& kernels = bfloat16_kernels(ProductFamily::kAmx);
-  for (const int64_t m : {1, 15, 16, 33}) {
-    for (const int64_t k : {1, 31, 32, 67}) {
-      const auto a = factor_values(m * k, 0, 1), columns = transposed(a, m, k);
-      std::vector<int64_t> at(static_cast<std::size_t>(k));
-      for (int64_t i = 0; i < k; ++i) at[static_cast<std::size_t>(i)] = i * m;
-      const auto size = static_cast<std::size_t>(left_floats(m, k));
-      AlignedFloats by_rows(size), by_columns(size), by_places(size);
-      kernels.pack_left({a.data(), k}, m, k, by_rows.data());
-      ColumnFactor by_line, by_place;
-      Bfloat16Product of_line{.m = m, .k = k}, of_places{.m = m, .k = k};
-      by_line.put(kernels, {columns.data(), m}, of_line);
-      by_place.put(kernels, {.from = columns.data(), .at = at.data()}, of_places);
-      for (const float* packed : {std::as_const(by_rows).data(), of_line.a, of_places.a}) {
-        const auto* halves = reinterpret_cast<const uint16_t*>(packed);
-        for (int64_t i = 0; i < blocks_of(k) * kBlockProducts; ++i) {
-          for (int64_t r = 0; r < m; ++r) {
-            const int64_t place =
-                (i / kBlockProducts * m + r) * kBlockProducts + i % kBlockProducts;
-            const float expected =
-                i < k ? to_bfloat16(a[static_cast<std::size_t>(r * k + i)]) : 0.0F;
-            EXPECT_EQ(std::bit_cast<uint32_t>(expected) >> 16, halves[place]) << m << " x " << k;
-          }
-        }
+        EXPECT_EQ(c[at], expected) << name;
       }
     }
   }

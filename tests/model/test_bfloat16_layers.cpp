@@ -17,6 +17,7 @@ using testing::factor_values;
 using testing::product_of;
 using testing::same_bits;
 using testing::sum_of_products;
+using testing::tested_kernels;
 using testing::transposed;
 
 template <class Values, class Expected>
@@ -45,16 +46,16 @@ TEST(Bfloat16Dense, ALayersProductsAreTheReferences) {
   const auto forward = product_of({v.rows, v.out, v.in}, v.x, transposed(v.w, v.out, v.in));
   const auto below = product_of({v.rows, v.in, v.out}, v.d, v.w);
   const auto weight = v.weight_gradient();
-  for (const ProductFamily family : product_families()) {
-    Bfloat16Dense layer(bfloat16_kernels(family));
+  for (const auto& [name, kernels] : tested_kernels()) {
+    Bfloat16Dense layer(kernels);
     std::vector<float> y = v.bias, expected = v.bias;
     layer.add_product(v.rows, v.out, v.in, v.x.data(), v.w.data(), y.data());
     for (std::size_t i = 0; i < y.size(); ++i) expected[i] += forward[i];
-    expect_bits(y, expected, name_of(family));
+    expect_bits(y, expected, name);
     std::vector<float> row = v.w, dx(v.x.size());
     layer.add_gradient(v.gradient(), row.data(),
                        {{.row = row.data(), .keep = 0.9F, .scale = -0.1F}}, dx.data());
-    expect_bits(dx, below, name_of(family));
+    expect_bits(dx, below, name);
     for (std::size_t i = 0; i < row.size(); ++i) {
       EXPECT_EQ(row[i], std::fma(-0.1F, weight[i], 0.9F * v.w[i]));
     }
@@ -77,17 +78,18 @@ TEST(Bfloat16Dense, AStepGetsTheGradientInParts) {
   v.rows = 3;
   v.x = factor_values(v.rows * v.in, 0, 1);
   v.d = factor_values(v.rows * v.out, 0, 4);
-  for (const ProductFamily family : product_families()) {
+  for (const auto& [name, kernels] : tested_kernels()) {
     KeptStep step;
-    Bfloat16Dense(bfloat16_kernels(family))
-        .add_gradient(v.gradient(), nullptr, {.step = &step}, nullptr);
-    expect_bits(step.kept, v.weight_gradient(), name_of(family));
+    Bfloat16Dense(kernels).add_gradient(v.gradient(), nullptr, {.step = &step}, nullptr);
+    expect_bits(step.kept, v.weight_gradient(), name);
   }
 }
 
-// A convolution of 40 x 17 pixels: two stripes and a rest, and channels that fill no panel.
+// A convolution of 40 x 17 pixels, 3 x 3: two stripes and a rest, and outputs that fill no panel.
 struct ConvolutionValues {
-  Convolution c{.height = 40, .width = 17, .kernel = 3, .inputs = 5, .outputs = 19, .margin = 0};
+  explicit ConvolutionValues(int64_t inputs) : c{40, 17, 3, inputs, 19, 0} {}
+
+  Convolution c;
   int64_t size = c.kernel * c.kernel * c.inputs;
   int64_t x_row = (c.width + 2) * c.inputs, y_row = c.width * c.outputs;
   std::vector<float> x = factor_values((c.height + 2) * x_row + kReadAhead, 0, 1);
@@ -110,8 +112,13 @@ struct ConvolutionValues {
   }
 };
 
-TEST(Bfloat16Convolution, APixelIsTheReferencesSumOfItsPatch) {
-  const ConvolutionValues v;
+class Bfloat16Convolutions : public ::testing::TestWithParam<int64_t> {};
+
+// Rows of a patch that are whole blocks, and others.
+INSTANTIATE_TEST_SUITE_P(Inputs, Bfloat16Convolutions, ::testing::Values(1, 5, 6, 32));
+
+TEST_P(Bfloat16Convolutions, APixelIsTheReferencesSumOfItsPatch) {
+  const ConvolutionValues v(GetParam());
   const Convolution& c = v.c;
   const auto sums = product_of({c.height * c.width, c.outputs, v.size}, v.patches(), v.w);
   std::vector<float> expected, gated;
@@ -119,8 +126,7 @@ TEST(Bfloat16Convolution, APixelIsTheReferencesSumOfItsPatch) {
     expected.push_back(std::max(0.0F, v.bias[i % static_cast<std::size_t>(c.outputs)] + sums[i]));
     gated.push_back(v.d[i] <= 0 ? 0 : sums[i]);
   }
-  for (const ProductFamily family : product_families()) {
-    const Bfloat16Kernels& kernels = bfloat16_kernels(family);
+  for (const auto& [name, kernels] : tested_kernels()) {
     PackedPairs packed(static_cast<std::size_t>(right_pairs(v.size, c.outputs)));
     kernels.pack_right({v.w.data(), c.outputs}, v.size, c.outputs, packed.data());
     Bfloat16Convolution convolution(kernels);
@@ -128,14 +134,14 @@ TEST(Bfloat16Convolution, APixelIsTheReferencesSumOfItsPatch) {
     const Image to{y.data(), c.outputs, v.y_row};
     const ConstImage from{v.x.data(), c.inputs, v.x_row};
     convolution.convolve(c, from, packed.data(), to, {.bias = v.bias.data(), .rectify = true});
-    expect_bits(y, expected, name_of(family));
+    expect_bits(y, expected, name);
     convolution.convolve(c, from, packed.data(), to, {.gate = {v.d.data(), c.outputs, v.y_row}});
-    expect_bits(y, gated, name_of(family));
+    expect_bits(y, gated, name);
   }
 }
 
-TEST(Bfloat16Convolution, AWeightsGradientAddsOneStripeAfterTheOther) {
-  const ConvolutionValues v;
+TEST_P(Bfloat16Convolutions, AWeightsGradientAddsOneStripeAfterTheOther) {
+  const ConvolutionValues v(GetParam());
   const Convolution& c = v.c;
   const auto patches = v.patches();
   AlignedFloats expected(static_cast<std::size_t>(v.size * c.line()), 0.5F);
@@ -148,12 +154,11 @@ TEST(Bfloat16Convolution, AWeightsGradientAddsOneStripeAfterTheOther) {
       }
     }
   }
-  for (const ProductFamily family : product_families()) {
+  for (const auto& [name, kernels] : tested_kernels()) {
     AlignedFloats gradient(expected.size(), 0.5F);
-    Bfloat16Convolution(bfloat16_kernels(family))
-        .add_weight_gradient(c, {v.x.data(), c.inputs, v.x_row}, {v.d.data(), c.outputs, v.y_row},
-                             gradient.data());
-    expect_bits(gradient, expected, name_of(family));
+    Bfloat16Convolution(kernels).add_weight_gradient(
+        c, {v.x.data(), c.inputs, v.x_row}, {v.d.data(), c.outputs, v.y_row}, gradient.data());
+    expect_bits(gradient, expected, name);
   }
 }
 

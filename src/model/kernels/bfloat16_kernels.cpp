@@ -101,9 +101,15 @@ bool has_conversion() { return false; }
 }  // namespace
 
 const float* ColumnFactor::values(const Bfloat16Kernels& kernels, const float* from, int64_t n) {
-  if (kernels.round == nullptr) return from;
-  kernels.round(from, n, grow(values_, n));
-  return values_.data();
+  return kernels.round == nullptr ? from : rounded(kernels, from, n, 0);
+}
+
+const float* ColumnFactor::rounded(const Bfloat16Kernels& kernels, const float* from, int64_t n,
+                                   int64_t zeros) {
+  float* to = grow(values_, n + zeros);
+  kernels.round(from, n, to);
+  std::fill_n(to + n, zeros, 0.0F);
+  return to;
 }
 
 void ColumnFactor::put(const Bfloat16Kernels& kernels, FactorRows rows, Bfloat16Product& product) {

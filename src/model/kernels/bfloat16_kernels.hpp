@@ -54,7 +54,8 @@ struct Bfloat16Product {
   float scale = 1, keep = 0;
   int64_t a_first = 0;   // a is the rows from here on of a packed matrix
   int64_t a_rows = 0;    // of that many; 0: m
-  FactorRows columns{};  // instead of a: its columns, k rows of m and more (ColumnFactor::put())
+  FactorRows columns{};  // instead of a, by ColumnFactor: value (r, k) is columns[k][r a_step]
+  int64_t a_step = 1;
 
   int64_t packed_rows() const { return a_rows > 0 ? a_rows : m; }
 };
@@ -87,6 +88,9 @@ class ColumnFactor {
  public:
   // n values at `from` as put() takes them, until the next call: rounded, or as they are.
   const float* values(const Bfloat16Kernels& kernels, const float* from, int64_t n);
+
+  // n rounded values, and `zeros` zeros behind them. REQUIRES: the kernels have round().
+  const float* rounded(const Bfloat16Kernels& kernels, const float* from, int64_t n, int64_t zeros);
 
   // Makes `rows` [k, m], of values(), the left factor of a product, until the next call.
   void put(const Bfloat16Kernels& kernels, FactorRows rows, Bfloat16Product& product);

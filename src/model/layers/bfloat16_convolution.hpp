@@ -11,8 +11,8 @@
 namespace hanse {
 
 // What ConvolutionKernels do, on patches: a pixel of y has a row of its kernel^2 inputs values of x
-// as [i][j][v], the zeros of the border too, and y is the product of these rows and w. Memory: of a
-// stripe of kStripePixels or one row of pixels, 8 bytes a value of a patch.
+// as [i][j][v], the zeros of the border too, and y is the product of these rows and w. Memory: 4
+// bytes a value of x, and with AMX 8 a value of the patches of kStripePixels or one row of pixels.
 class Bfloat16Convolution {
  public:
   explicit Bfloat16Convolution(const Bfloat16Kernels& kernels = bfloat16_kernels())
@@ -30,9 +30,15 @@ class Bfloat16Convolution {
   static int64_t stripe_rows(const Convolution& c) {
     return c.width < kStripePixels ? kStripePixels / c.width : 1;
   }
+  // convolve() without AMX: products read patches where the image lies.
+  void convolve_in_place(const Convolution& c, ConstImage x, Image y, const Finish& finish,
+                         Bfloat16Product product);
+  // A row of y, by a product but for its new values.
+  void multiply_row(const Convolution& c, int64_t row, Image y, const Finish& finish,
+                    Bfloat16Product product) const;
   // Where the pixels of `rows` rows of an image begin.
   const int64_t* places(const Convolution& c, int64_t rows, int64_t row, int64_t pixel);
-  // left_ <- the patches of the pixels of rows of y from `first` on.
+  // left_ <- the patches of the pixels of rows of y from `first` on, as AMX has them.
   void pack_patches(const Convolution& c, ConstImage x, int64_t first, int64_t rows);
 
   const Bfloat16Kernels* kernels_;
