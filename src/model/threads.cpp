@@ -10,6 +10,7 @@
 #include "hanse/base/error.hpp"
 #include "hanse/base/subnormals.hpp"
 #include "hanse/model/model.hpp"
+#include "hanse/model/options.hpp"
 #include "hanse/model/torch_library.hpp"
 #include "kernels/bfloat16_kernels.hpp"
 #include "kernels/layer_kernels.hpp"
@@ -66,8 +67,9 @@ std::string kernel_family() {
 
 std::string autocast_kernels() { return name_of(product_families().front()); }
 
-std::string product_kernels(const std::string& kind) {
-  return needs_torch(kind) ? "LibTorch's autocast" : name_of(fastest_product_family());
+std::string product_kernels(const ModelOptions& options) {
+  if (options.precision == Precision::kFloat32) return "";
+  return needs_torch(options.kind) ? "LibTorch's autocast" : name_of(fastest_product_family());
 }
 
 }  // namespace hanse

@@ -41,7 +41,7 @@ int64_t differing(const std::vector<float>& a, const std::vector<float>& b) {
 
 TEST(Bfloat16Kernels, EveryFamilyHasTheReferencesBits) {
   if (product_families().front() != ProductFamily::kAmx) {
-    GTEST_LOG_(INFO) << "there is no AMX here: its kernels are left out";
+    GTEST_LOG_(INFO) << "there is no AMX here: its tiles are left out";
   }
   for (const ProductSize& size : awkward_sizes()) {
     for (const int kind : {0, 1, 2}) {

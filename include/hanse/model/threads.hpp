@@ -7,6 +7,8 @@
 
 namespace hanse {
 
+struct ModelOptions;
+
 // Throws InvalidArgument unless this process has room for so many threads and the memory that
 // OpenBLAS keeps for each; without room OpenBLAS asks again for ever.
 void require_model_threads(int64_t threads);
@@ -24,9 +26,9 @@ void set_model_threads(int64_t threads);
 // same bits.
 std::string kernel_family();
 
-// What makes products in bfloat16 here for a model of this kind: the kernels "AMX", "AVX-512 BF16",
-// "AVX-512", "AVX2" or "plain", whose bits are the same, or "LibTorch's autocast".
-std::string product_kernels(const std::string& kind);
+// What makes a model's products in bfloat16 here: the kernels "AMX", "AVX-512 BF16", "AVX-512",
+// "AVX2" or "plain", whose bits are the same, or "LibTorch's autocast". In float32 "".
+std::string product_kernels(const ModelOptions& options);
 
 // The processor's instructions, by the names of those kernels. LibTorch's autocast takes the
 // fastest, whatever HANSE_KERNELS says, and has other bits with each.

@@ -74,7 +74,7 @@ struct Summary {
   std::string trained_on;             // trains the clients: "cpu", or a GPU with its libraries
   bool simulated = false;             // no client was trained
   std::string precision = "float32";  // model.precision
-  std::string product_kernels;        // what makes products in another precision
+  std::string product_kernels;        // what makes products in another precision; empty: float32
   std::span<const float> row;         // the final model; its digest is reported
   std::string data_digest;            // of samples, labels, clients and test parts
   double setup_seconds = 0;           // from the start of the process to the first round

@@ -216,12 +216,11 @@ void load_samples_and_model(const Job& job, Communicator& comm, Assembly& assemb
   });
   build_model(job, comm, assembly);
   greet(job, comm, assembly);
-  if (job.model.precision == Precision::kBfloat16) {
-    const std::string by = product_kernels(job.model.kind);
-    assembly.greeting.push_back(fmt::format("products in bfloat16 by {}{}", by,
-                                            by == "AMX" || needs_torch(job.model.kind)
-                                                ? ""
-                                                : ", no faster than float32: AMX is not used"));
+  if (const std::string by = product_kernels(job.model); !by.empty()) {
+    const bool gains = by == "AMX" || needs_torch(job.model.kind);
+    assembly.greeting.push_back(
+        fmt::format("products in bfloat16 by {}{}", by,
+                    gains ? "" : ", no faster than float32: AMX is not used"));
   }
 }
 

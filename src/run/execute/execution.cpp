@@ -342,7 +342,7 @@ class Execution {
                             .trained_on = parts_->trained_on,
                             .simulated = is_simulated(job_),
                             .precision = name_of(job_.model.precision),
-                            .product_kernels = product_kernels(job_.model.kind),
+                            .product_kernels = product_kernels(job_.model),
                             .row = protocol().model_row(),
                             .data_digest = data_digest(parts_->federation),
                             .setup_seconds = setup_s_,

@@ -56,9 +56,10 @@ namespace {
 
 // The rates of a plan hold for these products alone.
 void describe_precision(const Job& job, PlanSheet& sheet) {
-  if (job.model.precision == Precision::kFloat32) return;
+  const std::string kernels = product_kernels(job.model);
+  if (kernels.empty()) return;
   sheet.add("precision", "factors of products in", name_of(job.model.precision));
-  sheet.add("product_kernels", "products measured by", product_kernels(job.model.kind));
+  sheet.add("product_kernels", "products measured by", kernels);
 }
 
 void check_advice(const PlanOptions& options, const Job& job) {

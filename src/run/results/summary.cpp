@@ -226,7 +226,7 @@ std::string summary_json(const Summary& summary) {
                               {"bytes_per_round", summary.bytes_per_round},
                               {"peak_memory_bytes", summary.peak_memory_bytes}};
   if (summary.simulated) json["simulated"] = true;
-  if (summary.precision != "float32") {
+  if (!summary.product_kernels.empty()) {
     json["precision"] = summary.precision;
     json["product_kernels"] = summary.product_kernels;
   }
