@@ -204,9 +204,13 @@ TEST(Autocast, WhatLibTorchHasNotInBfloat16IsRefusedAtTheStart) {
 
 TEST(Autocast, SummariesNameIt) {
   for (const std::string kind : {"transformer", "torchscript"}) {
-    EXPECT_EQ(product_kernels(kind), "LibTorch's autocast");
+    EXPECT_EQ(product_kernels({.kind = kind, .precision = Precision::kBfloat16}),
+              "LibTorch's autocast");
   }
-  EXPECT_EQ(product_kernels("mlp").find("LibTorch"), std::string::npos);
+  const std::string own = product_kernels({.kind = "mlp", .precision = Precision::kBfloat16});
+  EXPECT_EQ(own.find("LibTorch"), std::string::npos);
+  EXPECT_FALSE(own.empty());
+  EXPECT_EQ(product_kernels({.kind = "mlp"}), "");
 }
 
 TEST(Autocast, GraphsAreRefused) {
