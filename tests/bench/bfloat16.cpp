@@ -85,6 +85,8 @@ struct Shape {
 };
 
 const Shape kShapes[] = {
+    {"mlp", {20, 200, 784}},
+    {"mlp, weight's gradient", {200, 784, 20}},
     {"cifar conv2", {784, 64, 288}},
     {"cifar conv2, input's gradient", {900, 32, 576}},
     {"cifar conv2, weight's gradient", {288, 64, 7840}},

@@ -179,7 +179,8 @@ inline void multiply_as_tiles_do(const Bfloat16Product& t) {
       }
       float& c = t.c[r * t.c_line + o];
       const float sum = sum_of_products(k, row.data(), 1, column.data(), 1);
-      c = std::fma(t.scale, sum, t.keep == 0 ? 0 : t.keep * c);
+      const float old = t.start != nullptr ? t.start[o] : c;
+      c = std::fma(t.scale, sum, t.keep == 0 ? 0 : t.keep * old);
     }
   }
 }

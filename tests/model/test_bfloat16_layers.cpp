@@ -41,23 +41,26 @@ struct DenseValues {
   }
 };
 
+// Weights of 32 columns and more are packed in parts: on the way forwards those of 37 x 4000 values
+// are two of 32 and 5 outputs, backwards those of 4000 x 37 two of 32 and 5 inputs.
 TEST(Bfloat16Dense, ALayersProductsAreTheReferences) {
-  const DenseValues v;
-  const auto forward = product_of({v.rows, v.out, v.in}, v.x, transposed(v.w, v.out, v.in));
-  const auto below = product_of({v.rows, v.in, v.out}, v.d, v.w);
-  const auto weight = v.weight_gradient();
-  for (const auto& [name, kernels] : tested_kernels()) {
-    Bfloat16Dense layer(kernels);
-    std::vector<float> y = v.bias, expected = v.bias;
-    layer.add_product(v.rows, v.out, v.in, v.x.data(), v.w.data(), y.data());
-    for (std::size_t i = 0; i < y.size(); ++i) expected[i] += forward[i];
-    expect_bits(y, expected, name);
-    std::vector<float> row = v.w, dx(v.x.size());
-    layer.add_gradient(v.gradient(), row.data(),
-                       {{.row = row.data(), .keep = 0.9F, .scale = -0.1F}}, dx.data());
-    expect_bits(dx, below, name);
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      EXPECT_EQ(row[i], std::fma(-0.1F, weight[i], 0.9F * v.w[i]));
+  for (const DenseValues& v : {DenseValues{}, DenseValues{3, 37, 4000}, DenseValues{3, 4000, 37}}) {
+    const auto forward = product_of({v.rows, v.out, v.in}, v.x, transposed(v.w, v.out, v.in));
+    const auto below = product_of({v.rows, v.in, v.out}, v.d, v.w);
+    const auto weight = v.weight_gradient();
+    for (const auto& [name, kernels] : tested_kernels()) {
+      Bfloat16Dense layer(kernels);
+      std::vector<float> y = v.bias, expected = v.bias;
+      layer.add_product(v.rows, v.out, v.in, v.x.data(), v.w.data(), y.data());
+      for (std::size_t i = 0; i < y.size(); ++i) expected[i] += forward[i];
+      expect_bits(y, expected, name);
+      std::vector<float> row = v.w, dx(v.x.size());
+      layer.add_gradient(v.gradient(), row.data(),
+                         {{.row = row.data(), .keep = 0.9F, .scale = -0.1F}}, dx.data());
+      expect_bits(dx, below, name);
+      for (std::size_t i = 0; i < row.size(); ++i) {
+        EXPECT_EQ(row[i], std::fma(-0.1F, weight[i], 0.9F * v.w[i]));
+      }
     }
   }
 }

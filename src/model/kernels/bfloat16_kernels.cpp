@@ -15,6 +15,20 @@
 
 #if defined(__x86_64__)
 
+namespace hanse::avx512 {
+
+// Few columns fill half a vector better.
+inline void multiply_any(const Bfloat16Product& t) {
+  return (t.n <= avx2::kLanes ? avx2::multiply_packed : multiply_packed)(t);
+}
+constexpr Bfloat16Kernels kAnyBfloat16{.pack_left = pack_left,
+                                       .pack_right = pack_right,
+                                       .pack_right_transposed = pack_right_transposed,
+                                       .round = round_values,
+                                       .multiply = multiply_any};
+
+}  // namespace hanse::avx512
+
 // AVX-512 with instructions that round as bfloat16_loops.inc does.
 namespace hanse::avx512_bfloat16 {
 #define HANSE_FAMILY __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")))
@@ -64,7 +78,7 @@ constexpr Bfloat16Kernels kAvx512Bfloat16{
     .pack_right = avx512_bfloat16::pack_right,
     .pack_right_transposed = avx512_bfloat16::pack_right_transposed,
     .round = avx512_bfloat16::round_values,
-    .multiply = avx512::multiply_packed};
+    .multiply = avx512::multiply_any};
 
 bool has_conversion() { return has_avx512() && __builtin_cpu_supports("avx512bf16"); }
 
@@ -73,15 +87,20 @@ void multiply_by_tiles(const Bfloat16Product& t) {
   alignas(64) float sums[kTileRows * 2 * kTileLine];
   const TilesInUse tiles;
   int64_t configured = 0;
+  if (t.ahead != nullptr) {
+    const int64_t columns = panels_at_once(t.m) * kPanelColumns;
+    t.ahead->cut(parts_of(t.m, 2 * kTileRows) * parts_of(t.n, columns));
+  }
   for (int64_t row = 0; row < t.m; row += 2 * kTileRows) {
     const int64_t rows = std::min(2 * kTileRows, t.m - row);
     if (rows != configured) tiles.configure(configured = rows);
     const int64_t at_once = panels_at_once(rows);
     for (int64_t first = 0; first < t.n; first += at_once * kPanelColumns) {
       const int64_t columns = std::min(at_once * kPanelColumns, t.n - first);
+      if (t.ahead != nullptr) t.ahead->fetch();
       sum_tiles({.a = t.a, .b = t.b, .m = t.packed_rows(), .blocks = blocks_of(t.k)},
                 t.a_first + row, rows, first / kPanelColumns, columns, sums);
-      avx512::finish_sums(t, sums, kTileLine, rows, columns, t.c + row * t.c_line + first);
+      avx512::finish_sums(t, sums, kTileLine, rows, first, columns, t.c + row * t.c_line + first);
     }
   }
 }
@@ -162,7 +181,7 @@ const Bfloat16Kernels& bfloat16_kernels(ProductFamily family) {
 #if defined(__x86_64__)
   if (family == ProductFamily::kAmx) return kAmx;
   if (family == ProductFamily::kAvx512Bfloat16) return kAvx512Bfloat16;
-  if (family == ProductFamily::kAvx512) return avx512::kBfloat16;
+  if (family == ProductFamily::kAvx512) return avx512::kAnyBfloat16;
   if (family == ProductFamily::kAvx2) return avx2::kBfloat16;
 #endif
   return plain::kBfloat16;

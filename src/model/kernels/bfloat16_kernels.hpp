@@ -32,7 +32,9 @@ const char* name_of(ProductFamily family);  // "AMX"
 // Products that are summed before their sum is added to the others, and columns of a panel.
 inline constexpr int64_t kBlockProducts = 32, kPanelColumns = 16;
 
-inline int64_t blocks_of(int64_t k) { return (k + kBlockProducts - 1) / kBlockProducts; }
+// Parts of `count`, each of `most` or fewer.
+inline int64_t parts_of(int64_t count, int64_t most) { return (count + most - 1) / most; }
+inline int64_t blocks_of(int64_t k) { return parts_of(k, kBlockProducts); }
 
 // Rows of a matrix in memory: `line` floats apart, or row r at from + at[r].
 struct FactorRows {
@@ -40,11 +42,39 @@ struct FactorRows {
   int64_t line = 0;
   const int64_t* at = nullptr;
 
-  const float* operator[](int64_t r) const { return from + (at != nullptr ? at[r] : r * line); }
+  int64_t place(int64_t r) const { return at != nullptr ? at[r] : r * line; }
+  const float* operator[](int64_t r) const { return from + place(r); }
+};
+
+// Memory that is read after a product, `count` rows of `n` floats: kernels fetch it meanwhile.
+class ReadAhead {
+ public:
+  ReadAhead(FactorRows rows, int64_t count, int64_t n) : rows_(rows), count_(count), n_(n) {}
+
+  // Cuts it into as many shares.
+  void cut(int64_t shares) { share_ = parts_of(count_ * parts_of(n_, kLine), shares); }
+
+  // Fetches the next share.
+  void fetch() {
+    for (int64_t i = 0; i < share_ && row_ < count_; ++i) {
+      __builtin_prefetch(rows_[row_] + at_, 0, 2);
+      at_ += kLine;
+      if (at_ >= n_) at_ = 0, ++row_;
+    }
+  }
+
+ private:
+  static constexpr int64_t kLine = 16;  // floats of a line of memory
+
+  FactorRows rows_;
+  int64_t count_, n_;
+  int64_t share_ = 0;         // lines of memory
+  int64_t row_ = 0, at_ = 0;  // what is fetched next
 };
 
 // c [m, n] <- keep c + scale a b, a [m, k] and b [k, n] packed: fma(scale, a b, keep c) with one
-// rounding of keep c and one of the sum. keep 0: the old values are never read.
+// rounding of keep c and one of the sum. keep 0: the old values are never read; with a `start`, its
+// row stands for each row of them.
 struct Bfloat16Product {
   int64_t m, n, k;
   const float* a;     // [blocks][m][32]; AMX: bfloat16 values, else float32 ones
@@ -52,10 +82,12 @@ struct Bfloat16Product {
   float* c;
   int64_t c_line;  // floats from row to row
   float scale = 1, keep = 0;
-  int64_t a_first = 0;   // a is the rows from here on of a packed matrix
-  int64_t a_rows = 0;    // of that many; 0: m
+  const float* start = nullptr;  // [n]
+  int64_t a_first = 0;           // a is the rows from here on of a packed matrix
+  int64_t a_rows = 0;            // of that many; 0: m
   FactorRows columns{};  // instead of a, by ColumnFactor: value (r, k) is columns[k][r a_step]
   int64_t a_step = 1;
+  ReadAhead* ahead = nullptr;  // null: nothing
 
   int64_t packed_rows() const { return a_rows > 0 ? a_rows : m; }
 };
@@ -101,8 +133,7 @@ class ColumnFactor {
 
 // The pairs of a packed right factor [k, n].
 inline int64_t right_pairs(int64_t k, int64_t n) {
-  const int64_t panels = (n + kPanelColumns - 1) / kPanelColumns;
-  return panels * blocks_of(k) * kPanelColumns * kBlockProducts / 2;
+  return parts_of(n, kPanelColumns) * blocks_of(k) * kPanelColumns * kBlockProducts / 2;
 }
 
 }  // namespace hanse

@@ -59,7 +59,6 @@ void PackedMatrix::run_bfloat16(const float* x, int64_t rows, float* y, const fl
                                 bool add) const {
   thread_local AlignedFloats left;
   const FlushSubnormals flush;
-  for (int64_t r = 0; start != nullptr && r < rows; ++r) std::copy_n(start, n_, y + r * n_);
   bfloat16_->pack_left({x, k_}, rows, k_, grow(left, left_floats(rows, k_)));
   bfloat16_->multiply({.m = rows,
                        .n = n_,
@@ -69,7 +68,8 @@ void PackedMatrix::run_bfloat16(const float* x, int64_t rows, float* y, const fl
                        .c = y,
                        .c_line = n_,
                        .scale = 1,
-                       .keep = add || start != nullptr ? 1.0F : 0.0F});
+                       .keep = add || start != nullptr ? 1.0F : 0.0F,
+                       .start = start});
 }
 
 void PackedMatrix::run(const float* x, int64_t rows, float* y, const float* start, bool add) const {

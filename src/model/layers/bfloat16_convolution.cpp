@@ -16,14 +16,6 @@ int64_t image_floats(const Convolution& c, ConstImage x) {
   return (c.height + c.kernel - 2) * x.row + (c.width + c.kernel - 1) * x.pixel;
 }
 
-// What a row of pixels starts with.
-void start_row(const Convolution& c, const Finish& finish, float* y, int64_t pixel) {
-  if (finish.bias == nullptr) return;
-  for (int64_t column = 0; column < c.width; ++column) {
-    std::copy_n(finish.bias, c.outputs, y + column * pixel);
-  }
-}
-
 void finish_row(const Convolution& c, const Finish& finish, int64_t row, Image y) {
   for (int64_t column = 0; column < c.width; ++column) {
     float* to = y.data + row * y.row + column * y.pixel;
@@ -71,10 +63,10 @@ void Bfloat16Convolution::pack_patches(const Convolution& c, ConstImage x, int64
 void Bfloat16Convolution::multiply_row(const Convolution& c, int64_t row, Image y,
                                        const Finish& finish, Bfloat16Product product) const {
   float* to = y.data + row * y.row;
-  if (!finish.add) start_row(c, finish, to, y.pixel);
   product.c = to;
   product.c_line = y.pixel;
   product.keep = finish.add || finish.bias != nullptr ? 1.0F : 0.0F;
+  if (!finish.add) product.start = finish.bias;
   kernels_->multiply(product);
   finish_row(c, finish, row, y);
 }

@@ -7,33 +7,39 @@
 
 namespace hanse {
 
+void Bfloat16Dense::multiply(Bfloat16Product product, FactorRows w, bool turned) {
+  constexpr int64_t kPartPairs = 64 << 10;  // that a product finds in the cache, and the next part
+  constexpr int64_t kColumns = 2 * kPanelColumns;
+  const auto pack = turned ? kernels_.pack_right_transposed : kernels_.pack_right;
+  const int64_t k = product.k, n = product.n;
+  const int64_t most = std::max<int64_t>(kPartPairs / right_pairs(k, kColumns), 1) * kColumns;
+  uint32_t* right = grow(right_, right_pairs(k, std::min(most, n)));
+  const auto part_at = [&](int64_t first) {
+    return FactorRows{turned ? w[first] : w.from + first, w.line};
+  };
+  product.a = left_.data();
+  product.b = right;
+  for (int64_t first = 0; first < n; first += product.n, product.c += product.n) {
+    product.n = std::min(most, n - first);
+    pack(part_at(first), k, product.n, right);
+    const int64_t next = first + product.n, columns = std::min(most, n - next);
+    ReadAhead ahead(part_at(next), turned ? columns : k, turned ? k : columns);
+    product.ahead = &ahead;
+    kernels_.multiply(product);
+  }
+}
+
 void Bfloat16Dense::add_product(int64_t rows, int64_t out, int64_t in, const float* x,
                                 const float* w, float* y) {
   const FlushSubnormals flush;
   kernels_.pack_left({x, in}, rows, in, grow(left_, left_floats(rows, in)));
-  kernels_.pack_right_transposed({w, in}, in, out, grow(right_, right_pairs(in, out)));
-  kernels_.multiply({.m = rows,
-                     .n = out,
-                     .k = in,
-                     .a = left_.data(),
-                     .b = right_.data(),
-                     .c = y,
-                     .c_line = out,
-                     .scale = 1,
-                     .keep = 1});
+  multiply({.m = rows, .n = out, .k = in, .c = y, .c_line = out, .keep = 1}, {w, in}, true);
 }
 
 void Bfloat16Dense::take_back(const WeightGradient& g, const float* w, float* dx) {
   kernels_.pack_left({g.deltas, g.out}, g.samples, g.out,
                      grow(left_, left_floats(g.samples, g.out)));
-  kernels_.pack_right({w, g.in}, g.out, g.in, grow(right_, right_pairs(g.out, g.in)));
-  kernels_.multiply({.m = g.samples,
-                     .n = g.in,
-                     .k = g.out,
-                     .a = left_.data(),
-                     .b = right_.data(),
-                     .c = dx,
-                     .c_line = g.in});
+  multiply({.m = g.samples, .n = g.in, .k = g.out, .c = dx, .c_line = g.in}, {w, g.in}, false);
 }
 
 void Bfloat16Dense::multiply_gradient(const WeightGradient& g, FactorRows deltas, int64_t outputs,

@@ -10,8 +10,9 @@
 namespace hanse {
 
 // Works for one layer after another: factors are packed for each product, a weight once on the way
-// forwards and once backwards. Memory: of the largest layer two bytes a weight, four a value of a
-// batch of inputs and outputs. Each call flushes subnormals.
+// forwards and once backwards. Memory: four bytes a value of the largest layer's batch of inputs
+// and outputs, and a part of its weight of 256 KB, or of 32 of its columns. Each call flushes
+// subnormals.
 class Bfloat16Dense {
  public:
   explicit Bfloat16Dense(const Bfloat16Kernels& kernels = bfloat16_kernels()) : kernels_(kernels) {}
@@ -26,6 +27,8 @@ class Bfloat16Dense {
 
  private:
   void take_back(const WeightGradient& g, const float* w, float* dx);
+  // The product of left_ and w [k, n], or the transpose of w [n, k], which is packed part by part.
+  void multiply(Bfloat16Product product, FactorRows w, bool turned);
   // c [outputs, in] <- keep c + scale times the gradient of the rows of w with these deltas.
   void multiply_gradient(const WeightGradient& g, FactorRows deltas, int64_t outputs, float scale,
                          float keep, float* c);
