@@ -111,7 +111,8 @@ def mlp():
 MODELS = {"lr": (linear, 10, (1, 28, 28), 10), "mlp": (mlp, 20, (1, 28, 28), 10),
           "cifar": (cnn_cifar, 10, (3, 32, 32), 10), "femnist": (cnn_leaf, 20, (1, 28, 28), 62),
           "lenet": (lenet, 10, (3, 32, 32), 10), "resnet18": (resnet18, 10, (3, 32, 32), 10),
-          "lstm": (Lstm, 10, (80,), 97), "transformer": (Transformer, 10, (80,), 97)}
+          "lstm": (Lstm, 10, (80,), 97), "transformer": (Transformer, 10, (80,), 97),
+          "transformer-256": (lambda: Transformer(d=256), 10, (80,), 97)}
 
 
 def samples_of(name, device, *clients):

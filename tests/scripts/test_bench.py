@@ -217,6 +217,7 @@ class BenchTest(ScriptTest):
         lines = self.precision("AMX", "precision")
         for name, wide, autocast in (("mlp", "", "2.00 over"), ("cifar", "2.00 ok", "2.00 over"),
                                      ("lstm", "2.50 ok", "2.00 over"),
+                                     ("transformer-256", "2.00 ok", "2.00 over"),
                                      ("resnet18", "2.50 ok", "1.80 ok")):
             self.assertIn(f"{name} AMX 2 0.8 2.500 2.500-2.500 {wide} 1.5 1.875 1.875-1.875 {autocast} "
                           "2.000 2.000-2.000 1.50 over".split(), lines)
