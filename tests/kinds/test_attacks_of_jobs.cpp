@@ -47,9 +47,9 @@ TEST(AttacksOfJobs, HaveStrengthsOfTheirOwn) {
 }
 
 TEST(AttacksOfJobs, ForgeWithTheRowsThatTheyNeed) {
-  const auto direction = [](const std::string& kind, const std::string& direction = "unit") {
+  const auto direction = [](const std::string& kind, const std::string& along = "unit") {
     AttackJob a(kind);
-    a.job.table.set("attack.direction", direction, "test");
+    a.job.table.set("attack.direction", along, "test");
     const ForgeNeeds needs = make_attackers(a.job, 10)->needs();
     EXPECT_TRUE(needs.forges);
     return needs.direction;

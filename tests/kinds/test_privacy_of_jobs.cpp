@@ -237,7 +237,7 @@ TEST(PrivacyOfJobs, CappedWeightsNeedACapAndFedavg) {
     for (const auto& [key, value] : keys) p.set(key, value);
     for (const KindFamily& family : p.families) {
       if (family.key != "aggregator.kind") continue;
-      if (const auto& check = family.find(p.job.aggregator.kind).check) check(p.job);
+      if (const auto& of_kind = family.find(p.job.aggregator.kind).check) of_kind(p.job);
     }
   };
   check({{"aggregator.cap", "10"}});
