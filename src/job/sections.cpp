@@ -111,7 +111,8 @@ void bind_model(OptionTable& table, ModelOptions& model) {
             "initial parameters; auto: +-1/sqrt(inputs of the unit), norms 1 and 0, "
             "torchscript and graph: the file's; uniform: the same, not for these");
   table.add("model.precision", model.precision,
-            "format of products' factors; sums are float32. graph has float32 alone");
+            "format of products' factors; sums are float32. tf32 is for GPUs; graph has float32 "
+            "alone");
   bind_seed(table, "model", model.seed, "the initial parameters");
   table.add("model.start", model.start,
             "file whose tensors the model starts from, by name: model.h5 of a run, a state dict "

@@ -4,9 +4,11 @@
 #include <vector>
 
 #include <cblas.h>
+#include <fmt/format.h>
 #include <malloc.h>
 
 #include "hanse/base/available_memory.hpp"
+#include "hanse/base/choice.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/subnormals.hpp"
 #include "hanse/model/model.hpp"
@@ -14,6 +16,7 @@
 #include "hanse/model/torch_library.hpp"
 #include "kernels/bfloat16_kernels.hpp"
 #include "kernels/layer_kernels.hpp"
+#include "makers.hpp"
 
 namespace hanse {
 
@@ -67,9 +70,23 @@ std::string kernel_family() {
 
 std::string autocast_kernels() { return name_of(product_families().front()); }
 
-std::string product_kernels(const ModelOptions& options) {
-  if (options.precision == Precision::kFloat32) return "";
+std::string product_kernels(const ModelOptions& options, bool on_gpu) {
+  const bool narrow = options.precision == Precision::kBfloat16;
+  if (on_gpu && options.precision != Precision::kFloat32) {
+    const bool is_own = narrow && cohort_network(options.kind) == CohortNetwork::kModule;
+    return is_own ? "LibTorch's autocast" : "tensor cores, by cuBLAS and cuDNN";
+  }
+  if (!narrow) return "";
   return needs_torch(options.kind) ? "LibTorch's autocast" : name_of(fastest_product_family());
+}
+
+std::string products_text(const ModelOptions& options, bool on_gpu) {
+  const std::string by = product_kernels(options, on_gpu);
+  if (by.empty()) return "";
+  const std::string text = fmt::format("products in {} by {}", name_of(options.precision), by);
+  if (on_gpu) return text + ": another kind of GPU, or a CPU, has other bits";
+  const bool gains = by == "AMX" || needs_torch(options.kind);
+  return gains ? text : text + ", no faster than float32: AMX is not used";
 }
 
 }  // namespace hanse

@@ -24,12 +24,7 @@ void check_mlp(const ModelOptions& options) {
 
 // `fixed_types`: the network has float32 alone.
 void check_precision(const ModelOptions& options, bool fixed_types) {
-  if (options.precision == Precision::kFloat32) return;
-  if (options.precision == Precision::kTf32) {
-    throw InvalidArgument("tf32 is a format of GPUs, where models are trained in float32 alone",
-                          "model.precision", "use float32");
-  }
-  if (!fixed_types) return;
+  if (options.precision == Precision::kFloat32 || !fixed_types) return;
   throw InvalidArgument("the types of a graph's operators are fixed when it is exported",
                         "model.precision",
                         "use float32, or hanse.export(..., kind=\"torchscript\")");

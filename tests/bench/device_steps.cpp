@@ -1,6 +1,6 @@
 // A step of SGD of clients side by side on a GPU: gradients written out by hand where the model's
 // layers are known, and LibTorch's autograd, each with step graphs and without.
-//   hanse-bench-device [--clients=N] [--device=cpu] MODEL ...
+//   hanse-bench-device [--clients=N] [--device=cpu] [--precision=bfloat16|tf32] MODEL ...
 // prints a JSON object a line: milliseconds of a step of all N clients (default: 10).
 #include <algorithm>
 #include <chrono>
@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "hanse/base/choice.hpp"
 #include "hanse/base/random.hpp"
 #include "hanse/model/cohort.hpp"
 #include "hanse/model/torch_library.hpp"
@@ -102,19 +103,23 @@ extern "C" int hanse_main(int argc, char** argv, double) {
   Cohort::Settings settings{.clients = 10, .samples = kSamples};
   std::vector<std::string> names;
   std::string device;
+  Precision precision = Precision::kFloat32;
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
     if (word.rfind("--clients=", 0) == 0) {
       settings.clients = std::atoll(word.c_str() + 10);
     } else if (word.rfind("--device=", 0) == 0) {
       device = word.substr(9);
+    } else if (word.rfind("--precision=", 0) == 0) {
+      precision = value_of<Precision>(word.substr(12)).value_or(Precision::kFloat32);
     } else {
       names.push_back(word);
     }
   }
-  settings.device = device.empty() ? torch_library().gpu.use(0) : device;
+  settings.device = device.empty() ? torch_library().gpu.use(0, precision) : device;
   for (const std::string& name : names) {
-    const Case& c = cases().at(name);
+    Case c = cases().at(name);
+    c.model.precision = precision;
     const Data data(c);
     settings.batch = c.batch;
     const bool has_layers = name != "resnet18" && name != "transformer" && name != "lstm";

@@ -49,7 +49,7 @@ LossAndGradient by_autocast(const Model& model, const std::vector<float>& row,
   const at::Tensor x = at::tensor(samples.features).view({samples.rows, -1});
   at::Tensor z;
   {
-    const Autocast factors;
+    const Autocast factors(at::kCPU);
     z = pass(leaves, x);
     EXPECT_EQ(z.scalar_type(), at::kBFloat16);
     z = z.to(at::kFloat);
@@ -204,13 +204,27 @@ TEST(Autocast, WhatLibTorchHasNotInBfloat16IsRefusedAtTheStart) {
 
 TEST(Autocast, SummariesNameIt) {
   for (const std::string kind : {"transformer", "torchscript"}) {
-    EXPECT_EQ(product_kernels({.kind = kind, .precision = Precision::kBfloat16}),
+    EXPECT_EQ(product_kernels({.kind = kind, .precision = Precision::kBfloat16}, false),
               "LibTorch's autocast");
   }
-  const std::string own = product_kernels({.kind = "mlp", .precision = Precision::kBfloat16});
+  const std::string own =
+      product_kernels({.kind = "mlp", .precision = Precision::kBfloat16}, false);
   EXPECT_EQ(own.find("LibTorch"), std::string::npos);
   EXPECT_FALSE(own.empty());
-  EXPECT_EQ(product_kernels({.kind = "mlp"}), "");
+  EXPECT_EQ(product_kernels({.kind = "mlp"}, false), "");
+}
+
+TEST(Autocast, SummariesNameTensorCoresOnGpus) {
+  const std::string cores = "tensor cores, by cuBLAS and cuDNN";
+  for (const std::string kind : {"mlp", "resnet18", "transformer"}) {
+    EXPECT_EQ(product_kernels({.kind = kind, .precision = Precision::kBfloat16}, true), cores);
+    EXPECT_EQ(product_kernels({.kind = kind, .precision = Precision::kTf32}, true), cores);
+    EXPECT_EQ(product_kernels({.kind = kind}, true), "");
+  }
+  const std::string own = "torchscript";
+  EXPECT_EQ(product_kernels({.kind = own, .precision = Precision::kBfloat16}, true),
+            "LibTorch's autocast");
+  EXPECT_EQ(product_kernels({.kind = own, .precision = Precision::kTf32}, true), cores);
 }
 
 TEST(Autocast, GraphsAreRefused) {

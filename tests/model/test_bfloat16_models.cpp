@@ -81,7 +81,6 @@ TEST(Precision, WhatHasNoSuchProductsIsRefused) {
   ModelOptions options = model_options("graph", "cross-entropy");
   options.precision = Precision::kBfloat16;
   EXPECT_THROW(make_model(options, {7}, 5), InvalidArgument);
-  options.kind = "linear";
   options.precision = Precision::kTf32;
   EXPECT_THROW(make_model(options, {7}, 5), InvalidArgument);
 }

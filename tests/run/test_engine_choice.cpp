@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "hanse/base/choice.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/config.hpp"
 #include "hanse/job/job.hpp"
@@ -165,8 +166,10 @@ TEST(EngineChoice, BoundsAreTrainedAndOtherProtocolsRefused) {
   EXPECT_NO_THROW(require_gpu_needs(MadeJob(pooled).needs(pooled)));
   const Job alone = bound_job(job, data.federation, Bound::kLocal);
   EXPECT_NO_THROW(require_gpu_needs(MadeJob(alone).needs(alone)));
-  job.model.precision = Precision::kBfloat16;
-  EXPECT_EQ(kind_off_gpus(job)->key, "model.precision");
+  for (const Precision precision : all_of<Precision>()) {
+    job.model.precision = precision;
+    EXPECT_FALSE(kind_off_gpus(job));
+  }
   job.model.precision = Precision::kFloat32;
   job.run.protocol = "online";
   EXPECT_FALSE(kind_off_gpus(job));
@@ -178,6 +181,31 @@ TEST(EngineChoice, BoundsAreTrainedAndOtherProtocolsRefused) {
   job.run.device = RunDevice::kCuda;
   expect_error<InvalidArgument>([&] { check_engine(job); },
                                 {"run.protocol", "hint", "run.device = cpu"});
+}
+
+TEST(EngineChoice, Tf32IsOfGpusAlone) {
+  Job job;
+  job.model.precision = Precision::kTf32;
+  const auto refused = [&] {
+    expect_error<InvalidArgument>([&] { check_engine(job); },
+                                  {"tf32 is a format of GPUs, and this run has none",
+                                   "model.precision", "use float32 or bfloat16"});
+  };
+  job.run.device = RunDevice::kCpu;
+  refused();
+  job.run.device = RunDevice::kAuto;
+  if (kHasCuda) {
+    EXPECT_NO_THROW(check_engine(job));
+    job.model.kind = "graph";
+    expect_error<InvalidArgument>([&] { check_engine(job); }, {"graph", "model.kind"});
+  } else {
+    refused();
+    job.run.device = RunDevice::kCuda;
+    expect_error<NotCompiled>([&] { check_engine(job); }, {"CUDA"});
+  }
+  job.run.device = RunDevice::kCpu;
+  job.run.protocol = "bandit";  // which has no such products
+  EXPECT_NO_THROW(check_engine(job));
 }
 
 TEST(EngineChoice, RanksThatHaveTheSameGpuAreCounted) {
@@ -241,6 +269,11 @@ TEST(EngineChoice, HostsWithoutGpu) {
     const ChosenRunner chosen = make_runner(job, needs, parts, *host);
     EXPECT_NE(chosen.runner, nullptr);
     EXPECT_EQ(chosen.trains_on, "cpu");
+    if (kHasCuda) {  // what fits GPUs alone does not go to the CPU
+      Job only = job;
+      only.model.precision = Precision::kTf32;
+      expect_error<AgreedError>([&] { choose(only); }, {"no GPU", "run.device"});
+    }
     job.run.device = RunDevice::kCuda;
     expect_error<AgreedError>([&] { choose(job); }, {"no GPU", "run.device"});
     job.run.device = RunDevice::kCpu;

@@ -21,6 +21,19 @@ for word; do case $word in --run.out=*) out=${word#--run.out=} ;; esac; done
 mkdir -p "$out" && echo '{"model_digest": "00ff", "seconds_per_round_median": 0.5}' >"$out/summary.json"
 exit ${STATUS-3}
 """
+# One whose bits follow from the precision, and whose loss is near that of float32.
+NARROW = """#!/bin/sh
+echo "$@" >>"$LOG"
+digest=00 loss=2.0
+for word; do case $word in
+  --run.out=*) out=${word#--run.out=} ;;
+  --model.precision=float32) ;;
+  --model.precision=*) digest=${DIGEST-ff} loss=${LOSS-2.01} ;;
+esac; done
+[ -z "$UNSTABLE" ] || digest=$$
+mkdir -p "$out" && printf '{"model_digest": "%s", "seconds_per_round_median": 0.5,
+  "product_kernels": "AMX", "metrics": {"train_loss_mean": %s}}' "$digest" "$loss" >"$out/summary.json"
+"""
 NCU = '''#!/bin/sh
 echo "==PROF== Connected"
 echo '"Process ID","Kernel Name","Invocations","Metric Name","Metric Unit","Minimum","Maximum","Average"'
@@ -191,6 +204,30 @@ class GpuTrialTest(ScriptTest):
         self.trial("--rehearse", "--only", "smoke", STATUS="0")
         self.assertEqual(self.states(), {"smoke": "done"})
         self.assertEqual((self.folder / "log").read_text().count("--run.device-graphs=off"), 2)
+
+    def test_precisions_beside_float32(self):
+        self.program = self.write_program("build/hanse", NARROW)
+        self.trial("--rehearse", "--only", "precision")
+        self.assertEqual(self.results()["precision"]["found"],
+                         {"mlp, bfloat16": {"ms a round": 500.0, "in float32": 500.0, "loss": 2.01,
+                                            "loss in float32": 2.0, "by": "AMX"}})
+        self.assertNotIn("tf32", (self.folder / "log").read_text())
+        for changes, words in (({"DIGEST": "00"}, "the bits of float32"),
+                               ({"UNSTABLE": "1"}, "other bits in a second run"),
+                               ({"LOSS": "2.1"}, "a loss of 2.1, in float32 2.0"),
+                               ({"LOSS": "NaN"}, "a loss of nan")):
+            self.trial("--rehearse", "--only", "precision", **changes)
+            self.assertEqual(self.states()["precision"], "failed")
+            self.assertIn(words, self.results()["precision"]["found"])
+
+    def test_precisions_of_a_gpu(self):
+        self.program = self.write_program("build/hanse", NARROW)
+        self.write_program("build/hanse-bench-device", '#!/bin/sh\necho "{\\"$*\\": {\\"by hand\\": 1}}"\n')
+        result, _ = self.with_a_gpu("precision")
+        self.assertEqual(result["state"], "done", result)
+        names = [f"{name}, {other}" for name in ("mlp", "cifar", "lstm") for other in ("bfloat16", "tf32")]
+        self.assertEqual(sorted(result["found"]), sorted(names + ["a step, bfloat16", "a step, tf32"]))
+        self.assertEqual(result["found"]["a step, tf32"], 3 * [{"by hand": 1}])
 
     def test_kernels_by_ncu(self):
         self.write_program("bin/ncu", NCU)

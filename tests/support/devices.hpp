@@ -14,10 +14,11 @@ namespace hanse {
 // HANSE_FAKE_GPU = 1: the one that pretends alone; the CPU has its turn without it.
 inline std::vector<std::string> test_devices() {
   const char* const pretends = std::getenv("HANSE_FAKE_GPU");
-  if (pretends != nullptr && std::string(pretends) == "1") return {torch_library().gpu.use(0)};
+  if (pretends != nullptr && std::string(pretends) == "1")
+    return {torch_library().gpu.use(0, Precision::kFloat32)};
   std::vector<std::string> devices{"cpu"};
   if (!torch_library().gpu.all().empty()) {
-    devices.push_back(torch_library().gpu.use(0));
+    devices.push_back(torch_library().gpu.use(0, Precision::kFloat32));
   } else if (std::getenv("HANSE_REQUIRE_GPU") != nullptr) {
     throw Error("HANSE_REQUIRE_GPU is set, and no GPU is found");
   }

@@ -137,8 +137,9 @@ class Bfloat16(hanse.Case):
     def test_a_resume_keeps_the_precision(self):
         changes = MODELS["mlp"]
         run = self.train(self.narrow(changes), "half", 2, {"run.rounds": 5})
-        refused = self.hanse("resume", run, "--model.precision=float32", expect=None)
-        self.assert_one_error(refused, 2, "model.precision")
+        for other in ("float32", "tf32"):
+            refused = self.hanse("resume", run, f"--model.precision={other}", expect=None)
+            self.assert_one_error(refused, 2, "model.precision")
         self.hanse("resume", run, "--run.rounds=8", ranks=3)
         self.assert_digest(run, self.train(self.narrow(changes), "straight",
                                            changes={"run.rounds": 8}))
@@ -170,7 +171,8 @@ class Bfloat16(hanse.Case):
         for changes, parts in (
                 ({"model.kind": "graph", "model.path": self.write("own.graph", "")},
                  ("exported", "model.precision", "float32")),
-                ({"model.kind": "linear", "model.precision": "tf32"}, ("tf32", "GPUs")),
+                ({"model.kind": "linear", "model.precision": "tf32", "run.device": "cpu"},
+                 ("tf32 is a format of GPUs, and this run has none", "model.precision", "hint")),
                 ({"model.kind": "mlp", "client.lora": 2, "client.lora-layers": "fc1.weight"},
                  ("adapters", "float32"))):
             refused = self.hanse("run", self.narrow(changes), f"--run.out={self.path('r')}",

@@ -63,6 +63,30 @@ class Gpu(hanse.Case):
                 run = self.trained(f"{rule}-{ranks}", ranks, aggregator__kind=rule)
                 self.assertEqual(alone["model_digest"], run["model_digest"])
 
+    def test_other_precisions(self):
+        self.require_gpu()
+        changes = {"model__kind": "lenet", "data__shape": "1,12,12"}
+        wide = self.trained("float32", **changes)
+        for precision in ("bfloat16", "tf32"):
+            run = self.trained(precision, model__precision=precision, **changes)
+            again = self.trained(f"{precision}-2", 2, model__precision=precision, **changes)
+            self.assertEqual(run["model_digest"], again["model_digest"])
+            self.assertEqual(run["precision"], precision)
+            self.assertIn("tensor cores", run["product_kernels"])
+            self.assertAlmostEqual(run["metrics"]["train_loss_mean"],
+                                   wide["metrics"]["train_loss_mean"], delta=0.05)
+            refused = self.hanse("resume", self.path(precision), "--model.precision=float32",
+                                 expect=None)
+            self.assert_one_error(refused, 2, "model.precision")
+
+    def test_tf32_is_of_gpus_alone(self):
+        job = self.job({**JOB, "model.precision": "tf32"})
+        for device, parts in (("cpu", ("tf32 is a format of GPUs", "model.precision")),
+                              *([] if GPUS else [("auto", ("no GPU", "run.device"))])):
+            process = self.hanse("run", job, f"--run.out={self.path('none')}",
+                                 f"--run.device={device}", expect=None)
+            self.assert_one_error(process, 2, "hint", *parts)
+
     def test_near_the_cpu(self):
         self.require_gpu()
         for rule in ("fedavg", "fedmgda+"):

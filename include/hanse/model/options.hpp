@@ -13,7 +13,8 @@ namespace hanse {
 enum class ModelInit { kAuto, kUniform, kZeros };
 constexpr auto choices_of(ModelInit) { return std::array{"auto", "uniform", "zeros"}; }
 
-// Products have such factors and float32 sums. tf32 is a format of GPUs.
+// Products have such factors and float32 sums. tf32 is a format of GPUs: a Model, which is trained
+// on CPUs, has float32 then.
 enum class Precision { kFloat32, kBfloat16, kTf32 };
 constexpr auto choices_of(Precision) { return std::array{"float32", "bfloat16", "tf32"}; }
 

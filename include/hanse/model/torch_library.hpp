@@ -39,9 +39,11 @@ struct GpuLibrary {
   std::vector<Gpu> (*all)();
 
   // Makes all()[index] the GPU of this process, and its results the same from run to run:
-  // deterministic algorithms, no search for the fastest one, no TF32. Returns LibTorch's name of
-  // it, "cuda:0". Call it before the first computation. Throws NotCompiled in a build without CUDA.
-  std::string (*use)(int64_t index);
+  // deterministic algorithms, no search for the fastest one. `precision` is that of the networks to
+  // come: TF32 in tf32 alone, and in convolutions whose factors are bfloat16 numbers. Returns
+  // LibTorch's name of it, "cuda:0". Call it before the first computation. Throws NotCompiled in a
+  // build without CUDA, and InvalidArgument when the GPU does not work or lacks the precision.
+  std::string (*use)(int64_t index, Precision precision);
 
   // Memory that nobody has, of the GPU in use.
   int64_t (*free_bytes)();

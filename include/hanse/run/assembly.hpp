@@ -48,7 +48,8 @@ class Assembly {
   std::map<std::string, std::string> files;  // a digest by its key: "model.path"
   bool writes_participation = false;         // participation.csv
   std::string trained_on = "cpu";            // or a GPU with its libraries
-  std::vector<std::string> greeting;         // lines for the user at the start
+  bool trains_on_gpu() const { return trained_on != "cpu"; }
+  std::vector<std::string> greeting;  // lines for the user at the start
 };
 
 // Collective. Reads the data, builds model, rules and protocol of run.protocol; the ranks agree on

@@ -15,7 +15,8 @@ namespace hanse {
 struct Job;
 
 // Without data and objects. Throws NotCompiled when the job asks for GPUs and this build has none,
-// and InvalidArgument when its protocol trains nobody on them.
+// and InvalidArgument when its protocol trains nobody on them, or when it has model.precision =
+// tf32 and no GPUs.
 void check_engine(const Job& job);
 
 // The first chosen kind that GPUs do not train, by its row; empty: there is none.
@@ -57,12 +58,13 @@ bool is_worth_a_gpu(const StepCost& work);
 // Chooses by run.device: the n-th rank of a host gets the n-th GPU that it sees, and the first
 // again behind the last. Obstacles to GPUs, `refusal` among them, are errors under `cuda` and a
 // notice under `auto`, which also leaves to the CPU what is not worth a GPU. Collective. Throws
-// AgreedError.
+// AgreedError. With model.precision = tf32 `auto` is `cuda`.
 RankDevice choose_device(const Job& job, const std::optional<Refusal>& refusal,
                          const StepCost& work, Communicator& comm, Communicator& host);
 
 // Makes what a run needs on the chosen device. A GPU that has no room for it is an error under
-// `cuda`; under `auto` it is a notice, and the device is the CPU. Collective. Throws AgreedError.
+// `cuda` (and in tf32); under `auto` it is a notice, and the device is the CPU. Collective. Throws
+// AgreedError.
 void make_on_device(const Job& job, RankDevice& device, Communicator& comm,
                     const std::function<void()>& make);
 

@@ -50,7 +50,8 @@ class NetworkCohort final : public Cohort {
                           .features = features_,
                           .targets = targets_,
                           .rows = tensors_,
-                          .gradients = tensors_of(gradient_, model.layout())};
+                          .gradients = tensors_of(gradient_, model.layout()),
+                          .narrow = is_bfloat16(c.options)};
     if (const auto spec = network_spec(c.options, c.sample_shape); spec && settings.by_hand) {
       differentiation_ = make_network_gradient(parts, *spec, c.sample_shape);
     }
@@ -229,6 +230,9 @@ class NetworkCohort final : public Cohort {
 std::unique_ptr<Cohort> make_cohort(const ModelOptions& options,
                                     const std::vector<int64_t>& sample_shape, int64_t classes,
                                     const Cohort::Settings& settings) {
+  if (options.precision == Precision::kTf32 && settings.device == "cpu") {
+    throw InvalidArgument("tf32 is a format of GPUs", "model.precision", "use float32 or bfloat16");
+  }
   const auto model = make_model(options, sample_shape, classes);
   if (model->layout().n_trainable() < model->n_params()) {
     throw InvalidArgument(

@@ -11,7 +11,7 @@
 namespace hanse {
 
 std::vector<Gpu> gpus();
-std::string use_gpu(int64_t index);
+std::string use_gpu(int64_t index, Precision precision);
 int64_t free_bytes();
 std::string cuda_version();
 std::string nccl_version();

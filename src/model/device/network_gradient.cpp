@@ -7,6 +7,7 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include "device/factor_products.hpp"
 #include "device/kernels.hpp"
 #include "device/network_layers.hpp"
 #include "device/step_gradient.hpp"
@@ -53,19 +54,6 @@ bool has_countable_layers(const std::vector<Patches>& patches, const StepParts& 
   return most <= std::numeric_limits<int32_t>::max() / parts.clients;
 }
 
-// Into how many parts a client's batch is cut so that the gradient of a convolution's weights, a
-// small matrix that is a sum over all pixels of all samples, keeps a GPU busy: tiles of 64 x 64
-// weights for it to fill, but no sums of few pixels. It divides the batch.
-int64_t parts_of(int64_t batch, const Patches& of, int64_t outputs) {
-  constexpr int64_t kTile = 64, kTiles = 32, kLeastPixels = 128;
-  const int64_t tiles = ((outputs + kTile - 1) / kTile) * ((of.rows() + kTile - 1) / kTile);
-  int64_t parts = 1;
-  for (int64_t next = 2; next <= batch && parts * tiles < kTiles; ++next) {
-    if (batch % next == 0 && batch / next * of.out_pixels() >= kLeastPixels) parts = next;
-  }
-  return parts;
-}
-
 // A dense layer finds its sums in parts where they have kLongSum inputs or more, and kFewUnits
 // times as many as units.
 constexpr int64_t kLongSum = 512, kFewUnits = 3;
@@ -76,6 +64,7 @@ class NetworkGradient final : public StepGradient {
                   const std::vector<Patches>& patches, LossRule rule)
       : clients_(parts.clients),
         batch_(parts.batch),
+        narrow_(parts.narrow),
         floats_(parts.features.options()),
         features_(parts.features),
         places_(parts.table.places()),
@@ -99,6 +88,7 @@ class NetworkGradient final : public StepGradient {
                 is_last);
     }
     set_loss(parts, rule);
+    products_ = FactorProducts(narrow_, largest_factor(stages_, dense_), floats_);
   }
 
   at::Tensor find(int64_t clients, const at::Tensor& totals) override {
@@ -213,7 +203,7 @@ class NetworkGradient final : public StepGradient {
                               : !stages_.empty() ? &stages_.back().output
                                                  : nullptr;
     const int64_t units = own.weight.size(1), inputs = own.weight.size(2);
-    const bool is_head = is_last && HeadWork::fits(batch_, units, inputs);
+    const bool is_head = !narrow_ && is_last && HeadWork::fits(batch_, units, inputs);
     if (below == nullptr && !is_head) {
       samples_ = at::empty({clients_, batch_, inputs}, floats_);
       take_samples_ = {.width = inputs,
@@ -247,7 +237,7 @@ class NetworkGradient final : public StepGradient {
                      .backward = backward};
     if (is_head)
       head_ = head_of(layer, dense_.empty() ? nullptr : &dense_.back(), features_, batch_);
-    const bool is_long = !is_head && inputs >= kLongSum && inputs >= kFewUnits * units;
+    const bool is_long = !narrow_ && !is_head && inputs >= kLongSum && inputs >= kFewUnits * units;
     if (is_long && can_be_counted(ProductWork::parts_of(inputs) * batch_ * units)) cut(layer);
     dense_.push_back(std::move(layer));
   }
@@ -358,12 +348,14 @@ class NetworkGradient final : public StepGradient {
   }
 
   // Overwrites the acting clients' part of [C parts, ...].
-  static void product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& of_all) {
+  void product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& of_all) const {
     at::Tensor out = of_all.narrow(0, 0, a.size(0));
-    at::bmm_out(out, a, b);
+    products_.multiply(out, a, b);
   }
 
   int64_t clients_, batch_;
+  bool narrow_;  // factors of products in bfloat16; our own kernels have none
+  FactorProducts products_{false, 0, {}};
   int64_t acting_ = 0;  // those whose gradient is being found
   at::TensorOptions floats_;
   at::Tensor features_;  // StepParts

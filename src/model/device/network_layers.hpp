@@ -1,6 +1,7 @@
 // What the layers of a NetworkGradient consist of.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -69,6 +70,19 @@ struct ConvolutionLayer {
   GatherWork gather = {};            // their gradients
 };
 
+// Into how many parts a client's batch is cut so that the gradient of a convolution's weights, a
+// small matrix that is a sum over all pixels of all samples, keeps a GPU busy: tiles of 64 x 64
+// weights for it to fill, but no sums of few pixels. It divides the batch.
+inline int64_t parts_of(int64_t batch, const Patches& of, int64_t outputs) {
+  constexpr int64_t kTile = 64, kTiles = 32, kLeastPixels = 128;
+  const int64_t tiles = ((outputs + kTile - 1) / kTile) * ((of.rows() + kTile - 1) / kTile);
+  int64_t parts = 1;
+  for (int64_t next = 2; next <= batch && parts * tiles < kTiles; ++next) {
+    if (batch % next == 0 && batch / next * of.out_pixels() >= kLeastPixels) parts = next;
+  }
+  return parts;
+}
+
 struct DenseLayer {
   LayerTensors own;
   at::Tensor input;        // [C, B, inputs]; undefined: the head reads samples where they are
@@ -80,6 +94,27 @@ struct DenseLayer {
   UnitsWork forward = {};  // ReLU and dropout, of all but the last
   UnitsBackWork backward = {};
 };
+
+// Values of the largest factor of these layers' products.
+inline int64_t largest_factor(const std::vector<ConvolutionLayer>& stages,
+                              const std::vector<DenseLayer>& dense) {
+  int64_t most = 0;
+  const auto look_at = [&](const at::Tensor& factor) {
+    if (factor.defined()) most = std::max(most, factor.numel());
+  };
+  for (const ConvolutionLayer& stage : stages) {
+    look_at(stage.columns);
+    look_at(stage.sums);
+    look_at(stage.own.weight);
+    look_at(stage.weights);
+  }
+  for (const DenseLayer& layer : dense) {
+    look_at(layer.input);
+    look_at(layer.own.weight);
+    look_at(layer.output.values);
+  }
+  return most;
+}
 
 // The head of a network: its last layer, with the units of the dense one below it (null: none).
 // Without an input it reads the samples [samples, inputs]. LossWork is to be added.

@@ -26,6 +26,7 @@ struct StepParts {
   at::Tensor features;                      // [samples, values of a sample]
   at::Tensor targets;                       // [samples] labels, int32; targets, float32
   std::vector<at::Tensor> rows, gradients;  // tensors_of() [C, P] each
+  bool narrow = false;                      // factors of products in bfloat16, of networks by hand
 };
 
 class StepGradient {
@@ -48,7 +49,9 @@ std::unique_ptr<StepGradient> make_autograd_gradient(StepParts parts, CohortForw
 // lacks the loss or the largest convolution unrolls to more than kMostColumns floats.
 //
 // Memory: an activation and its gradient for each value, and C inputs kernel^2 B pixels floats of
-// the largest convolution. Cost: twice the unrolling of all convolutions but the last.
+// the largest convolution; in bfloat16 twice its largest factor besides, of 2 bytes a value. Cost:
+// twice the unrolling of all convolutions but the last; in bfloat16 a copy of each factor, and
+// products by libraries in the place of HeadWork and ProductWork.
 inline constexpr int64_t kMostColumns = int64_t{1} << 29;
 std::unique_ptr<StepGradient> make_network_gradient(const StepParts& parts, const NetworkSpec& spec,
                                                     const std::vector<int64_t>& sample_shape);

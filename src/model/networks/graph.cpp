@@ -19,17 +19,11 @@ const std::vector<at::Tensor>& GraphModel::leaves(const float* row) {
   return leaves_;
 }
 
-at::Tensor GraphModel::in_precision(const std::function<at::Tensor()>& pass) const {
-  if (!is_bfloat16()) return pass();
-  const Autocast factors;
-  const at::Tensor result = pass();
-  return result.scalar_type() == at::kBFloat16 ? result.to(at::kFloat) : result;
-}
-
 float* GraphModel::forward(const float* row, const Batch& batch, RandomStream* noise) {
   const at::AutoGradMode training(noise != nullptr);
   used_ = &leaves(row);
-  const at::Tensor output = in_precision([&] { return graph(*used_, batch, noise); });
+  const at::Tensor output =
+      in_precision(is_bfloat16(), at::kCPU, [&] { return graph(*used_, batch, noise); });
   if (noise != nullptr) output_ = output;
   logits_ = output.detach().clone(at::MemoryFormat::Contiguous);
   return logits_.data_ptr<float>();

@@ -1,7 +1,6 @@
 // Networks whose graph LibTorch's autograd keeps.
 #pragma once
 
-#include <functional>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -19,11 +18,8 @@ class GraphModel : public NetworkModel {
   GraphModel(LossPtr loss, Precision precision)
       : NetworkModel(std::move(loss)), precision_(precision) {}
 
+  // By LibTorch's autocast.
   bool is_bfloat16() const { return precision_ == Precision::kBfloat16; }
-
-  // What `pass` returns, with its products in bfloat16 by LibTorch's autocast where that is the
-  // precision; then bfloat16 results are turned into float32.
-  at::Tensor in_precision(const std::function<at::Tensor()>& pass) const;
 
   // The logits [rows, outputs], in any strides. `leaves` are the layout's tensors, in their order;
   // dropout is drawn from `noise`, null: evaluation.

@@ -13,7 +13,7 @@ namespace {
 // clients.
 class LstmForward final : public CohortForward {
  public:
-  explicit LstmForward(const SequenceSizes& sizes) : sizes_(sizes) {
+  LstmForward(const SequenceSizes& sizes, bool narrow) : sizes_(sizes), products_(narrow) {
     for (int64_t k = 0; k < sizes.layers && sizes.dropout > 0; ++k) {
       const int64_t steps = k + 1 < sizes.layers ? sizes.length : 1;
       dropouts_.push_back({steps * sizes.units, sizes.dropout, steps});
@@ -34,7 +34,7 @@ class LstmForward final : public CohortForward {
       x = x * (is_last ? mask : mask.view({c, b, sizes_.length, -1}).transpose(1, 2));
     }
     const std::size_t head = leaves.size() - 2;
-    return dense(x, leaves[head], leaves[head + 1]);
+    return dense(products_, x, leaves[head], leaves[head + 1]);
   }
 
   void check(const Batch& batch) const override { token_ids(batch, sizes_); }
@@ -46,8 +46,8 @@ class LstmForward final : public CohortForward {
 
   // h_t [C, B, units] of every step, of x [C, length, B, inputs]; LstmLayer has the formula.
   std::vector<at::Tensor> hidden(std::span<const at::Tensor> w, const at::Tensor& x) const {
-    const at::Tensor inputs = dense(x, w[0], w[2] + w[3]);
-    const at::Tensor recurrent = w[1].transpose(1, 2);
+    const at::Tensor inputs = dense(products_, x, w[0], w[2] + w[3]);
+    const auto recurrent = products_.factor(w[1].transpose(1, 2));
     std::vector<at::Tensor> h;
     Step last;
     for (int64_t step = 0; step < sizes_.length; ++step) {
@@ -58,8 +58,8 @@ class LstmForward final : public CohortForward {
     return h;
   }
 
-  static Step plain(at::Tensor sums, const at::Tensor& recurrent, const Step& last) {
-    if (last.h.defined()) sums = at::baddbmm(sums, last.h, recurrent);
+  Step plain(at::Tensor sums, const NetworkProducts::Factor& recurrent, const Step& last) const {
+    if (last.h.defined()) sums = products_.add(sums, last.h, recurrent);
     const auto gates = sums.chunk(4, -1);
     const at::Tensor in = at::sigmoid(gates[0]) * at::tanh(gates[2]);
     const at::Tensor c = last.h.defined() ? at::sigmoid(gates[1]) * last.c + in : in;
@@ -67,9 +67,11 @@ class LstmForward final : public CohortForward {
   }
 
   // The same with one kernel for all gates, and one on the way back.
-  static Step fused(const at::Tensor& sums, const at::Tensor& recurrent, const Step& last) {
+  Step fused(const at::Tensor& sums, const NetworkProducts::Factor& recurrent,
+             const Step& last) const {
     const int64_t clients = sums.size(0), batch = sums.size(1), units = sums.size(2) / 4;
-    const at::Tensor own = last.h.defined() ? at::bmm(last.h, recurrent) : at::zeros_like(sums);
+    const at::Tensor own =
+        last.h.defined() ? products_.multiply(last.h, recurrent) : at::zeros_like(sums);
     const at::Tensor c =
         last.h.defined() ? last.c : at::zeros({clients, batch, units}, sums.options());
     const auto [h_next, c_next, gates] = at::_thnn_fused_lstm_cell(
@@ -78,12 +80,13 @@ class LstmForward final : public CohortForward {
   }
 
   SequenceSizes sizes_;
+  NetworkProducts products_;
 };
 
 }  // namespace
 
 std::unique_ptr<CohortForward> make_lstm_cohort(const ModelCase& c) {
-  return std::make_unique<LstmForward>(lstm_sizes(c));
+  return std::make_unique<LstmForward>(lstm_sizes(c), is_bfloat16(c.options));
 }
 
 }  // namespace hanse

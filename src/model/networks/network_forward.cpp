@@ -27,22 +27,22 @@ at::Tensor max_pool(const at::Tensor& x) {
 
 }  // namespace
 
-at::Tensor convolve(const std::vector<ConvolutionStage>& stages, std::span<const at::Tensor> leaves,
-                    at::Tensor x) {
+at::Tensor convolve(const NetworkProducts& products, const std::vector<ConvolutionStage>& stages,
+                    std::span<const at::Tensor> leaves, at::Tensor x) {
   const bool many = !stages.empty() && leaves[0].dim() == 5;
   const int64_t clients = many ? leaves[0].size(0) : 1;
   const auto joined = [&](const at::Tensor& leaf) { return many ? leaf.flatten(0, 1) : leaf; };
   for (std::size_t s = 0; s < stages.size(); ++s) {
     if (s > 0) at::relu_(x);
-    x = at::conv2d(x, joined(leaves[2 * s]), joined(leaves[2 * s + 1]), 1, stages[s].padding, 1,
-                   clients);
+    x = products.convolve(x, joined(leaves[2 * s]), joined(leaves[2 * s + 1]), 1, stages[s].padding,
+                          clients);
     if (stages[s].pool) x = max_pool(x);
   }
   return x;
 }
 
-at::Tensor dense_layers(std::span<const at::Tensor> leaves, bool bias, at::Tensor x,
-                        std::span<const at::Tensor> masks) {
+at::Tensor dense_layers(const NetworkProducts& products, std::span<const at::Tensor> leaves,
+                        bool bias, at::Tensor x, std::span<const at::Tensor> masks) {
   const std::size_t step = bias ? 2 : 1;
   for (std::size_t leaf = 0; leaf < leaves.size(); leaf += step) {
     const at::Tensor& weight = leaves[leaf];
@@ -50,7 +50,8 @@ at::Tensor dense_layers(std::span<const at::Tensor> leaves, bool bias, at::Tenso
       x = at::linear(x, weight, bias ? leaves[leaf + 1] : at::Tensor());
     } else {
       const at::Tensor transposed = weight.transpose(1, 2);  // [C, in, out]
-      x = bias ? at::baddbmm(leaves[leaf + 1].unsqueeze(1), x, transposed) : at::bmm(x, transposed);
+      x = bias ? products.add(leaves[leaf + 1].unsqueeze(1), x, transposed)
+               : products.multiply(x, transposed);
     }
     if (leaf + step == leaves.size()) break;
     x = at::relu(x);
@@ -59,11 +60,12 @@ at::Tensor dense_layers(std::span<const at::Tensor> leaves, bool bias, at::Tenso
   return x;
 }
 
-at::Tensor dense(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+at::Tensor dense(const NetworkProducts& products, const at::Tensor& x, const at::Tensor& weight,
+                 const at::Tensor& bias) {
   if (weight.dim() == 2) return at::linear(x, weight, bias);
   auto sizes = x.sizes().vec();
   sizes.back() = weight.size(1);
-  return at::baddbmm(bias.unsqueeze(1), x.flatten(1, -2), weight.transpose(1, 2)).view(sizes);
+  return products.add(bias.unsqueeze(1), x.flatten(1, -2), weight.transpose(1, 2)).view(sizes);
 }
 
 at::Tensor embed(const at::Tensor& weight, const at::Tensor& ids) {
@@ -78,10 +80,10 @@ namespace {
 
 class NetworkForward final : public CohortForward {
  public:
-  NetworkForward(NetworkSpec spec, const std::vector<int64_t>& sample_shape)
-      : spec_(std::move(spec)), sample_shape_(sample_shape) {
+  NetworkForward(NetworkSpec spec, const ModelCase& c)
+      : spec_(std::move(spec)), sample_shape_(c.sample_shape), products_(is_bfloat16(c.options)) {
     if (!spec_.stages.empty() && spec_.feature_dropout > 0) {
-      dropouts_.push_back({output_values(spec_.stages, sample_shape), spec_.feature_dropout});
+      dropouts_.push_back({output_values(spec_.stages, sample_shape_), spec_.feature_dropout});
     }
     if (spec_.hidden_dropout > 0) {
       for (const int64_t units : spec_.hidden) dropouts_.push_back({units, spec_.hidden_dropout});
@@ -93,19 +95,20 @@ class NetworkForward final : public CohortForward {
     at::Tensor x = input;
     if (!spec_.stages.empty()) {
       const int64_t c = input.size(0), b = input.size(1);
-      x = convolve(spec_.stages, leaves, images_side_by_side(input, sample_shape_));
+      x = convolve(products_, spec_.stages, leaves, images_side_by_side(input, sample_shape_));
       x = at::relu(x.reshape({b, c, -1}).transpose(0, 1));
       if (!masks.empty() && spec_.feature_dropout > 0) {
         x = x * masks.front();
         masks = masks.subspan(1);
       }
     }
-    return dense_layers(leaves.subspan(2 * spec_.stages.size()), spec_.bias, x, masks);
+    return dense_layers(products_, leaves.subspan(2 * spec_.stages.size()), spec_.bias, x, masks);
   }
 
  private:
   NetworkSpec spec_;
   std::vector<int64_t> sample_shape_;
+  NetworkProducts products_;
 };
 
 }  // namespace
@@ -113,8 +116,7 @@ class NetworkForward final : public CohortForward {
 std::unique_ptr<CohortForward> make_cohort_forward(const ModelCase& c, const std::string& device) {
   switch (cohort_network(c.options.kind)) {
     case CohortNetwork::kLayers:
-      return std::make_unique<NetworkForward>(network_spec(c.options, c.sample_shape).value(),
-                                              c.sample_shape);
+      return std::make_unique<NetworkForward>(network_spec(c.options, c.sample_shape).value(), c);
     case CohortNetwork::kResnet: return make_resnet_cohort(c);
     case CohortNetwork::kLstm: return make_lstm_cohort(c);
     case CohortNetwork::kTransformer: return make_transformer_cohort(c, device);

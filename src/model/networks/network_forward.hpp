@@ -8,6 +8,7 @@
 
 #include <ATen/ATen.h>
 
+#include "narrow/network_products.hpp"
 #include "network_spec.hpp"
 
 namespace hanse {
@@ -18,17 +19,19 @@ namespace hanse {
 //
 // ReLU after pooling: max(relu(x)) = relu(max(x)), and the gradients are equal too, on a quarter of
 // the values.
-at::Tensor convolve(const std::vector<ConvolutionStage>& stages, std::span<const at::Tensor> leaves,
-                    at::Tensor x);
+at::Tensor convolve(const NetworkProducts& products, const std::vector<ConvolutionStage>& stages,
+                    std::span<const at::Tensor> leaves, at::Tensor x);
 
 // Logits of x [..., B, inputs] by dense layers with ReLU between them. `leaves` are their weights,
 // with bias each followed by its own; of several clients all have a leading C. `masks`, when there
 // are any, multiply the hidden layers' outputs one after another.
-at::Tensor dense_layers(std::span<const at::Tensor> leaves, bool bias, at::Tensor x,
-                        std::span<const at::Tensor> masks);
+at::Tensor dense_layers(const NetworkProducts& products, std::span<const at::Tensor> leaves,
+                        bool bias, at::Tensor x, std::span<const at::Tensor> masks);
 
-// x [..., in] by weight [out, in], or of C clients x [C, ..., in] by weight [C, out, in].
-at::Tensor dense(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
+// x [..., in] by weight [out, in], in float32, or of C clients x [C, ..., in] by weight [C, out,
+// in].
+at::Tensor dense(const NetworkProducts& products, const at::Tensor& x, const at::Tensor& weight,
+                 const at::Tensor& bias);
 
 // Rows of weight [tokens, values] by ids [...], or of C clients' weight [C, tokens, values] by ids
 // [C, ...].

@@ -15,8 +15,8 @@ constexpr int64_t kBlocks = 2;  // of a stage
 // grouped convolutions, and as many groups of each norm. Leaves have a leading C.
 class ResNetPass {
  public:
-  ResNetPass(std::span<const at::Tensor> leaves, int64_t groups)
-      : leaves_(leaves), clients_(leaves[0].size(0)), groups_(groups) {}
+  ResNetPass(const NetworkProducts& products, std::span<const at::Tensor> leaves, int64_t groups)
+      : products_(products), leaves_(leaves), clients_(leaves[0].size(0)), groups_(groups) {}
 
   // Returns the logits [C, B, outputs].
   at::Tensor logits(at::Tensor x) {
@@ -26,7 +26,7 @@ class ResNetPass {
     }
     x = x.mean({2, 3});
     x = x.view({x.size(0), clients_, -1}).transpose(0, 1);
-    return dense(x, leaves_[next_], leaves_[next_ + 1]);
+    return dense(products_, x, leaves_[next_], leaves_[next_ + 1]);
   }
 
  private:
@@ -42,7 +42,7 @@ class ResNetPass {
     const at::Tensor read =
         pixel ? x.slice(2, 0, c10::nullopt, stride).slice(3, 0, c10::nullopt, stride) : x;
     const int64_t step = pixel ? 1 : stride, padding = kernel.size(2) / 2;
-    const at::Tensor y = at::conv2d(read, kernel, {}, step, padding, 1, clients_);
+    const at::Tensor y = products_.convolve(read, kernel, {}, step, padding, clients_);
     const at::Tensor weight = take();
     return at::group_norm(y, groups_ * clients_, weight, take(), kNormEpsilon);
   }
@@ -54,6 +54,7 @@ class ResNetPass {
     return (outer + (reshapes ? convolve(x, 2) : x)).relu_();
   }
 
+  const NetworkProducts& products_;
   std::span<const at::Tensor> leaves_;
   int64_t clients_;
   int64_t groups_;
@@ -62,23 +63,26 @@ class ResNetPass {
 
 class ResNetForward final : public CohortForward {
  public:
-  ResNetForward(const std::vector<int64_t>& sample_shape, int64_t groups)
-      : sample_shape_(sample_shape), groups_(groups) {}
+  explicit ResNetForward(const ModelCase& c)
+      : sample_shape_(c.sample_shape),
+        groups_(c.options.groups),
+        products_(is_bfloat16(c.options)) {}
 
   at::Tensor logits(std::span<const at::Tensor> leaves, const at::Tensor& input,
                     std::span<const at::Tensor>) const override {
-    return ResNetPass(leaves, groups_).logits(images_side_by_side(input, sample_shape_));
+    return ResNetPass(products_, leaves, groups_).logits(images_side_by_side(input, sample_shape_));
   }
 
  private:
   std::vector<int64_t> sample_shape_;
   int64_t groups_;
+  NetworkProducts products_;
 };
 
 }  // namespace
 
 std::unique_ptr<CohortForward> make_resnet_cohort(const ModelCase& c) {
-  return std::make_unique<ResNetForward>(c.sample_shape, c.options.groups);
+  return std::make_unique<ResNetForward>(c);
 }
 
 }  // namespace hanse

@@ -6,6 +6,7 @@
 #include <torch/script.h>
 
 #include "hanse/base/error.hpp"
+#include "networks/autocast.hpp"
 #include "networks/cohort_forward.hpp"
 #include "networks/script.hpp"
 
@@ -22,6 +23,7 @@ class ScriptCohort final : public CohortForward {
         sample_shape_(c.sample_shape),
         outputs_(c.loss->outputs()),
         device_(device),
+        narrow_(is_bfloat16(c.options)),
         module_(read_script(path_, "model.path", "scripts/export-model writes one", device_)) {
     find_parameters();
     for (const auto& buffer : module_.named_buffers()) {
@@ -106,7 +108,8 @@ class ScriptCohort final : public CohortForward {
     std::vector<int64_t> shape = {samples.size(0)};
     shape.insert(shape.end(), sample_shape_.begin(), sample_shape_.end());
     const ScriptCall call(seed.value_or(0), device_);
-    return module_.forward({samples.reshape(shape)}).toTensor();
+    return in_precision(narrow_, device_.type(),
+                        [&] { return module_.forward({samples.reshape(shape)}).toTensor(); });
   }
 
   // What a module does on the CPU it may not do elsewhere, and on the way back neither.
@@ -117,9 +120,11 @@ class ScriptCohort final : public CohortForward {
         const at::Tensor output = forward(zeros, mode);
         if (mode && output.requires_grad()) output.sum().backward();
       } catch (const std::exception& error) {
-        throw InvalidArgument(
-            fmt::format("the model fails on {}: {}", device_.str(), one_line(error)), path_,
-            "its forward may name no device; or run.device = cpu");
+        throw InvalidArgument(fmt::format("the model fails on {}{}: {}", device_.str(),
+                                          narrow_ ? " in bfloat16" : "", one_line(error)),
+                              path_,
+                              narrow_ ? "model.precision = float32, or run.device = cpu"
+                                      : "its forward may name no device; or run.device = cpu");
       }
     }
   }
@@ -128,6 +133,7 @@ class ScriptCohort final : public CohortForward {
   std::vector<int64_t> sample_shape_;
   int64_t outputs_;
   at::Device device_;
+  bool narrow_;  // products in bfloat16, by autocast
   mutable torch::jit::Module module_;
   mutable std::vector<Held> held_;
   std::vector<std::pair<at::Tensor, at::Tensor>> carried_;  // integer buffers and their values

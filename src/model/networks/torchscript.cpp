@@ -13,6 +13,7 @@
 #include "hanse/base/log.hpp"
 #include "hanse/model/torch_library.hpp"
 #include "makers.hpp"
+#include "networks/autocast.hpp"
 #include "networks/graph.hpp"
 #include "networks/script.hpp"
 #include "networks/script_graph.hpp"
@@ -329,8 +330,11 @@ class TorchScriptModel final : public GraphModel {
     bool narrow = false;
     try {
       leaves(start_.data());
-      in_precision([&] { return forward(batch, nullptr); });
-      const at::Tensor output = in_precision([&] { return forward(batch, &noise); });
+      const auto narrowly = [&](RandomStream* drawn) {
+        return in_precision(true, at::kCPU, [&] { return forward(batch, drawn); });
+      };
+      narrowly(nullptr);
+      const at::Tensor output = narrowly(&noise);
       narrow = has_bfloat16(output);
       torch::autograd::grad({output.sum()}, parameters_, {}, /*retain_graph=*/false,
                             /*create_graph=*/false, /*allow_unused=*/true);

@@ -42,9 +42,11 @@ class TransformerPass {
   static constexpr std::size_t kTensors = 12;  // of a layer
 
   // On `device`, where its constants stay.
-  TransformerPass(const SequenceSizes& sizes, int64_t heads, const at::Device& device = at::kCPU)
+  TransformerPass(const SequenceSizes& sizes, int64_t heads, const at::Device& device = at::kCPU,
+                  const NetworkProducts& products = NetworkProducts())
       : sizes_(sizes),
         heads_(heads),
+        products_(products),
         positions_(sinusoidal_positions(sizes.length, sizes.embedding).to(device)) {
     if (!sizes.every) return;
     later_ = at::ones({sizes.length, sizes.length}, at::kBool).triu(1).to(device);
@@ -60,7 +62,7 @@ class TransformerPass {
     for (int64_t layer = 0; layer < sizes_.layers; ++layer, next += kTensors) {
       x = encode(x, leaves.subspan(next, kTensors), drop);
     }
-    return dense(sizes_.every ? x : x.mean(-2), leaves[next], leaves[next + 1]);
+    return dense(products_, sizes_.every ? x : x.mean(-2), leaves[next], leaves[next + 1]);
   }
 
   // Values a sample of whatever is dropped from.
@@ -79,11 +81,15 @@ class TransformerPass {
  private:
   // x <- norm(x + attention(x)), then norm(x + feed_forward(x)); x [..., length, d].
   at::Tensor encode(const at::Tensor& x, std::span<const at::Tensor> w, const Drop& drop) const {
-    const at::Tensor attended = dense(attend(dense(x, w[0], w[1]), drop), w[2], w[3]);
+    const at::Tensor attended = layer(attend(layer(x, w[0], w[1]), drop), w[2], w[3]);
     const at::Tensor y = normalize(x + drop(attended), w[8], w[9]);
-    const at::Tensor hidden = at::relu(dense(y, w[4], w[5]));
-    const at::Tensor fed = dense(drop(hidden), w[6], w[7]);
+    const at::Tensor hidden = at::relu(layer(y, w[4], w[5]));
+    const at::Tensor fed = layer(drop(hidden), w[6], w[7]);
     return normalize(y + drop(fed), w[10], w[11]);
+  }
+
+  at::Tensor layer(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) const {
+    return dense(products_, x, weight, bias);
   }
 
   // softmax(q k^T / sqrt(d / heads)) v of every head; qkv [..., length, 3 d]. Where every position
@@ -93,12 +99,12 @@ class TransformerPass {
     const int64_t rows = qkv.numel() / (length * 3 * sizes_.embedding);
     const auto parts = qkv.view({rows, length, 3, heads_, width}).permute({2, 0, 3, 1, 4});
     const double scale = 1 / std::sqrt(static_cast<double>(width));
-    at::Tensor scores = at::matmul(parts[0] * scale, parts[1].transpose(-2, -1));
+    at::Tensor scores = products_.multiply_any(parts[0] * scale, parts[1].transpose(-2, -1));
     if (sizes_.every) scores = scores.masked_fill(later_, -INFINITY);
     const at::Tensor shares = drop(scores.softmax(-1));
     auto sizes = qkv.sizes().vec();
     sizes.back() = sizes_.embedding;
-    return at::matmul(shares, parts[2]).transpose(1, 2).reshape(sizes);
+    return products_.multiply_any(shares, parts[2]).transpose(1, 2).reshape(sizes);
   }
 
   static at::Tensor normalize(const at::Tensor& x, const at::Tensor& weight,
@@ -111,6 +117,7 @@ class TransformerPass {
 
   SequenceSizes sizes_;
   int64_t heads_;
+  NetworkProducts products_;
   at::Tensor positions_;  // [length, d]
   at::Tensor later_;      // [length, length] is position j behind position i? Or none
 };
@@ -165,8 +172,9 @@ class TransformerModel final : public GraphModel {
 
 class TransformerForward final : public CohortForward {
  public:
-  TransformerForward(const SequenceSizes& sizes, int64_t heads, const at::Device& device)
-      : pass_(sizes, heads, device) {
+  TransformerForward(const SequenceSizes& sizes, const ModelOptions& options,
+                     const at::Device& device)
+      : pass_(sizes, options.heads, device, NetworkProducts(is_bfloat16(options))) {
     if (sizes.dropout == 0) return;
     for (const int64_t width : pass_.dropped_widths()) dropouts_.push_back({width, sizes.dropout});
   }
@@ -197,8 +205,7 @@ SequenceSizes transformer_sizes(const ModelCase& c) {
 
 std::unique_ptr<CohortForward> make_transformer_cohort(const ModelCase& c,
                                                        const std::string& device) {
-  return std::make_unique<TransformerForward>(transformer_sizes(c), c.options.heads,
-                                              at::Device(device));
+  return std::make_unique<TransformerForward>(transformer_sizes(c), c.options, at::Device(device));
 }
 
 std::unique_ptr<Model> make_transformer(const ModelCase& c) {

@@ -24,6 +24,16 @@ namespace {
   throw InvalidArgument(refusal.what, refusal.key, refusal.hint + ", or run.device = cpu");
 }
 
+bool is_tf32(const Job& job) {
+  return job.model.precision == Precision::kTf32 &&
+         protocol_kind(job).reading.reads("model.precision");
+}
+
+// Nothing else will do.
+bool needs_gpus(const Job& job) {
+  return job.run.device == RunDevice::kCuda || (job.run.device == RunDevice::kAuto && is_tf32(job));
+}
+
 bool uses_nccl(const Job& job, const RankDevice& device, const Communicator& comm) {
   if (job.comm.devices != DeviceLinks::kAuto) return job.comm.devices == DeviceLinks::kNccl;
   return !device.shared && comm.size() > 1;
@@ -57,7 +67,7 @@ RankDevice claim_gpu(const Job& job, const std::optional<Refusal>& refusal, int6
   require_same(comm, "GPUs", gpu.name, "their results differ in the last bits; use one kind");
   RankDevice device{.shared = comm.allreduce_one(most, ReduceOp::kMax) > 1};
   agree_on(comm, [&] {
-    device.name = torch_library().gpu.use(mine);
+    device.name = torch_library().gpu.use(mine, job.model.precision);
     device.kind = fmt::format("{}, CUDA {}, LibTorch {}", gpu.name,
                               torch_library().gpu.cuda_version(), torch_library().version());
     device.sample_bytes =
@@ -96,15 +106,18 @@ void tell_of_idle_ranks(int64_t participants, int64_t clients, Communicator& com
 }  // namespace
 
 void check_engine(const Job& job) {
-  if (job.run.device != RunDevice::kCuda) return;
+  const bool has_gpus =
+      job.run.device == RunDevice::kCuda || (job.run.device == RunDevice::kAuto && kHasCuda);
+  if (is_tf32(job) && !has_gpus) {
+    throw InvalidArgument("tf32 is a format of GPUs, and this run has none", "model.precision",
+                          "use float32 or bfloat16, or run.device = cuda");
+  }
+  if (!needs_gpus(job)) return;
   if (!kHasCuda) throw NotCompiled("CUDA", "use run.device=cpu, or build with -DHANSE_CUDA=ON");
   if (const auto refusal = kind_off_gpus(job)) refuse(*refusal);
 }
 
 std::optional<Refusal> kind_off_gpus(const Job& job) {
-  if (job.model.precision != Precision::kFloat32) {
-    return Refusal{"GPUs train in float32", "model.precision", "use float32"};
-  }
   Job chosen = job;
   for (const KindFamily& family : catalog()) {
     const std::string& kind = family.choice(chosen);
@@ -152,7 +165,7 @@ RankDevice choose_device(const Job& job, const std::optional<Refusal>& refusal,
                          const StepCost& work, Communicator& comm, Communicator& host) {
   if (job.run.device == RunDevice::kCpu || (job.run.device == RunDevice::kAuto && !kHasCuda))
     return {};
-  if (job.run.device == RunDevice::kAuto && !is_worth_a_gpu(work)) {
+  if (!needs_gpus(job) && !is_worth_a_gpu(work)) {
     notice(
         fmt::format("clients are trained on the CPU: a step of {} clients has {:.2g} MFLOP, too "
                     "few for a GPU; run.device = cuda trains them there",
@@ -162,7 +175,7 @@ RankDevice choose_device(const Job& job, const std::optional<Refusal>& refusal,
   try {
     return claim_gpu(job, refusal, work.clients, comm, host);
   } catch (const AgreedError& error) {
-    if (job.run.device == RunDevice::kCuda) throw;
+    if (needs_gpus(job)) throw;
     notice(fmt::format("clients are trained on the CPU: {}", error.what()));
     return {};
   }
@@ -173,7 +186,7 @@ void make_on_device(const Job& job, RankDevice& device, Communicator& comm,
   try {
     agree_on(comm, make);
   } catch (const AgreedError& error) {
-    if (job.run.device == RunDevice::kCuda) throw;
+    if (needs_gpus(job)) throw;
     notice(fmt::format("clients are trained on the CPU: {}", error.what()));
     device = {};
   }

@@ -10,6 +10,7 @@
 #include "hanse/kinds/bandits.hpp"
 #include "hanse/kinds/experts.hpp"
 #include "hanse/kinds/families.hpp"
+#include "hanse/model/threads.hpp"
 #include "hanse/run/catalog.hpp"
 
 namespace hanse {
@@ -109,7 +110,12 @@ const std::vector<KindFamily>& catalog() {
 }
 
 std::unique_ptr<Assembly> assemble(const Job& job, Communicator& comm) {
-  return protocol_kind(job).assemble(job, comm);
+  auto assembly = protocol_kind(job).assemble(job, comm);
+  if (assembly->model) {
+    const std::string products = products_text(job.model, assembly->trains_on_gpu());
+    if (!products.empty()) assembly->greeting.push_back(products);
+  }
+  return assembly;
 }
 
 void settle_job(const Assembly& parts, Job& job) {

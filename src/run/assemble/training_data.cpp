@@ -216,12 +216,6 @@ void load_samples_and_model(const Job& job, Communicator& comm, Assembly& assemb
   });
   build_model(job, comm, assembly);
   greet(job, comm, assembly);
-  if (const std::string by = product_kernels(job.model); !by.empty()) {
-    const bool gains = by == "AMX" || needs_torch(job.model.kind);
-    assembly.greeting.push_back(
-        fmt::format("products in bfloat16 by {}{}", by,
-                    gains ? "" : ", no faster than float32: AMX is not used"));
-  }
 }
 
 void try_batches(const std::vector<BatchTrial>& trials, Communicator& comm, Assembly& assembly) {

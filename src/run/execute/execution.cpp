@@ -342,7 +342,7 @@ class Execution {
                             .trained_on = parts_->trained_on,
                             .simulated = is_simulated(job_),
                             .precision = name_of(job_.model.precision),
-                            .product_kernels = product_kernels(job_.model),
+                            .product_kernels = product_kernels(job_.model, parts_->trains_on_gpu()),
                             .row = protocol().model_row(),
                             .data_digest = data_digest(parts_->federation),
                             .setup_seconds = setup_s_,

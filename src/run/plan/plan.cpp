@@ -56,7 +56,7 @@ namespace {
 
 // The rates of a plan hold for these products alone.
 void describe_precision(const Job& job, PlanSheet& sheet) {
-  const std::string kernels = product_kernels(job.model);
+  const std::string kernels = product_kernels(job.model, false);
   if (kernels.empty()) return;
   sheet.add("precision", "factors of products in", name_of(job.model.precision));
   sheet.add("product_kernels", "products measured by", kernels);

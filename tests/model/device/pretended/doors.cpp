@@ -89,7 +89,7 @@ std::vector<Gpu> gpus() {
            .memory_bytes = static_cast<int64_t>(Device::get().memory.limit())}};
 }
 
-std::string use_gpu(int64_t) { return "privateuseone:0"; }
+std::string use_gpu(int64_t, Precision) { return "privateuseone:0"; }
 int64_t free_bytes() {
   const std::lock_guard lock(Device::get().mutex);
   return static_cast<int64_t>(Device::get().memory.limit() - Device::get().memory.used());
