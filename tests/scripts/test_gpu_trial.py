@@ -214,7 +214,7 @@ class GpuTrialTest(ScriptTest):
         self.assertNotIn("tf32", (self.folder / "log").read_text())
         for changes, words in (({"DIGEST": "00"}, "the bits of float32"),
                                ({"UNSTABLE": "1"}, "other bits in a second run"),
-                               ({"LOSS": "2.1"}, "a loss of 2.1, in float32 2.0"),
+                               ({"LOSS": "2.2"}, "a loss of 2.2, in float32 2.0"),
                                ({"LOSS": "NaN"}, "a loss of nan")):
             self.trial("--rehearse", "--only", "precision", **changes)
             self.assertEqual(self.states()["precision"], "failed")
