@@ -63,7 +63,7 @@ class Recorded {
 
 TEST(PretendedGpu, IsFound) {
   ASSERT_EQ(gpus().size(), 1U);
-  EXPECT_EQ(use_gpu(0), kGpu.str());
+  EXPECT_EQ(use_gpu(0, Precision::kFloat32), kGpu.str());
   EXPECT_EQ(make_graph_recorder(true), nullptr);
 }
 
