@@ -85,6 +85,12 @@ std::string afl_notice(const Job& job) {
          "the others' as 0 (aggregator.variant = reference: only the participants' weights move)";
 }
 
+std::string lowering_notice(const Job& job) {
+  if (job.aggregator.backtrack == 0 || job.model.precision != Precision::kBfloat16) return "";
+  return "losses in bfloat16 hardly change with short steps: aggregator.backtrack may find no step "
+         "where it finds one in float32";
+}
+
 void train_proportionally(const AggregatorOptions& o, ClientOptions& client) {
   client.propfair = {.base = o.base, .reference = is_reference(o)};
 }
@@ -294,12 +300,14 @@ const Family<AggregatorKind> kPlain{
                    "a client's rate is at most so many times its loss; 0: no limit")},
        check_lowering},
       {},
-      make_lowering},
+      make_lowering,
+      lowering_notice},
      {{"adafed",
        "lowers all losses, at rates that are powers of them (Mohajer Hamidi and Yang 2024)",
        with_default(kLowering, &rate_of, LoweringRate::kLoss), check_lowering},
       {},
-      make_lowering},
+      make_lowering,
+      lowering_notice},
      {{"fedheal",
        "by how far clients move the model, of entries with steady signs (Chen et al. 2024)",
        {key("threshold", &Options::threshold, from_below(0, 1),

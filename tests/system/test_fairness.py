@@ -117,6 +117,19 @@ class EveryRule(hanse.Case):
         self.assertEqual(len(clients), 4 * len(self.rounds(run)))
         self.assertTrue(all(float(row["rate"]) > 0 for row in clients))
 
+    def test_a_step_that_no_halving_makes_good_is_told_once(self):
+        """Where each step raises a loss the model stays as it was; bfloat16 is warned before."""
+        job = self.job({"aggregator.kind": "dqn-fed", "client.momentum": 0, "client.batch": 0,
+                        "sampler.kind": "full", "federation.clients": 4, "run.rounds": 3,
+                        "client.rate-limit": 0, "client.rate": "gradient", "client.lr": 1e9,
+                        "aggregator.backtrack": 1, "model.precision": "bfloat16"})
+        said = self.hanse("run", job, f"--run.out={self.path('run')}", ranks=2).stderr()
+        self.assertEqual(said.count("the model stays as it was (aggregator.backtrack)"), 1, said)
+        self.assertEqual(said.count("hardly change with short steps"), 1, said)
+        rows = hanse.table(self.path("run"), "rounds.csv")
+        self.assertEqual([(row["scale"], row["loss"] == rows[0]["loss"]) for row in rows],
+                         [("0", True)] * 3)
+
     def test_server_optimizers_and_the_proximal_term(self):
         kinds = ["momentum", "adam", "yogi", "adagrad"]
         hanse.together([lambda kind=kind: self.check(

@@ -156,6 +156,7 @@ class FederatedTrainer final : public Protocol {
   Metrics evaluated_;             // its metrics, and those on the common test set; rank 0
   std::vector<float> control_;    // [control width] the server's variate; empty: none returns
   bool model_is_shared_ = false;  // all ranks have rank 0's model
+  bool has_stood_ = false;        // backtrack() found no step, and said so
 };
 
 }  // namespace hanse

@@ -3,6 +3,8 @@
 #include <set>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "attempt.hpp"
 #include "federated/client_runner.hpp"
 #include "federated/divergence.hpp"
@@ -13,6 +15,7 @@
 #include "federated/server.hpp"
 #include "federated/weighing.hpp"
 #include "hanse/base/error.hpp"
+#include "hanse/base/log.hpp"
 #include "hanse/base/random.hpp"
 #include "hanse/base/scope.hpp"
 #include "hanse/comm/agreement.hpp"
@@ -292,6 +295,11 @@ void FederatedTrainer::backtrack(std::span<const float> before, bool failed) {
     model_is_shared_ = false;
     if (server_) server_->shorten(static_cast<double>(share));
   }
+  if (std::exchange(has_stood_, true)) return;
+  warning(fmt::format(
+      "round {}: some participant's loss rises with each of {} steps, so the model stays "
+      "as it was (aggregator.backtrack); where this happens again it is not told",
+      completed_ + 1, needs_.trials + 1));
 }
 
 std::vector<ClientEvaluation> FederatedTrainer::evaluate() {
