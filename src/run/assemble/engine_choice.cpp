@@ -138,7 +138,7 @@ int64_t ranks_on_one_gpu(std::span<const std::string> gpus, int64_t ranks_per_gp
   for (const std::string& gpu : gpus) {
     if (gpu.empty()) {
       throw InvalidArgument("this host has no GPU that CUDA can use", "run.device",
-                            "nvidia-smi lists them; run.device = cpu needs none");
+                            "nvidia-smi lists them; run.device = cpu needs none (and has no tf32)");
     }
     most = std::max(most, static_cast<int64_t>(std::count(gpus.begin(), gpus.end(), gpu)));
   }
