@@ -94,10 +94,11 @@ class Memory(Plan):
         self.check({**GRAM, "sampler.kind": "full"}, None, 60 * MB)
 
     def test_products_in_bfloat16(self):
-        """Packed weights, two bytes each of the largest layer, which float32 does not have."""
+        """A part of a weight is packed, which float32 does not have; never a whole layer."""
         wide, narrow = (self.check({"model.hidden": "4000,2000", "model.precision": precision}, None,
                                    60 * MB, precision) for precision in ("float32", "bfloat16"))
-        self.assertGreater(narrow["work_bytes"], wide["work_bytes"] + 2 * 4000 * 2000)
+        more = narrow["work_bytes"] - wide["work_bytes"]
+        self.assertTrue(256e3 < more < 4000 * 2000 / 4, (narrow, wide))
 
 
 class Precision(Plan):
