@@ -21,11 +21,11 @@ namespace hanse::avx512 {
 inline void multiply_any(const Bfloat16Product& t) {
   return (t.n <= avx2::kLanes ? avx2::multiply_packed : multiply_packed)(t);
 }
-constexpr Bfloat16Kernels kAnyBfloat16{.pack_left = pack_left,
-                                       .pack_right = pack_right,
-                                       .pack_right_transposed = pack_right_transposed,
-                                       .round = round_values,
-                                       .multiply = multiply_any};
+constexpr Bfloat16Kernels kAnyBfloat16 = [] {
+  Bfloat16Kernels kernels = kBfloat16;
+  kernels.multiply = multiply_any;
+  return kernels;
+}();
 
 }  // namespace hanse::avx512
 
