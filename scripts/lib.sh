@@ -33,3 +33,27 @@ hold_session_folder() {  # hold_session_folder BASE
   mkdir -p "$held"
   say "$held"
 }
+
+# Runs a command in a process group of its own, and ends the whole group when this script is told
+# to end: bash would die, and leave behind what it has started. The command asks nothing at the
+# terminal.
+attended() {
+  local child signal status=0
+  set -m
+  "$@" </dev/null &
+  child=$!
+  set +m
+  # shellcheck disable=SC2064
+  for signal in INT TERM HUP; do trap "end_attended $child $signal" "$signal"; done
+  wait "$child" || status=$?
+  trap - INT TERM HUP
+  return "$status"
+}
+
+end_attended() {  # end_attended CHILD SIGNAL: dies of the signal, after the child's group
+  trap '' INT TERM HUP
+  kill -TERM -- "-$1" 2>/dev/null || true
+  wait "$1" || true
+  trap - "$2"
+  kill -s "$2" $$
+}

@@ -44,6 +44,12 @@ class RepositoryTest(ScriptTest):
     def command(self, name, *arguments):
         return [self.folder / "scripts" / name, *arguments]
 
+    def write_checks(self):
+        """What scripts/test runs beside ctest and check-headers."""
+        self.write("scripts/check-includes", "#!/bin/sh\n")
+        self.write("tests/scripts/test_nothing.py", "")
+        self.write("tests/scripts/listed_programs.py", "import os; print(os.environ['PATH'])\n")
+
 
 class QuickstartTest(RepositoryTest):
     def test_trains_and_shows(self):
@@ -103,9 +109,8 @@ class QuickstartTest(RepositoryTest):
 class TestTest(RepositoryTest):
     def run_with(self, ctest, check, *options):
         """scripts/test where ctest and one of the checks end with these statuses."""
-        self.write("scripts/check-includes", "#!/bin/sh\n")
+        self.write_checks()
         self.write("scripts/check-headers", f"#!/bin/sh\nexit {check}\n")
-        self.write("tests/scripts/test_nothing.py", "")
         self.write("bin/ctest", f"#!/bin/sh\necho 'ran ctest' \"$@\"\nexit {ctest}\n").chmod(0o755)
         path = f"{self.folder / 'bin'}:{os.environ['PATH']}"
         return self.script(*self.command("test", *options, "-R", "comm"),
@@ -127,6 +132,51 @@ class TestTest(RepositoryTest):
         self.assertRegex(result.stdout, "ran ctest .*-L quick -R comm")
         self.assertIn("failed: headers", result.stderr)
         self.assertNotIn("== scripts", result.stdout)
+
+
+class EndedTest(RepositoryTest):
+    """A script that is told to end ends what it has started, and what this has started."""
+
+    def leaves_nothing(self, name, *arguments, signals=(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)):
+        path = f"{self.folder / 'bin'}:{os.environ['PATH']}"
+        for number in signals:
+            with self.subTest(script=name, signal=number):
+                process = subprocess.Popen(self.command(name, *arguments), stdin=subprocess.DEVNULL,
+                                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                           env={**os.environ, "PATH": path}, text=True,
+                                           preexec_fn=heed_interrupts)
+                self.addCleanup(process.kill)
+                started = self.folder / "started"
+                for _ in range(300):
+                    if started.exists():
+                        break
+                    time.sleep(0.1)
+                process.send_signal(number)
+                out, _ = process.communicate(timeout=30)  # as long as anybody could still write
+                self.assertEqual(process.returncode, -number, out)
+                started.unlink()  # else it was not started
+
+    def write_sleeper(self, path):
+        """A program with a child, which both last longer than the test."""
+        self.write(path, f"#!/bin/sh\nsleep 100 &\ntouch '{self.folder}/started'\nsleep 100\n"
+                   "echo never\n").chmod(0o755)
+
+    def test_quickstart_in_its_build(self):
+        self.write_sleeper("bin/cmake")
+        shutil.copy(SCRIPTS / "build", self.folder / "scripts/build")
+        self.leaves_nothing("quickstart")
+
+    def test_build(self):
+        self.write("bin/cmake", "#!/bin/sh\n"
+                   f"[ \"$1\" != --build ] || exec '{self.folder}/bin/sleeper'\n").chmod(0o755)
+        self.write_sleeper("bin/sleeper")
+        shutil.copy(SCRIPTS / "build", self.folder / "scripts/build")
+        self.leaves_nothing("build")
+
+    def test_test(self):
+        self.write_checks()
+        self.write_sleeper("scripts/check-headers")
+        self.leaves_nothing("test")
 
 
 class SetupTest(RepositoryTest):
