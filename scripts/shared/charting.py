@@ -4,11 +4,13 @@ import textwrap
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.ticker import MaxNLocator
 
 from .bands import words_on
 from .figures import COLOURS, legend_below, line_style, marker_of
 from .run_files import BadFile, Run, alone, has
 
+COUNTED = ("round", "version")  # axes without fractions
 NAMED = len(COLOURS)  # clients with a name and a colour in a chart of many
 MOST_POINTS = 500     # of a band; the library thins lines itself
 
@@ -131,6 +133,8 @@ def figure_of(charts, runs, width=5.4, height=4.2, most=4, print_of=None):
             continue
         axes.append(axis)
         titles += [title] if title else []
+        if axis.get_xlabel() in COUNTED and axis.get_xscale() == "linear":
+            axis.xaxis.set_major_locator(MaxNLocator(integer=True))
         axis.set_title("" if print_of else textwrap.fill(axis.get_title("left"), int(8 * width)))
     if not axes:
         plt.close(figure)

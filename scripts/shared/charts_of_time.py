@@ -91,7 +91,8 @@ def staleness_histogram(axis, runs):
         axis.bar([places[one] + (number - (len(found) - 1) / 2) * width for one in least],
                  100 * np.array(counts) / sum(counts), width,
                  color=COLOURS[runs.index(run) % len(COLOURS)], label=label_of(run, runs))
-    axis.set_xticks(list(places.values()), [names[least] for least in places])
+    slant = {"rotation": 35, "ha": "right", "rotation_mode": "anchor"} if len(places) > 4 else {}
+    axis.set_xticks(list(places.values()), [names[least] for least in places], **slant)
     axis.grid(False, axis="x")
     axis.set(title="Staleness of the updates", ylabel="updates (%)",
              xlabel="versions since the client received its model")

@@ -28,7 +28,7 @@ STYLE = {
     "axes.labelcolor": GREY, "axes.edgecolor": "#B0B0B0", "axes.spines.top": False,
     "axes.spines.right": False, "axes.grid": True, "axes.axisbelow": True, "grid.color": "#E6E6E6",
     "grid.linewidth": 0.8, "xtick.color": GREY, "ytick.color": GREY, "lines.linewidth": 1.8,
-    "lines.markersize": 3.5,
+    "lines.markersize": 3.5, "axes.formatter.useoffset": False,
     "legend.frameon": False, "legend.fontsize": 10, "figure.dpi": 100, "savefig.dpi": 120,
     "text.color": TEXT, "pdf.fonttype": 42, "svg.fonttype": "none", "image.composite_image": False,
 }

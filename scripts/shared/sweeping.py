@@ -3,6 +3,8 @@ import csv
 import os
 import pathlib
 import re
+import signal
+import sys
 
 from hanse.program import STOPPED, Refused, build_folder, find_program, mpirun  # noqa: F401
 from hanse.several import read_job
@@ -41,6 +43,18 @@ def require_positive(options, *names):
             raise Refused(f"--{name} {value}: at least 1 is needed")
 
 
+def ending_quietly(main, *arguments):
+    """The status of main(*arguments), which prints what was asked for; no complaint where the reader, such as
+    head, wants no more of it."""
+    try:
+        status = main(*arguments)
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for Python's own flush
+        return 128 + signal.SIGPIPE
+
+
 def as_called(text):
     """The text with the names of scripts where they lie: in an installation, which has no
     scripts/build, scripts/plot is hanse-plot."""
@@ -72,6 +86,22 @@ def cell_text(values, percent, missing="-"):
 def runs_text(done, seeds):
     """How many runs of a case have ended, and of how many."""
     return done if done == seeds else f"{done} of {seeds}"
+
+
+def text_tables(head, rows, room):
+    """Aligned columns in as many tables as keep within `room` letters; the first column holds words
+    and stands in each."""
+    lines = [head, *rows]
+    first, *widths = [max(len(str(line[i])) for line in lines) for i in range(len(head))]
+    parts, used = [[]], first
+    for column, width in enumerate(widths, 1):
+        if parts[-1] and used + 2 + width > room:
+            parts.append([])
+            used = first
+        parts[-1].append(column)
+        used += 2 + width
+    cut = [[[line[i] for i in (0, *part)] for line in lines] for part in parts]
+    return "\n\n".join(text_table(top, below) for top, *below in cut)
 
 
 def text_table(head, rows, texts=1):

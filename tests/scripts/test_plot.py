@@ -1,8 +1,14 @@
 """scripts/plot and scripts/results on made-up run directories: whole, interrupted, broken."""
+import fcntl
 import json
+import os
 import pathlib
+import pty
 import re
+import struct
+import subprocess
 import sys
+import termios
 import unittest
 import xml.etree.ElementTree as ElementTree
 
@@ -444,6 +450,33 @@ class ResultsTest(ScriptTest):
                          ["x/repeats/1", "y/3", "a=1/seed-2", "a=1/seed-3"])
         self.write(runs[2] / "job.cfg", job.format("b", "b", "o" * 50))
         self.assertEqual(self.cells(*runs)[1], ["here/a", "there/a", "b"])
+
+    def test_many_columns_keep_within_the_terminal(self):
+        for number in range(6):
+            self.make_run(f"run-{number}")
+        control, terminal = pty.openpty()
+        self.addCleanup(os.close, control)
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        environment = {key: value for key, value in os.environ.items() if key != "COLUMNS"}
+        subprocess.run([SCRIPTS / "results", *(self.folder / f"run-{i}" for i in range(6))],
+                       stdin=terminal, stdout=terminal, check=True, env=environment, timeout=60)
+        os.close(terminal)
+        lines = os.read(control, 1 << 16).decode().splitlines()
+        self.assertLessEqual(max(map(len, lines)), 80)
+        heads = [line.split() for line in lines if line.split()[:1] == ["run-0"] or "run-5" in line]
+        self.assertEqual(len(heads), 2)  # the first table has the first run, the last one the last
+        self.assertEqual(sum(line.startswith("ranks ") for line in lines), sum(
+            set(line) == {"-"} for line in lines))  # each table has all rows
+
+    def test_a_reader_that_wants_no_more(self):
+        self.make_run("one")
+        for command in (["results", self.folder / "one"], ["fetch-data"], ["reproduce"]):
+            ours, theirs = os.pipe()
+            os.close(ours)
+            ended = subprocess.run([SCRIPTS / command[0], *command[1:]], stdout=theirs, text=True,
+                                   stderr=subprocess.PIPE, timeout=60)
+            os.close(theirs)
+            self.assertEqual((ended.returncode, ended.stderr), (141, ""), command)
 
     def test_no_run(self):
         self.assert_one_line_error(self.script("results", str(self.folder)), "no run directory")
