@@ -1,17 +1,27 @@
 # Compiles up to twelve sources of a folder as one file: half of a source's time goes to the headers.
-# Names in unnamed namespaces are therefore unique among a module's neighbours in a folder.
+# Names in unnamed namespaces are therefore unique among a module's neighbours in a folder. CMake's own
+# unity files hold absolute paths, for which the compiler's cache would know no second checkout.
 function(hanse_compile_together target)
+  set(place ${CMAKE_CURRENT_BINARY_DIR}/together)
   foreach(source ${ARGN})
     get_filename_component(folder ${source} DIRECTORY)
-    string(MAKE_C_IDENTIFIER "count_${folder}" count)
-    if(NOT DEFINED ${count})
-      set(${count} 0)
+    string(MAKE_C_IDENTIFIER "${folder}" name)
+    if(NOT DEFINED count_${name})
+      set(count_${name} 0)
     endif()
-    math(EXPR group "${${count}} / 12")
-    set_source_files_properties(${source} PROPERTIES UNITY_GROUP "${folder}_${group}")
-    math(EXPR ${count} "${${count}} + 1")
+    math(EXPR group "${count_${name}} / 12")
+    math(EXPR count_${name} "${count_${name}} + 1")
+    set(file ${place}/${target}_${name}_${group}.cpp)
+    list(APPEND files ${file})
+    file(RELATIVE_PATH path ${place} ${CMAKE_CURRENT_SOURCE_DIR}/${source})
+    string(APPEND "text_${file}" "#include \"${path}\"\n")
   endforeach()
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+  list(REMOVE_DUPLICATES files)
+  foreach(file ${files})
+    file(CONFIGURE OUTPUT ${file} CONTENT "${text_${file}}" @ONLY)
+  endforeach()
+  set_source_files_properties(${ARGN} PROPERTIES HEADER_FILE_ONLY ON)
+  target_sources(${target} PRIVATE ${files})
 endfunction()
 
 # What most sources include, compiled once for all modules, and once more for the cold ones:
