@@ -104,7 +104,7 @@ def means(study, columns, metrics, lines):
     rows = []
     for case in study.cases:
         column = columns[case.name]
-        row = [*cells[case.name], sweeping.runs_text(len(column.summaries), column.runs)]
+        row = [*cells[case.name], sweeping.runs_text(len(column.summaries), column.runs, column.diverged())]
         for metric in metrics:
             line = next(one for one in lines if one.case is case and one.metric == metric)
             missing = "not reached" if metric == "target_round" and column.target else "-"

@@ -73,6 +73,7 @@ ROWS = [
     ("regret, deviation over repeats", "metrics.regret_std", number),
     ("synchronizations", "metrics.syncs", number),
     ("rounds to the target", "metrics.target_round", rounds),
+    ("diverged", "diverged", str),
     ("rounds", "rounds", str),
     ("ranks", "ranks", str),
     ("time in rounds", "seconds", seconds),
@@ -133,7 +134,21 @@ class Column:
             return str(there) if there == self.runs else f"{there} of {self.runs}"
         return str(self.summaries[0].get("repeats", 1))
 
+    def diverged(self):
+        """How many of the runs have diverged (run.on-divergence = stop)."""
+        found = [summary.get("diverged", 0) for summary in self.summaries]
+        return sum(one if isinstance(one, int) else 1 for one in found)
+
+    def cell_of_divergence(self):
+        count = self.diverged()
+        if count == 0 or self.several:
+            runs = sum(summary.get("repeats", 1) for summary in self.summaries)
+            return f"{count} of {runs}" if count else "-"
+        return f"in round {self.summaries[0]['diverged']['round']}"
+
     def cell(self, key, text):
+        if key == "diverged":
+            return self.cell_of_divergence()
         values = self.values(key)
         numbers = all(isinstance(value, (int, float, type(None))) for value in values)
         missing = "not reached" if self.target and key == "metrics.target_round" else "-"
@@ -236,8 +251,12 @@ def rows_of(columns):
 def cautions(columns):
     """Lines on what a reader of these columns must know: whatever keeps them from being compared,
     and that means are over unlike data."""
+    columns = list(columns)
     summaries = [column.summaries for column in columns]
     lines = [f"Caution: {line}" for line in unlike(summaries)]
+    if count := sum(column.diverged() for column in columns):
+        runs = sum(summary.get("repeats", 1) for found in summaries for summary in found)
+        lines.append(f"{count} of {runs} runs diverged; their numbers are those of the round before.")
     if own_data(summaries):
         lines.append("Each run of a mean has data of its own; data.seed keeps them the same.")
     return lines

@@ -83,9 +83,10 @@ def cell_text(values, percent, missing="-"):
     return mean_text(values, show, None if percent else two_digits, missing)
 
 
-def runs_text(done, seeds):
-    """How many runs of a case have ended, and of how many."""
-    return done if done == seeds else f"{done} of {seeds}"
+def runs_text(done, seeds, diverged=0):
+    """How many runs of a case have ended, of how many, and how many of them have diverged."""
+    ended = done if done == seeds else f"{done} of {seeds}"
+    return f"{ended}, {diverged} diverged" if diverged else ended
 
 
 def text_tables(head, rows, room):
@@ -133,14 +134,16 @@ def write_runs(sweep):
     found = [(task, task.summary()) for task in sweep.tasks]
     found = [(task, summary) for task, summary in found if summary]
     names = dict.fromkeys(name for _, summary in found for name in summary.get("metrics", {}))
+    diverges = any("diverged" in summary for _, summary in found)
     with open(sweep.out / "runs.csv", "w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["case", "seed", "rounds", "seconds", "model_digest", "data_digest",
-                         "split", *names])
+                         "split", *(["diverged"] if diverges else []), *names])
         for task, summary in found:
             writer.writerow([task.case.name, task.seed,
                              *(summary.get(key, "") for key in ("rounds", "seconds", "model_digest",
                                                                 "data_digest", "split")),
+                             *([summary.get("diverged", {}).get("round", "")] if diverges else []),
                              *(summary.get("metrics", {}).get(name, "") for name in names)])
 
 

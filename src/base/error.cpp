@@ -30,7 +30,10 @@ CommError::CommError(const std::string& what, int rank, int code)
 
 TrainingError::TrainingError(const std::string& what, int64_t client, int64_t round,
                              const std::string& hint)
-    : Error(what, fmt::format("client {}, round {}", client, round), hint),
+    : Error(what,
+            client < 0 ? fmt::format("round {}", round)
+                       : fmt::format("client {}, round {}", client, round),
+            hint),
       what_(what),
       hint_(hint),
       client_(client),

@@ -144,7 +144,8 @@ std::string usage_text() {
 A job file has [section] lines and key = value lines; each key is also an option
 --section.key=value, which wins. Example: mpirun -n 2 hanse run jobs/fashion-mnist.cfg
 
-Exit status: 0 done, 1 failed while running, 2 bad usage, option or input, 75 stopped on request
+Exit status: 0 done (also diverged, with run.on-divergence=stop), 1 failed while running,
+2 bad usage, option or input, 75 stopped on request
 after a checkpoint (SIGUSR1, SIGUSR2, SIGXCPU, SIGTERM, SIGHUP, Ctrl-C without mpirun,
 run.max-seconds).
 )";

@@ -67,6 +67,10 @@ ClientStateStore::~ClientStateStore() {
 std::span<float> ClientStateStore::row(int64_t client) {
   const auto length = static_cast<std::size_t>(width_);
   const auto found = index_.find(client);
+  if (marked_ && !before_.contains(client)) {
+    auto& kept = before_[client];
+    if (found != index_.end()) kept.emplace(found->second, found->second + width_);
+  }
   if (found != index_.end()) return {found->second, length};
   float* data = width_ > 0 ? new_row() : nullptr;
   index_.emplace(client, data);
@@ -89,6 +93,22 @@ void ClientStateStore::drop(int64_t client) {
   const auto found = index_.find(client);
   if (found->second) free_.push_back(found->second);
   index_.erase(found);
+}
+
+void ClientStateStore::mark() {
+  marked_ = true;
+  before_.clear();
+}
+
+void ClientStateStore::take_back() {
+  for (const auto& [client, kept] : before_) {
+    if (kept) {
+      std::ranges::copy(*kept, index_.at(client));
+    } else {
+      drop(client);
+    }
+  }
+  before_.clear();
 }
 
 std::span<const float> ClientStateStore::existing_row(int64_t client) const {

@@ -44,6 +44,11 @@ void bind_run(OptionTable& table, RunOptions& run) {
             "evaluations without a better evaluate.best after which the run ends; 0: no limit");
   table.add("run.target", run.target,
             "metric>=value or metric<=value of an evaluation that ends the run; empty: none");
+  may_change(table.add(
+      "run.on-divergence", run.on_divergence,
+      "a training that diverges, since a number is not finite or too large to be added up: an "
+      "error; or stop: the run goes back to the round before, evaluates and saves that model, and "
+      "ends with status 0 and \"diverged\" in summary.json; it keeps copies of model and states"));
   table.add("run.round-seconds", run.round_seconds, at_least(0),
             "seconds after which a round starts no further participant; the others' updates are "
             "scaled so that none is favoured; the result then depends on times and ranks; 0: no "

@@ -8,6 +8,7 @@
 
 #include "attempt.hpp"
 #include "hanse/base/clock.hpp"
+#include "hanse/base/divergence.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/scope.hpp"
 #include "hanse/base/subnormals.hpp"
@@ -185,7 +186,7 @@ void OnlineTrainer::descend() {
       try {
         gradients.add(node, batch.view(), theta_, mixture_->weights(), noise);
       } catch (const InvalidArgument& error) {
-        throw TrainingError(error.what(), node, round_number());
+        throw Divergence(without_hint(error), node, round_number(), "a smaller online.lr may help");
       }
     });
     gradients.step(parts_.comm, settings_.lr, theta_);
@@ -219,8 +220,8 @@ void OnlineTrainer::predict_own() {
     const double loss = sums.loss / static_cast<double>(sums.samples);
     numbers_of(node)[node_count() + kOwnLoss] = loss;
     if (!std::isfinite(loss)) {
-      throw TrainingError(fmt::format("a node's model has a loss of {}", number_text(loss)), node,
-                          round_number(), "a smaller online.lr may help");
+      throw Divergence(fmt::format("a node's model has a loss of {}", number_text(loss)), node,
+                       round_number(), "a smaller online.lr may help");
     }
   });
 }

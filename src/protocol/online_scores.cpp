@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "hanse/base/divergence.hpp"
 #include "hanse/base/error.hpp"
 
 namespace hanse {
@@ -24,6 +25,9 @@ double checked_loss(double loss, double scale, int64_t node, int64_t model, int6
     const double unit = unit_loss(loss, scale == kUnscaled ? 1 : scale);  // refuses what is none
     return scale == kUnscaled ? loss : unit;
   } catch (const InvalidArgument& error) {
+    const std::string what =
+        fmt::format("model {} on a node's batch: {}", model, without_hint(error));
+    if (!std::isfinite(loss)) throw Divergence(what, node, round, "a smaller online.lr may help");
     throw TrainingError(fmt::format("model {} on a node's batch: {}", model, error.what()), node,
                         round);
   }

@@ -1,5 +1,6 @@
 #include "hanse/sums/column_exchange.hpp"
 
+#include <cmath>
 #include <vector>
 
 #include "hanse/base/index.hpp"
@@ -30,7 +31,8 @@ ColumnDeviations sum_blocks(Communicator& comm, std::span<const ColumnDeviations
 
 ColumnDeviations mix_by_columns(Communicator& comm, RowExchange& exchange,
                                 std::span<const OwnedRow> rows, int64_t k, const ColumnMix& mix,
-                                const ColumnsAsked& asked, const WriteColumns& write) {
+                                const ColumnsAsked& asked, const WriteColumns& write,
+                                LargestEntry* largest) {
   const auto n = to_index(mix.n);
   std::vector<int64_t> values(n * to_index(RowExchange::kPiece));
   std::vector<double> step(to_index(RowExchange::kPiece));
@@ -41,11 +43,16 @@ ColumnDeviations mix_by_columns(Communicator& comm, RowExchange& exchange,
     const std::size_t size = to_index(part.size());
     const auto mapped = std::span(values).first(n * size);
     const auto out = std::span(step).first(size);
-    map_columns(mix, at, part.size(), mapped);
     const bool watches = !shares.empty() && !asked.byzantine_shares.empty();
     const auto shared = std::span(shares).first(shares.empty() ? 0 : size);
-    mix_columns(mix.rule, mapped, n, out,
-                watches ? ColumnWatch{asked.byzantine_shares, shared} : ColumnWatch{});
+    const auto large =
+        step_columns(mix, at, mapped, out,
+                     watches ? ColumnWatch{asked.byzantine_shares, shared} : ColumnWatch{});
+    for (const LargeEntry& entry : large) {
+      const double value = out[entry.column];
+      if (largest == nullptr || std::abs(value) <= std::abs(largest->value)) continue;
+      *largest = {value, static_cast<int64_t>(entry.row)};
+    }
     if (write) write(part.begin, out);
     if (asked.honest.empty()) return;
     for (std::size_t i = 0; i < honest.size(); ++i) honest[i] = at[to_index(asked.honest[i])];

@@ -167,6 +167,33 @@ TEST(StateStore, TheRoomOfADroppedClientIsTheNextOnes) {
   EXPECT_FALSE(without_width.contains(1));
 }
 
+TEST(StateStore, GoesBackToTheLastMark) {
+  ClientStateStore store(2, 1 << 20, ".");
+  const auto set = [&](int64_t client, float value) {
+    std::ranges::fill(store.row(client), value);
+  };
+  const auto of = [&](int64_t client) { return store.existing_row(client)[1]; };
+  store.renew_mark();  // there is none
+  set(1, 10);
+  store.mark();
+  set(1, 11);
+  set(1, 12);
+  set(2, 20);
+  set(3, 30);
+  store.take_back();
+  EXPECT_EQ(store.clients(), std::vector<int64_t>{1});
+  EXPECT_EQ(of(1), 10);
+  EXPECT_EQ(store.row(2)[1], 0);
+  store.renew_mark();
+  set(1, 13);
+  set(2, 21);
+  store.renew_mark();
+  set(1, 14);
+  store.take_back();
+  EXPECT_EQ(of(1), 13);
+  EXPECT_EQ(of(2), 21);
+}
+
 TEST(StateStore, AFullDiskIsAnErrorAndTheRowsStay) {
   const ScratchFolder folder;
   ClientStateStore store(1024, 0, folder.path());

@@ -180,6 +180,21 @@ class SweepTest(MadeRepository):
         self.assertEqual(self.table("out/runs.csv")[1][1:],
                          ["1", "", "1.5", "00ff", "", "", "0.11"])
 
+    def test_runs_that_have_diverged_are_counted(self):
+        self.sweep("--set", "client.lr=0.1,0.3", "--seeds", "2")
+        for run in sorted((self.folder / "out").glob("*0.3/seed-2")):
+            summary = json.loads((run / "summary.json").read_text())
+            summary["diverged"] = {"round": 4, "reason": "the update of a client is not finite"}
+            (run / "summary.json").write_text(json.dumps(summary))
+        result = self.sweep("--set", "client.lr=0.1,0.3", "--seeds", "2")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual([row[1] for row in self.shown()], ["runs", "2", "2, 1 diverged"])
+        self.assertIn("1 of 4 runs diverged; their numbers are those of the round before.",
+                      result.stdout)
+        runs = self.table("out/runs.csv")
+        place = runs[0].index("diverged")
+        self.assertEqual([row[place] for row in runs[1:]], ["", "", "", "4"])
+
     def test_the_same_command_adds_what_is_missing(self):
         self.sweep("--set", "client.lr=0.1")
         result = self.sweep("--set", "client.lr=0.1,0.3", "--seeds", "2")

@@ -105,6 +105,32 @@ TEST(ColumnExchange, IsTheRuleOnWholeRowsWithTheSameBitsOnAnyRanks) {
   }
 }
 
+TEST(ColumnExchange, TellsOfTheLargestEntryBeyondTheLattice) {
+  Rows rows = make_rows(6, 9000);
+  for (auto& row : rows) row[8500] = 1e6F;
+  for (auto& row : rows) row[20] = -3e5F;
+  rows[3][8500] = 2e6F;
+  const ColumnMix mix = neighbours(6, kRules[1]);
+  const Step alone = step_on(1, rows, mix, 1, {});
+  EXPECT_GT(alone.values[8500], 1e6);
+  EXPECT_NEAR(alone.values[20], -3e5, 1);
+  for (int ranks = 1; ranks <= 4; ++ranks) {
+    std::mutex mutex;
+    LargestEntry largest;
+    run_threads(ranks, [&](Communicator& comm) {
+      RowExchange exchange(comm, {{0, 9000}});
+      LargestEntry own;
+      const auto mine = rows_of(comm.rank(), ranks, rows, 1);
+      mix_by_columns(comm, exchange, mine, 6, mix, {}, nullptr, &own);
+      const std::lock_guard lock(mutex);
+      if (std::abs(own.value) > std::abs(largest.value)) largest = own;
+    });
+    EXPECT_EQ(largest.value, alone.values[8500]);
+    EXPECT_EQ(largest.position, 3);
+    EXPECT_EQ(step_on(ranks, rows, mix, 1, {}).values, alone.values);
+  }
+}
+
 TEST(ColumnExchange, NoRankGetsAnothersWholeRow) {
   for (const int ranks : {2, 3, 4}) {
     for (const int64_t n : {2, 100, 5000, 40000}) {

@@ -300,8 +300,21 @@ class Divergence(hanse.Case):
                               "before it trains", "round 1")
         self.assertNotIn("client.lr", process.errors()[0])
 
+    def test_large_features_are_named_in_both_precisions(self):
+        """The largest float32 number is infinite in bfloat16: the received model has no loss."""
+        lines = [f"{i % 3},{'3.4028e38' if i == 7 else i % 5},{i % 2}" for i in range(30)]
+        path = self.write("large.csv", "\n".join(["who,a,y", *lines]) + "\n")
+        for precision in ("float32", "bfloat16"):
+            job = self.job({"data.kind": "csv", "data.path": path, "data.client-column": "who",
+                            "data.label-column": "y", "data.classes": None,
+                            "federation.clients": None, "federation.samples": None,
+                            "data.test-fraction": 0, "sampler.kind": "full",
+                            "sampler.per-round": None, "model.precision": precision})
+            process = self.hanse("run", job, f"--run.out={self.path(precision)}", expect=None)
+            self.assert_one_error(process, 1, "round 1", "its features reach 3.4e+38")
+
     def test_steps_of_the_server(self):
-        self.check_error("the model that a client has received is not finite", "round 2", "server.lr",
+        self.check_error("the model that the clients have received is not finite", "round 2", "server.lr",
                   **{"server.lr": 1e38, "server.optimizer": "sgd", "client.lr": 100})
 
     def test_cross_entropy(self):

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import statistics
 
 import hanse
 
@@ -67,7 +68,76 @@ class EveryRule(hanse.Case):
             self.assert_digest(run, mean, name)
 
 
+class Bounds(hanse.Case):
+    """With too few participants attackers who send one row win every round."""
+
+    def check(self, *parts, status=2, **changes):
+        job = self.job({**SILOS, **changes})
+        process = self.hanse("run", job, f"--run.out={self.path('run')}", expect=None)
+        self.assert_one_error(process, status, *parts)
+
+    def test_known_before_the_first_round(self):
+        for kind in ("krum", "multi-krum"):
+            few = {"aggregator.kind": kind, "federation.clients": 6, "attack.kind": "sign-flip",
+                   "attack.clients": 2}
+            words = f"{kind} with f = 2 needs at least 7 rows (Blanchard et al. 2017), not 6"
+            self.check(words, **few)
+            self.check(words, **{**few, "aggregator.byzantine": "auto"})
+            self.check(words, **{**few, "aggregator.byzantine": "0.3"})
+            self.check(words, **{**few, "aggregator.before": "nnm"})
+            self.train(self.job({**SILOS, **few, "federation.clients": 7}), f"{kind}-7")
+            self.train(self.job({**SILOS, **few, "aggregator.variant": "reference"}),
+                       f"{kind}-reference")
+        self.check("krum with f = 2 needs at least 7 rows", "not 6",
+                   **{"aggregator.kind": "krum", "aggregator.before": "bucketing(2)"})
+        self.check("nnm with f = 2 needs at least 5 rows", **{
+            "aggregator.before": "nnm", "federation.clients": 4})
+
+    def test_of_small_rounds(self):
+        away = {"aggregator.kind": "krum", "aggregator.byzantine": 2, "federation.clients": 9,
+                "sampler.availability": 0.7}
+        self.check("krum with f = 2 needs at least 7 rows", status=1, **away)
+        run = self.train(self.job({**SILOS, **away, "aggregator.shortfall": "skip"}), "skip", 2)
+        seen = [int(row["clients"]) for row in hanse.table(run, "rounds.csv")]
+        self.assertTrue(min(seen) < 7)
+
+
 class Columns(hanse.Case):
+    def test_no_value_that_counts_is_cut(self):
+        """Prices around 30,000 in 40 rows: a step of rate 1/2 from zeros is half of their median."""
+        prices = [30000 + 37 * i % 201 for i in range(40)]
+        path = self.write("prices.csv", "\n".join(
+            ["who,x,price", *(f"{i:02d},0,{price}" for i, price in enumerate(prices))]) + "\n")
+        exact = statistics.median(prices) / 2
+        for kind in ("median", "trimmed-mean", "meamed", "bulyan"):
+            job = self.job({
+                "data.kind": "csv", "data.path": path, "data.client-column": "who",
+                "data.label-column": "price", "data.task": "regression", "data.classes": None,
+                "federation.clients": None, "federation.samples": None, "data.test-fraction": 0,
+                "model.loss": "squared-error", "model.init": "zeros", "sampler.kind": "full",
+                "sampler.per-round": None, "client.batch": 0, "client.lr": 0.5, "run.rounds": 1,
+                "aggregator.kind": kind, "aggregator.byzantine": 9}, f"{kind}.cfg")
+            run = self.train(job, kind)
+            self.assert_digest(self.train(job, f"{kind}-3", 3), run, kind)
+            shown = self.hanse("inspect", os.path.join(run, "model.h5")).stdout()
+            bias = [line.split()[-1] for line in shown.splitlines() if "bias" in line]
+            self.assertAlmostEqual(float(bias[0]), exact, delta=60, msg=shown)
+            # Beyond 2^18 the step itself has no room.
+            far = self.hanse("run", job, f"--run.out={self.path('far')}", "--client.lr=20",
+                             "--run.overwrite=true", expect=None)
+            self.assert_one_error(far, 1, "an entry of the step is out of range", "round 1",
+                                  "2.62e+05", "client.lr")
+
+    def test_replay_cuts_nothing(self):
+        for kind, rows, expected in (("trimmed-mean", [[2e5]] * 5, 2e5), ("median", [[5e5]] * 2, 5e5),
+                                     ("meamed", [[2.0 ** 90], [3 * 2.0 ** 90], [2 * 2.0 ** 90]],
+                                      2 * 2.0 ** 90)):
+            trace = self.write("trace.json", json.dumps({
+                "rule": {"aggregator.kind": kind, "aggregator.byzantine": 0},
+                "rounds": [{"rows": rows}]}))
+            found = json.loads(self.hanse("replay", trace).stdout())["rounds"][0]["update"]
+            self.assertEqual(found, [expected])
+
     def test_a_rule_for_fewer_attackers_than_there_are_may_move_without_a_bound(self):
         # A bucket of an attacker's is in every mean of five of the six neighbours.
         job = self.job({**SILOS, "aggregator.kind": "median", "aggregator.byzantine": 1,

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -55,6 +56,15 @@ class ClientStateStore {
   void drop(int64_t client);
   bool contains(int64_t client) const { return index_.count(client) != 0; }
 
+  // take_back() makes all rows what they were at the last mark(), which row() then keeps of each
+  // row that it gives. renew_mark() marks anew where there is a mark. REQUIRES: no drop() between
+  // a mark and take_back(). Memory: a copy of those rows.
+  void mark();
+  void renew_mark() {
+    if (marked_) mark();
+  }
+  void take_back();
+
   // Clients that have a row, ascending.
   std::vector<int64_t> clients() const;
 
@@ -72,6 +82,9 @@ class ClientStateStore {
   int64_t rows_left_ = 0;      // so many
   std::unordered_map<int64_t, float*> index_;
   std::vector<float*> free_;  // rows of clients that were dropped
+  bool marked_ = false;
+  // What rows were at the mark; none: the client had none.
+  std::unordered_map<int64_t, std::optional<std::vector<float>>> before_;
 };
 
 // Throws InvalidArgument, with the numbers, when the states of all `clients` could not be kept:

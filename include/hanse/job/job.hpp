@@ -44,6 +44,10 @@ constexpr auto choices_of(RunDevice) { return std::array{"auto", "cpu", "cuda"};
 enum class DeviceGraphs { kAuto, kOff };
 constexpr auto choices_of(DeviceGraphs) { return std::array{"auto", "off"}; }
 
+// What becomes of a run whose training diverges.
+enum class OnDivergence { kError, kStop };
+constexpr auto choices_of(OnDivergence) { return std::array{"error", "stop"}; }
+
 struct RunOptions {
   std::string protocol = "federated";
   std::string name;  // default: the job file's name
@@ -60,6 +64,7 @@ struct RunOptions {
   int64_t patience = 0;      // evaluations without a better one; 0: no limit
   std::string target;        // "metric>=value" that ends the run; empty: none
   double round_seconds = 0;  // 0: no limit
+  OnDivergence on_divergence = OnDivergence::kError;
   bool overwrite = false;
   bool trace = false;
   bool timeline = false;

@@ -57,6 +57,8 @@ class Protocol : public Stateful {
   // the record says so, and failure() has the error.
   virtual RoundRecord round(bool stop_requested) = 0;
   std::exception_ptr failure() const { return failure_; }
+  // Goes on from resume() as if no round had failed.
+  void forget_failure() { failure_ = nullptr; }
   int64_t completed_rounds() const { return completed_; }
   // On rank 0, why there may be no further round; empty: there may.
   virtual std::string end() const { return ""; }

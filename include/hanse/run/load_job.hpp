@@ -26,5 +26,7 @@ void check_kinds(const Job& job);
 // Keys the user gave that the job does not use, for one notice: its protocol does not read them, or
 // a kind does that is not chosen.
 std::vector<std::string> unused_keys(const KeyedJob& job);
+// Tells at the start of a run the `lines` of its parts, and which keys have no effect.
+void tell_start(const KeyedJob& job, const std::vector<std::string>& lines, bool is_resumed);
 
 }  // namespace hanse

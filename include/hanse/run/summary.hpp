@@ -66,10 +66,17 @@ double peak_memory_bytes();
 // Gathers the ranks' accounts on rank 0; `host` has the ranks of this host. Collective.
 Accounts gather_accounts(Communicator& comm, Communicator& host, EnergyMeter& energy);
 
+// The round in which a training has diverged, and why; 0: it has not.
+struct DivergedRound {
+  int64_t round = 0;
+  std::string reason = {};  // one sentence, and where
+};
+
 struct Summary {
   std::string name;
   int64_t seed = 0;
   int64_t rounds = 0;
+  DivergedRound diverged = {};
   int64_t ranks = 1;
   std::string trained_on;             // trains the clients: "cpu", or a GPU with its libraries
   bool simulated = false;             // no client was trained
@@ -100,6 +107,7 @@ std::string summary_table(const Summary& summary, const std::string& run_directo
 // Means and deviations over the repeats of a job.
 struct RepeatedMetrics {
   int64_t repeats = 0;
+  int64_t diverged = 0;              // of them
   Metrics metrics;                   // NAME, and for several repeats NAME_std
   std::map<std::string, int64_t> n;  // by NAME: repeats that have it; a target may be missed
 };

@@ -9,6 +9,7 @@
 #include "federated/client_runner.hpp"
 #include "hanse/base/index.hpp"
 #include "hanse/model/finite.hpp"
+#include "hanse/protocol/attackers.hpp"
 
 namespace hanse {
 
@@ -28,29 +29,36 @@ float largest_feature(const Federation& federation, int64_t client) {
   return largest;
 }
 
-TrainingError explained(const Divergence& error, const Federation& federation, const Model& model,
-                        const RoundContext& round, ClientRunner& runner) {
+// This error, with the largest feature of the client where that is large.
+Divergence of_features(const Divergence& error, const Federation& federation, const Model& model) {
+  if (model.vocabulary() > 0) return error;
+  const float largest = largest_feature(federation, error.client());
+  if (!(largest > kLargeFeature)) return error;
+  return error.hinting(fmt::format(
+      "its features reach {:.3g}, and data.standardize scales those of a csv", largest));
+}
+
+Divergence explained(const Divergence& error, const Federation& federation, const Model& model,
+                     const RoundContext& round, ClientRunner& runner) {
   const int64_t client = error.client();
   runner.bring();
   const std::string wrong = not_finite(model.layout(), round.model);
   if (!wrong.empty()) {
-    return {"the model that a client has received is not finite: " + wrong, client, round.number,
-            "a smaller server.lr may help"};
+    return {"the model that the clients have received is not finite: " + wrong, Divergence::kNobody,
+            round.number, "a smaller server.lr may help"};
   }
   const double loss = runner.evaluator(round.model).range(federation.train(client)).loss;
-  if (!std::isfinite(loss)) {
-    return {fmt::format("the model that a client has received has a loss of {} on its samples, "
-                        "before it trains",
-                        number_text(loss)),
-            client, round.number,
-            round.number == 1 ? "look at the samples' values, and at the model's outputs for them"
-                              : "a smaller client.lr or server.lr may help"};
+  if (std::isfinite(loss)) return of_features(error, federation, model);
+  const std::string found = fmt::format(
+      "the model that a client has received has a loss of {} on its samples, before "
+      "it trains",
+      number_text(loss));
+  if (round.number > 1) {
+    return {found, client, round.number, "a smaller client.lr or server.lr may help"};
   }
-  if (model.vocabulary() > 0) return error;
-  const float largest = largest_feature(federation, client);
-  if (!(largest > kLargeFeature)) return error;
-  return error.hinting(fmt::format(
-      "its features reach {:.3g}, and data.standardize scales those of a csv", largest));
+  return of_features({found, client, round.number,
+                      "look at the samples' values, and at the model's outputs for them"},
+                     federation, model);
 }
 
 }  // namespace
@@ -86,11 +94,29 @@ std::exception_ptr explained(const std::exception_ptr& failure, const Federation
   try {
     std::rethrow_exception(failure);
   } catch (const Divergence& error) {
+    if (error.client() == Divergence::kNobody) return failure;
     try {
       return std::make_exception_ptr(explained(error, federation, model, round, runner));
     } catch (const std::exception&) {
       return failure;  // the evaluation, which was to say more, failed
     }
+  } catch (...) {
+    return failure;
+  }
+}
+
+std::exception_ptr cleared(const std::exception_ptr& failure, const Attackers& attackers,
+                           int64_t round) {
+  if (!failure || round == 1) return failure;
+  try {
+    std::rethrow_exception(failure);
+  } catch (const Divergence& error) {
+    const int64_t client = error.client();
+    if (client == Divergence::kNobody || attackers.among(round, {&client, 1}).front()) {
+      return failure;
+    }
+    return std::make_exception_ptr(
+        error.of_nobody().hinting("attackers may have moved the model so far"));
   } catch (...) {
     return failure;
   }

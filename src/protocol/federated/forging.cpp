@@ -44,6 +44,10 @@ std::vector<int64_t> RoundRoles::attacking() const {
   return positions;
 }
 
+std::vector<int64_t> RoundRoles::attacking_clients() const {
+  return clients_at(*this, attacking());
+}
+
 Forging::Forging(Communicator& comm, Attackers& attackers, int64_t n_params, int64_t most)
     : comm_(comm), attackers_(attackers), n_params_(n_params), most_(most) {}
 
@@ -55,33 +59,42 @@ bool Forging::begin(int64_t round, const RoundRoles& roles) {
   return !honest_.empty() && !attacking_.empty();
 }
 
-int64_t Forging::make_rows(UpdateSink& sink, int64_t first) {
+void Forging::make_rows(UpdateSink& sink, int64_t first) {
   first_ = first;
   const auto size = to_index(n_params_);
   const std::vector<OwnedRow> honest = rows_at(sink, honest_);
-  UpdateSum sum(n_params_, most_, Reduction::kExact);
-  int64_t broken = -1;
-  for (const OwnedRow& row : honest) {
-    if (!sum.add(row.values, 1).in_range) broken = row.position;
-  }
-  const auto units = sum.integers(0, n_params_);
-  comm_.allreduce(units, ReduceOp::kSum);
-  h_.resize(size);
-  const double one = UpdateSum::kUnits * static_cast<double>(honest_.size());
-  for (std::size_t i = 0; i < size; ++i) {
-    h_[i] = static_cast<float>(static_cast<double>(units[i]) / one);
-  }
+  find_mean(honest);
   p_.assign(comm_.rank() == 0 ? size : 0, 0.0F);
   const ForgedDirection direction = attackers_.needs().direction;
   if (direction == ForgedDirection::kDeviation) find_deviation(honest, p_);
   for (std::size_t i = 0; i < p_.size() && direction == ForgedDirection::kSign; ++i) {
     p_[i] = h_[i] == 0 ? 0.0F : std::copysign(1.0F, h_[i]);
   }
-  if (comm_.rank() != 0) return broken;
+  if (comm_.rank() != 0) return;
   if (direction == ForgedDirection::kOwn) attackers_.fill(round_, 0, p_);
   sink.add_row({first_, h_});
   sink.add_row({first_ + 1, p_});
-  return broken;
+}
+
+// h = 2^e / H sum u_i 2^-e, an exact sum; e is 0 but for values that no sum would take.
+void Forging::find_mean(std::span<const OwnedRow> honest) {
+  double largest = 0;
+  for (const OwnedRow& row : honest) {
+    for (const float value : row.values) {
+      largest = std::max(largest, std::abs(static_cast<double>(value)));
+    }
+  }
+  largest = comm_.allreduce_one(largest, ReduceOp::kMax);
+  UpdateSum sum(n_params_, most_, Reduction::kExact);
+  const int e = largest < sum.limit() ? 0 : std::ilogb(largest / sum.limit()) + 1;
+  for (const OwnedRow& row : honest) sum.add(row.values, std::ldexp(1, -e));
+  const auto units = sum.integers(0, n_params_);
+  comm_.allreduce(units, ReduceOp::kSum);
+  h_.resize(to_index(n_params_));
+  const double one = UpdateSum::kUnits * static_cast<double>(honest_.size());
+  for (std::size_t i = 0; i < h_.size(); ++i) {
+    h_[i] = static_cast<float>(std::ldexp(static_cast<double>(units[i]) / one, e));
+  }
 }
 
 // s = 2^e sqrt(sum ((u_i - h) 2^-e)^2 / (H - 1)), 2^e above the largest |u_i - h| of all ranks:

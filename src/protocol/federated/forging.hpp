@@ -22,6 +22,7 @@ struct RoundRoles {
   // Positions.
   std::vector<int64_t> honest() const;  // finite ones
   std::vector<int64_t> attacking() const;
+  std::vector<int64_t> attacking_clients() const;
 };
 
 // Makes h and p of a round (Attackers), and writes the round in terms of the rows that there are:
@@ -36,9 +37,8 @@ class Forging {
   // on all ranks.
   bool begin(int64_t round, const RoundRoles& roles);
   // Makes h and p of the kept updates, and hands them to the sink on rank 0, behind `first` rows.
-  // Returns the position of an honest update that is out of range, else -1. Collective. Cost: two
-  // sums of P values over the ranks, or one, and a broadcast.
-  int64_t make_rows(UpdateSink& sink, int64_t first);
+  // Collective. Cost: two sums of P values over the ranks, or one, and a broadcast.
+  void make_rows(UpdateSink& sink, int64_t first);
 
   // Rank 0: decides a by `gram` [R, R] of all R rows. `displacement` gets the coefficients [R] of
   // a.
@@ -58,6 +58,7 @@ class Forging {
 
  private:
   std::vector<double> widened(std::span<const double> row) const;
+  void find_mean(std::span<const OwnedRow> honest);
   void find_deviation(std::span<const OwnedRow> honest, std::span<float> p);
 
   Communicator& comm_;

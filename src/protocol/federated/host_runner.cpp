@@ -13,6 +13,7 @@
 #include "federated/findings.hpp"
 #include "federated/host_sink.hpp"
 #include "federated/round_plan.hpp"
+#include "hanse/base/divergence.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
 #include "hanse/base/scope.hpp"
@@ -34,6 +35,8 @@ auto compute(const ClientTask& task, Work work) {
     throw;
   } catch (const std::bad_alloc&) {
     throw;
+  } catch (const NotFinite& error) {
+    throw diverged(without_hint(error), task.client, task.round);
   } catch (const std::exception& error) {
     throw TrainingError(first_line(error), task.client, task.round);
   }

@@ -97,9 +97,10 @@ int64_t KeptSink::add(std::span<const double> coefficients, int64_t k) {
   return broken;
 }
 
+// An entry has one addend, whatever the participants are.
 bool KeptSink::add_entries(int64_t begin, std::span<const double> values) {
-  const bool fits =
-      std::ranges::all_of(values, [&](double one) { return std::abs(one) <= sum_.limit(); });
+  const double limit = UpdateSum::limit(1);
+  const bool fits = std::ranges::all_of(values, [&](double one) { return std::abs(one) <= limit; });
   if (sum_.is_exact()) {
     std::vector<int64_t> units;
     for (const double one : values)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -23,9 +24,12 @@ class SecondRow {
   // The row [width] of the client in training; zeros before it.
   std::span<float> row() { return row_; }
   void forget_row() { std::fill(row_.begin(), row_.end(), 0.0F); }
-  // Adds weight * row(), and forgets it.
+  // Adds weight * row(), and forgets it. A row that is not finite adds nothing.
   FoldResult fold(double weight) {
-    const FoldResult folded = sum_.fold(row_, {}, weight);
+    FoldResult folded{.in_range = false};
+    if (std::ranges::all_of(row_, [](float value) { return std::isfinite(value); })) {
+      folded = sum_.fold(row_, {}, weight);
+    }
     forget_row();
     return folded;
   }

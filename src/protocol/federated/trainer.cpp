@@ -87,6 +87,7 @@ RoundRecord FederatedTrainer::round(bool stop_requested) {
   *starts_ = {};
   draw();
   plan_->homes().move(plan_->entries(), true, failure_);
+  if (client_states()) client_states()->renew_mark();
   share_model();
   if (versions_) *starts_ = versions_->starts(*plan_, completed_, theta_);
   if (needs_.losses) {
@@ -197,6 +198,7 @@ void FederatedTrainer::train(Findings& findings) {
 // Rank 0's report of what all ranks found.
 RoundRecord FederatedTrainer::report(Findings& findings, bool stop_requested) {
   failure_ = explained(failure_, parts_.federation, parts_.model, context(), runner());
+  if (parts_.attackers) failure_ = cleared(failure_, *parts_.attackers, completed_ + 1);
   account_->update_bytes = static_cast<int64_t>(plan_->size()) * update_bytes(parts_);
   findings.rank(Findings::kTrainSeconds) = account_->training_s;
   findings.rank(Findings::kWaitSeconds) = account_->wait_s;

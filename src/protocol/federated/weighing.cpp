@@ -5,7 +5,10 @@
 #include <limits>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "attempt.hpp"
+#include "hanse/base/divergence.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
 #include "hanse/comm/bcast_list.hpp"
@@ -19,8 +22,16 @@ constexpr double kUnmeasured = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr Robustness kUnknown{kUnmeasured, kUnmeasured, kUnmeasured};
 
+constexpr const char* kSmaller = "a smaller client.lr or client.clip may help";
+
 bool all_finite(std::span<const double> values) {
   return std::ranges::all_of(values, [](double one) { return std::isfinite(one); });
+}
+
+// Who is to blame for what the participants have sent together: an attacker, or nobody.
+int64_t blamed(const RoundRoles& roles) {
+  const auto attacking = roles.attacking();
+  return attacking.empty() ? Divergence::kNobody : roles.clients[to_index(attacking.front())];
 }
 
 }  // namespace
@@ -71,9 +82,10 @@ void Weighing::drawn(int64_t round) {
   forges_ = false;
   has_step_ = true;
   if (parts_.needs.losses || parts_.needs.after_training()) return;
-  const Mix mix = parts_.server->mix({});
+  const RoundRoles roles = roles_of({}, round);
+  const Mix mix = this->mix({}, roles, round);
   parts_.plan.weigh(mix.coefficients);
-  if (parts_.attackers) measure_weights(mix.coefficients, roles_of({}, round));
+  if (parts_.attackers) measure_weights(mix.coefficients, roles);
 }
 
 void Weighing::measured(std::vector<double> losses, const RoundContext& round) {
@@ -85,9 +97,10 @@ void Weighing::measured(std::vector<double> losses, const RoundContext& round) {
   }
   if (server) {
     attempt(round.failure, [&] {
-      const Mix mix = server->mix({});
+      const RoundRoles roles = roles_of({}, round.number);
+      const Mix mix = this->mix({}, roles, round.number);
       parts_.plan.weigh(mix.coefficients);
-      if (parts_.attackers) measure_weights(mix.coefficients, roles_of({}, round.number));
+      if (parts_.attackers) measure_weights(mix.coefficients, roles);
     });
   }
   parts_.plan.share(PlanMessage::kParticipants);
@@ -120,14 +133,8 @@ void Weighing::trained(Findings& findings, const RoundContext& round) {
   if (needs.extra_row != ExtraRow::kNone) bring_own_row(sink, to_index(rows++), round);
   forges_ = forging_ && forging_->begin(round.number, known.roles);
   if (forges_) {
-    const int64_t broken = forging_->make_rows(sink, rows);
+    forging_->make_rows(sink, rows);
     rows = forging_->rows();
-    attempt(round.failure, [&] {
-      if (broken < 0) return;
-      throw TrainingError("an honest update is out of the range of the attackers' mean",
-                          parts_.plan.client_at(broken), round.number,
-                          "a smaller client.lr or client.clip may help");
-    });
   }
   if (needs.gram) known.gram = sink.gram(rows, absent, parts_.runner.states());
   if (forges_) forge(known, findings, round);
@@ -192,7 +199,7 @@ double Weighing::displacement(const std::vector<double>& row, std::span<const do
     ColumnStep step = column_step(*mix.columns, known);
     step.honest = {forging_->mean_row()};
     step.shares.assign(step.shares.size(), 0);
-    return mix_columns(step, forging_->rows(), round, nullptr).step;
+    return mix_columns(step, forging_->rows(), round, nullptr, nullptr).step;
   }
   std::vector<double> away = forging_->spread(*coefficients);
   away[n] -= 1;
@@ -205,8 +212,37 @@ void Weighing::serve_trials(const RoundContext& round) {
     parts_.comm.bcast(std::span(&more, 1), 0);
     if (more == 0) return;
     ColumnStep step;
-    mix_columns(step, forging_->rows(), round, nullptr);
+    mix_columns(step, forging_->rows(), round, nullptr, nullptr);
   }
+}
+
+// What rank 0's rule makes of what it is told. Throws Divergence where that is not finite, or makes
+// weights that are not.
+Mix Weighing::mix(const Weighable& told, const RoundRoles& roles, int64_t round) {
+  const auto fail = [&](const std::string& what) {
+    throw Divergence(
+        what, blamed(roles), round,
+        blamed(roles) == Divergence::kNobody ? kSmaller : "robust rules hold against such numbers");
+  };
+  Mix mix;
+  try {
+    mix = parts_.server->mix(told);
+  } catch (const NotFinite& error) {
+    fail(without_hint(error));
+  } catch (const InvalidArgument& error) {
+    if (all_finite(told.gram) && all_finite(told.norms) && all_finite(told.statistics)) throw;
+    fail(without_hint(error));
+  }
+  if (!all_finite(mix.coefficients)) fail("the rule gives updates weights that are not finite");
+  return mix;
+}
+
+// Who has sent the row at this position; kNobody: the server has made it, or keeps it.
+int64_t Weighing::sender_of(int64_t position, const Known& known) const {
+  if (position >= 0 && position < std::ssize(parts_.plan.entries())) {
+    return parts_.plan.client_at(position);
+  }
+  return forges_ && position >= forging_->mean_row() ? blamed(known.roles) : Divergence::kNobody;
 }
 
 void Weighing::combine(const Known& known, const RoundContext& round) {
@@ -216,8 +252,8 @@ void Weighing::combine(const Known& known, const RoundContext& round) {
   Mix mix;
   if (parts_.server) {
     attempt(round.failure, [&] {
-      mix = parts_.server->mix(
-          {.gram = known.gram, .statistics = known.statistics, .norms = known.norms});
+      mix = this->mix({.gram = known.gram, .statistics = known.statistics, .norms = known.norms},
+                      known.roles, round.number);
     });
   }
   if (needs.columns) {
@@ -233,9 +269,8 @@ void Weighing::combine(const Known& known, const RoundContext& round) {
   c.resize(rows);
   attempt(round.failure, [&] {
     if (all_finite(c)) return;
-    throw TrainingError("the update that an attacker sends is not finite",
-                        parts_.plan.client_at(known.roles.attacking().front()), round.number,
-                        "robust rules leave such updates out");
+    throw Divergence("the update that an attacker sends is not finite", blamed(known.roles),
+                     round.number, "robust rules leave such updates out");
   });
   if (round.failure) std::ranges::fill(c, 0.0);
   parts_.comm.bcast(std::span(c), 0);
@@ -243,11 +278,9 @@ void Weighing::combine(const Known& known, const RoundContext& round) {
     const int64_t broken =
         parts_.runner.sink(round.sink).combine(c, static_cast<int64_t>(rows / layers_));
     if (broken < 0) return;
-    const bool further = broken >= std::ssize(parts_.plan.entries());
-    const int64_t attacker = forges_ ? known.roles.attacking().front() : 0;
-    throw TrainingError("the weighted update of a client is out of range",
-                        parts_.plan.client_at(further ? attacker : broken), round.number,
-                        "aggregator.radius bounds the step");
+    const bool has_radius = needs.rates || needs.extra_row == ExtraRow::kLastStep;
+    throw Divergence("a weighted update is out of range", sender_of(broken, known), round.number,
+                     has_radius ? "aggregator.radius bounds the step" : kSmaller);
   });
 }
 
@@ -274,7 +307,7 @@ Weighing::ColumnStep Weighing::column_step(const ColumnMix& mix, const Known& kn
 
 // Brings rank 0's step to all ranks, and makes it.
 ColumnDeviations Weighing::mix_columns(ColumnStep& step, int64_t rows, const RoundContext& round,
-                                       const WriteColumns& write) {
+                                       const WriteColumns& write, LargestEntry* largest) {
   bcast_mix(parts_.comm, step.mix, rows);
   if (step.mix.n == 0) return {};
   bcast_list(parts_.comm, step.honest);
@@ -286,17 +319,20 @@ ColumnDeviations Weighing::mix_columns(ColumnStep& step, int64_t rows, const Rou
                         {.honest = step.honest,
                          .byzantine_shares = marked ? std::span<const double>(step.shares)
                                                     : std::span<const double>()},
-                        write);
+                        write, largest);
 }
 
 void Weighing::combine_columns(ColumnStep step, std::size_t rows, const Known& known,
                                const RoundContext& round) {
   UpdateSink& sink = parts_.runner.sink(round.sink);
   bool fits = true;
-  const ColumnDeviations found = mix_columns(step, static_cast<int64_t>(rows), round,
-                                             [&](int64_t begin, std::span<const double> values) {
-                                               fits = sink.add_entries(begin, values) && fits;
-                                             });
+  LargestEntry largest;
+  const ColumnDeviations found = mix_columns(
+      step, static_cast<int64_t>(rows), round,
+      [&](int64_t begin, std::span<const double> values) {
+        fits = sink.add_entries(begin, values) && fits;
+      },
+      &largest);
   sink.drop();
   has_step_ = step.mix.n > 0;
   if (has_step_ && !step.honest.empty()) {
@@ -304,10 +340,15 @@ void Weighing::combine_columns(ColumnStep step, std::size_t rows, const Known& k
   }
   attempt(round.failure, [&] {
     if (fits) return;
-    throw TrainingError("the step is out of range", known.roles.clients.front(), round.number,
-                        forges_ ? "attackers may move this rule without a bound: is "
-                                  "aggregator.byzantine at least their number?"
-                                : "a smaller client.lr or client.clip may help");
+    const int64_t sender = sender_of(largest.position, known);
+    const bool attacks = std::ranges::count(known.roles.attacking_clients(), sender) > 0;
+    throw Divergence(
+        fmt::format("an entry of the step is out of range: {:.3g}, and the sum takes {:.3g}",
+                    largest.value, UpdateSum::limit(1)),
+        sender, round.number,
+        attacks ? "attackers may move this rule without a bound: is aggregator.byzantine at least "
+                  "their number?"
+                : kSmaller);
   });
 }
 

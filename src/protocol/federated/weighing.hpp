@@ -79,11 +79,13 @@ class Weighing final : public Stateful {
   double displacement(const std::vector<double>& row, std::span<const double> gram, Known known,
                       const RoundContext& round);
   void serve_trials(const RoundContext& round);
+  Mix mix(const Weighable& told, const RoundRoles& roles, int64_t round);
+  int64_t sender_of(int64_t position, const Known& known) const;
   void combine(const Known& known, const RoundContext& round);
   void combine_columns(ColumnStep step, std::size_t rows, const Known& known,
                        const RoundContext& round);
   ColumnDeviations mix_columns(ColumnStep& step, int64_t rows, const RoundContext& round,
-                               const WriteColumns& write);
+                               const WriteColumns& write, LargestEntry* largest);
   ColumnStep column_step(const ColumnMix& mix, const Known& known) const;
   void measure(std::span<const double> coefficients, const Known& known);
   void measure_weights(std::span<const double> coefficients, const RoundRoles& roles);

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "hanse/base/divergence.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/products.hpp"
 #include "hanse/rules/formula/formula.hpp"
@@ -72,7 +73,10 @@ std::vector<double> estimate(std::span<const double> shares, std::span<const dou
     sum += coefficients[i];
   }
   if (estimator != Estimator::kNormalized) return coefficients;
-  if (!(sum > 0)) {
+  if (!std::isfinite(sum)) {
+    throw NotFinite(fmt::format("the participants' weights sum to {}", number_text(sum)));
+  }
+  if (sum <= 0) {
     throw InvalidArgument(fmt::format("the participants' weights sum to {}", sum), "aggregator",
                           "every participant needs a training sample");
   }
@@ -82,11 +86,12 @@ std::vector<double> estimate(std::span<const double> shares, std::span<const dou
 
 void require_losses(std::span<const double> losses, double low) {
   for (std::size_t i = 0; i < losses.size(); ++i) {
-    if (!(losses[i] >= low) || std::isinf(losses[i])) {
-      throw InvalidArgument(fmt::format("loss {} of participant {} is not a finite number{}",
-                                        number_text(losses[i]), i, low == 0 ? " >= 0" : ""),
-                            "aggregator", "this rule cannot weigh it");
-    }
+    if (losses[i] >= low && std::isfinite(losses[i])) continue;
+    const std::string what = fmt::format("loss {} of participant {} is not a finite number{}",
+                                         number_text(losses[i]), i, low == 0 ? " >= 0" : "");
+    const char* hint = "this rule cannot weigh it";
+    if (!std::isfinite(losses[i])) throw NotFinite(what, "", hint);
+    throw InvalidArgument(what, "aggregator", hint);
   }
 }
 

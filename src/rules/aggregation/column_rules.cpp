@@ -82,9 +82,15 @@ struct ColumnStrip {
   std::vector<Strip> sorted;  // [n]
 };
 
-// Sorts the columns as far as their window needs it, and takes the mean of the window of each.
+// The mean of each column's window, and whether a value of it is at the end of the lattice.
+struct Averages {
+  Reals means;
+  Strip cut;  // 0: no
+};
+
+// Sorts the columns as far as their window needs it, and averages the window of each.
 [[gnu::always_inline]] inline void sort_and_average(ColumnStrip& strip, const Network& network,
-                                                    const Window& window, Reals& means) {
+                                                    const Window& window, Averages& found) {
   Strip* const strips = strip.sorted.data();
   for (std::size_t i = 0; i < strip.sorted.size(); ++i) {
     const int64_t* const from = strip.values + i * strip.stride;
@@ -95,14 +101,20 @@ struct ColumnStrip {
     }
   }
   exchange_all(strips, network);
-  Strip sums{};
+  const int64_t limit = lattice_limit(static_cast<int64_t>(strip.sorted.size()));
+  Strip sums{}, cut{};
   for (std::size_t i = window.begin; i < window.end; ++i) {
-    for (std::size_t w = 0; w < kStrip; ++w) sums[w] += strips[i][w];
+    for (std::size_t w = 0; w < kStrip; ++w) {
+      const int64_t z = strips[i][w];
+      sums[w] += z;
+      cut[w] |= (z >= limit ? 1 : 0) | (-limit >= z ? 1 : 0);
+    }
   }
   const auto count = static_cast<double>(window.end - window.begin);
   for (std::size_t w = 0; w < kStrip; ++w) {
-    means[w] = static_cast<double>(sums[w]) / count * 0x1p-44;
+    found.means[w] = static_cast<double>(sums[w]) / count * 0x1p-44;
   }
+  found.cut = cut;
 }
 
 // The mean of `weights` [n] over the rows whose values are in the window of each column. Rows whose
@@ -140,8 +152,9 @@ struct ColumnStrip {
 
 // The loops for a family of processors; the results are the same.
 struct Plain {
-  static void sort(ColumnStrip& strip, const Network& network, const Window& window, Reals& means) {
-    sort_and_average(strip, network, window, means);
+  static void sort(ColumnStrip& strip, const Network& network, const Window& window,
+                   Averages& found) {
+    sort_and_average(strip, network, window, found);
   }
   static void share(const ColumnStrip& strip, const Window& window, std::span<const double> weights,
                     Reals& shares) {
@@ -152,8 +165,8 @@ struct Plain {
 #if defined(__x86_64__)
 struct Avx2 {
   HANSE_AVX2 static void sort(ColumnStrip& strip, const Network& network, const Window& window,
-                              Reals& means) {
-    sort_and_average(strip, network, window, means);
+                              Averages& found) {
+    sort_and_average(strip, network, window, found);
   }
   HANSE_AVX2 static void share(const ColumnStrip& strip, const Window& window,
                                std::span<const double> weights, Reals& shares) {
@@ -162,8 +175,8 @@ struct Avx2 {
 };
 struct Avx512 {
   HANSE_AVX512 static void sort(ColumnStrip& strip, const Network& network, const Window& window,
-                                Reals& means) {
-    sort_and_average(strip, network, window, means);
+                                Averages& found) {
+    sort_and_average(strip, network, window, found);
   }
   HANSE_AVX512 static void share(const ColumnStrip& strip, const Window& window,
                                  std::span<const double> weights, Reals& shares) {
@@ -199,6 +212,17 @@ class Column {
     for (std::size_t i = window_.begin; i < window_.end; ++i) sum += sorted(i);
     for (const std::size_t row : chosen_) sum += value(row);
     return static_cast<double>(sum) / static_cast<double>(size()) * 0x1p-44;
+  }
+
+  // Is one of the values that decide the mean at the end of the lattice?
+  bool is_cut(const ColumnRule& rule) const {
+    const int64_t limit = lattice_limit(static_cast<int64_t>(n_));
+    const auto cuts = [&](int64_t z) { return z <= -limit || z >= limit; };
+    const bool ends = window_.begin < window_.end &&
+                      (cuts(sorted(window_.begin)) || cuts(sorted(window_.end - 1)));
+    const bool medians = cuts(sorted((n_ - 1) / 2)) || (!rule.lower_median && cuts(sorted(n_ / 2)));
+    return ends || medians ||
+           std::ranges::any_of(chosen_, [&](std::size_t row) { return cuts(value(row)); });
   }
 
   double share_of(std::span<const double> weights) const {
@@ -267,29 +291,37 @@ class Column {
 
 }  // namespace
 
-void mix_columns(const ColumnRule& rule, std::span<const int64_t> values, std::size_t n,
-                 std::span<double> out, const ColumnWatch& watch) {
+std::vector<std::size_t> mix_columns(const ColumnRule& rule, std::span<const int64_t> values,
+                                     std::size_t n, std::span<double> out,
+                                     const ColumnWatch& watch) {
   const Window window = window_of(rule, n);
   const bool near = rule.kind == ColumnKind::kNearMedian, watches = !watch.shares.empty();
   const Network network = network_for(n, window, near || watches);
   const auto sort = has_avx512() ? Avx512::sort : has_avx2() ? Avx2::sort : Plain::sort;
   const auto share = has_avx512() ? Avx512::share : has_avx2() ? Avx2::share : Plain::share;
+  std::vector<std::size_t> unknown;
   ColumnStrip strip{.stride = out.size(), .sorted = std::vector<Strip>(n)};
-  Reals means, shares;
+  Averages found;
+  Reals shares;
   for (std::size_t begin = 0; begin < out.size(); begin += kStrip) {
     strip.values = values.data() + begin;
     strip.width = std::min(kStrip, out.size() - begin);
-    sort(strip, network, window, means);
+    sort(strip, network, window, found);
     if (watches && !near) share(strip, window, watch.weights, shares);
     for (std::size_t w = 0; near && w < strip.width; ++w) {
       const Column column(rule, strip, w);
-      means[w] = column.mean();
+      found.means[w] = column.mean();
       if (watches) shares[w] = column.share_of(watch.weights);
+      found.cut[w] = column.is_cut(rule) ? 1 : 0;
+    }
+    for (std::size_t w = 0; w < strip.width; ++w) {
+      if (found.cut[w] != 0) unknown.push_back(begin + w);
     }
     const auto at = static_cast<std::ptrdiff_t>(begin);
-    std::copy_n(means.begin(), strip.width, out.begin() + at);
+    std::copy_n(found.means.begin(), strip.width, out.begin() + at);
     if (watches) std::copy_n(shares.begin(), strip.width, watch.shares.begin() + at);
   }
+  return unknown;
 }
 
 }  // namespace hanse

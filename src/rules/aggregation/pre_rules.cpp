@@ -207,6 +207,21 @@ std::vector<double> MappedRows::pull_back(std::span<const double> coefficients) 
   return {c.begin(), c.end()};
 }
 
+std::vector<double> MappedRows::even_entries() const {
+  if (maps_.empty()) return entries_;
+  const std::vector<double> m = matrix();
+  const auto row = [&](std::size_t a) { return std::span(m).subspan(a * from_, from_); };
+  std::vector<std::size_t> first(n_);
+  for (std::size_t a = 0; a < n_; ++a) {
+    while (!std::ranges::equal(row(first[a]), row(a))) ++first[a];
+  }
+  std::vector<double> even;
+  for (std::size_t a = 0; a < n_; ++a) {
+    for (std::size_t b = 0; b < n_; ++b) even.push_back(entries_[first[a] * n_ + first[b]]);
+  }
+  return even;
+}
+
 std::vector<double> MappedRows::matrix() const {
   std::vector<double> m(n_ * from_);
   std::vector<double> unit(n_);

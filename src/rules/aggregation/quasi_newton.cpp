@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "decompositions.hpp"
+#include "hanse/base/divergence.hpp"
 #include "hanse/base/error.hpp"
 
 namespace hanse {
@@ -55,9 +56,11 @@ class DqnFed final : public Aggregator {
   Mix mix(const RoundReport& report) override {
     for (std::size_t i = 0; i < report.rates.size(); ++i) {
       if (std::isfinite(report.rates[i]) && report.rates[i] >= 0) continue;
-      throw InvalidArgument(
-          fmt::format("the rate of participant {} is {}", i, number_text(report.rates[i])),
-          "aggregator", "rates are finite and not negative");
+      const std::string what =
+          fmt::format("the rate of participant {} is {}", i, number_text(report.rates[i]));
+      const char* hint = "rates are finite and not negative";
+      if (!std::isfinite(report.rates[i])) throw NotFinite(what, "", hint);
+      throw InvalidArgument(what, "aggregator", hint);
     }
     Mix mix = solve_rates(report.gram, report.rates);
     mix.direction.scale = share_of_step(report.gram, mix);

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <limits>
+#include <stdexcept>
 
 #include <fmt/format.h>
 
@@ -26,6 +27,11 @@ bool scores_rows(RobustKind kind) {
   return kind == RobustKind::kKrum || kind == RobustKind::kMultiKrum;
 }
 
+// Does it choose rows whose scores, or sets of rows whose widths, are least?
+bool chooses_rows(RobustKind kind) {
+  return scores_rows(kind) || kind == RobustKind::kMda || kind == RobustKind::kSmea;
+}
+
 bool clips_rows(const RobustOptions& o) {
   return o.kind == RobustKind::kCenteredClipping || o.before.has(PreRuleKind::kClip) ||
          o.before.has(PreRuleKind::kArc);
@@ -34,27 +40,6 @@ bool clips_rows(const RobustOptions& o) {
 ExtraRow extra_row_of(RobustKind kind) {
   if (kind == RobustKind::kCenteredClipping) return ExtraRow::kLastStep;
   return kind == RobustKind::kFlTrust ? ExtraRow::kServer : ExtraRow::kNone;
-}
-
-// The rule alone, on n rows.
-std::string shortfall_of_rule(const RobustOptions& o, int64_t n, int64_t f) {
-  if (n < 1) return "no participant has sent a finite update";
-  if (o.kind == RobustKind::kMean) return "";
-  if (2 * f >= n) return fmt::format("{} of {} rows may be byzantine, not less than half", f, n);
-  if (scores_rows(o.kind) && o.variant != Variant::kReference && n - f - 2 < 1) {
-    return fmt::format("Krum with f = {} needs at least {} rows, not {}", f, f + 3, n);
-  }
-  if (o.kind == RobustKind::kMultiKrum && o.keep > n) {
-    return fmt::format("aggregator.keep = {} is more than the {} rows", o.keep, n);
-  }
-  if (o.kind == RobustKind::kBulyan && n < 4 * f + 3) {
-    return fmt::format("Bulyan with f = {} needs at least {} rows, not {}", f, 4 * f + 3, n);
-  }
-  const bool by_sets = o.kind == RobustKind::kMda || o.kind == RobustKind::kSmea;
-  if (by_sets && combinations(n, f, kMostSets + 1) > kMostSets) {
-    return fmt::format("{} rows have more than {} sets without {} of them", n, kMostSets, f);
-  }
-  return "";
 }
 
 class RobustRule final : public Aggregator {
@@ -101,6 +86,7 @@ class RobustRule final : public Aggregator {
   Round read(const RoundReport& report) const;
   Coefficients weigh(const Round& round);
   Coefficients mean(const Round& round) const;
+  ColumnRule column_rule(int64_t n, int64_t f) const;
   ColumnMix columns(const Round& round) const;
   std::string shortfall(const Round& round) const;
   std::size_t pivot(const Round& round) const;
@@ -205,40 +191,67 @@ Coefficients RobustRule::weigh(const Round& round) {
   const GramView gram = round.rows.gram();
   const auto n = static_cast<int64_t>(gram.n);
   const int64_t f = round.f;
+  // Behind nnm many rows are the same.
+  const std::vector<double> entries =
+      chooses_rows(o_.kind) ? round.rows.even_entries() : std::vector<double>();
+  const GramView even{entries, gram.n};
   switch (o_.kind) {
     case RobustKind::kKrum:
     case RobustKind::kMultiKrum: {
-      margin_ = krum_margin(krum_scores(gram, f, o_.variant));
+      margin_ = krum_margin(krum_scores(even, f, o_.variant));
       const int64_t some = o_.keep > 0 ? o_.keep : n - f;
-      return multi_krum(gram, f, o_.kind == RobustKind::kKrum ? 1 : some, o_.variant);
+      return multi_krum(even, f, o_.kind == RobustKind::kKrum ? 1 : some, o_.variant);
     }
-    case RobustKind::kMda: return smallest_diameter(gram, f);
+    case RobustKind::kMda: return smallest_diameter(even, f);
+    case RobustKind::kSmea: return least_covariance(even, f);
     case RobustKind::kMonna: return nearest_to(gram, f, pivot(round));
     case RobustKind::kGeometricMedian: return geometric_median(gram, o_.iterations, o_.smoothing);
     case RobustKind::kCenteredClipping:
       return centered_clipping(gram, round.n(), o_.radius, o_.iterations);
     case RobustKind::kFlTrust: return trusted_mean(gram);
-    case RobustKind::kSmea: return least_covariance(gram, f);
     case RobustKind::kCaf: return covariance_filter(gram, f, o_.variant);
-    default: return mean(round);
+    case RobustKind::kMean: return mean(round);
+    case RobustKind::kMedian:
+    case RobustKind::kTrimmedMean:
+    case RobustKind::kMeamed:
+    case RobustKind::kBulyan: break;
   }
+  throw std::logic_error("this rule has no coefficients");
+}
+
+// What the rule does with a column of n mapped rows.
+ColumnRule RobustRule::column_rule(int64_t n, int64_t f) const {
+  const bool lower = o_.variant == Variant::kReference;
+  switch (o_.kind) {
+    case RobustKind::kMedian: return {ColumnKind::kMedian, 0, lower};
+    case RobustKind::kTrimmedMean: return {ColumnKind::kTrimmedMean, f, false};
+    case RobustKind::kMeamed: return {ColumnKind::kNearMedian, n - f, lower};
+    case RobustKind::kBulyan: return {ColumnKind::kNearMedian, n - 4 * f, lower};
+    case RobustKind::kMean:
+    case RobustKind::kKrum:
+    case RobustKind::kMultiKrum:
+    case RobustKind::kMda:
+    case RobustKind::kMonna:
+    case RobustKind::kGeometricMedian:
+    case RobustKind::kCenteredClipping:
+    case RobustKind::kFlTrust:
+    case RobustKind::kSmea:
+    case RobustKind::kCaf: break;
+  }
+  throw std::logic_error("this rule has no columns");
 }
 
 ColumnMix RobustRule::columns(const Round& round) const {
-  const bool lower = o_.variant == Variant::kReference;
   Places chosen = all_places(round.n());
-  auto n = static_cast<int64_t>(round.n());
-  ColumnRule rule{.kind = ColumnKind::kNearMedian, .count = n - round.f, .lower_median = lower};
-  if (o_.kind == RobustKind::kMedian) rule = {ColumnKind::kMedian, 0, lower};
-  if (o_.kind == RobustKind::kTrimmedMean) rule = {ColumnKind::kTrimmedMean, round.f, false};
   if (o_.kind == RobustKind::kBulyan) {
-    chosen = bulyan_selection(round.rows.gram(), round.f, o_.variant);
-    rule.count = n - 4 * round.f;
-    n = std::ssize(chosen);
+    const std::vector<double> even = round.rows.even_entries();
+    chosen = bulyan_selection({even, round.n()}, round.f, o_.variant);
   }
   const std::size_t k = round.report.clients.size();
   const std::vector<double> map = round.rows.matrix();
-  ColumnMix mix{.rule = rule, .map = std::vector<double>(chosen.size() * k), .n = n};
+  ColumnMix mix{.rule = column_rule(static_cast<int64_t>(round.n()), round.f),
+                .map = std::vector<double>(chosen.size() * k),
+                .n = std::ssize(chosen)};
   for (std::size_t a = 0; a < chosen.size(); ++a) {
     for (std::size_t i = 0; i < round.kept.size(); ++i) {
       mix.map[a * k + round.kept[i]] = map[chosen[a] * round.kept.size() + i];
@@ -299,23 +312,6 @@ int64_t ByzantineCount::of(int64_t k, double attack_share) const {
   // A share that is a whole number of participants but for rounding is that number.
   const double count = value * static_cast<double>(k);
   return static_cast<int64_t>(std::ceil(count * (1 - 1e-12)));
-}
-
-std::string shortfall_of(const RobustOptions& o, int64_t k, int64_t f) {
-  int64_t n = k;
-  for (const PreRule& rule : o.before.list) {
-    if (rule.kind == PreRuleKind::kArc && 2 * f > n) {
-      return fmt::format("arc with f = {} needs at least {} rows, not {}", f, 2 * f, n);
-    }
-    if (rule.kind == PreRuleKind::kNnm && f >= n) {
-      return fmt::format("nnm with f = {} needs at least {} rows, not {}", f, f + 1, n);
-    }
-    if (rule.kind == PreRuleKind::kBucketing) {
-      if (o.kind == RobustKind::kMonna) return "monna trusts a row, which bucketing averages";
-      n = (n + static_cast<int64_t>(rule.number) - 1) / static_cast<int64_t>(rule.number);
-    }
-  }
-  return shortfall_of_rule(o, n, f);
 }
 
 std::unique_ptr<Aggregator> make_robust(const RobustOptions& options) {

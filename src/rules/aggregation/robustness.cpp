@@ -104,7 +104,16 @@ double proven_kappa(RobustKind kind, int64_t n, int64_t f, bool after_nnm) {
     case RobustKind::kKrum: kappa = 6 * (1 + least); break;
     case RobustKind::kGeometricMedian:
     case RobustKind::kMedian: kappa = 4 * (1 + least) * (1 + least); break;
-    default: break;
+    case RobustKind::kMean:
+    case RobustKind::kMultiKrum:
+    case RobustKind::kMda:
+    case RobustKind::kMonna:
+    case RobustKind::kCenteredClipping:
+    case RobustKind::kFlTrust:
+    case RobustKind::kSmea:
+    case RobustKind::kCaf:
+    case RobustKind::kMeamed:
+    case RobustKind::kBulyan: break;
   }
   if (!after_nnm) return kappa;
   return 8 * static_cast<double>(f) / static_cast<double>(n - f) * (kappa + 1);

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "decompositions.hpp"
+#include "hanse/base/divergence.hpp"
 #include "hanse/base/error.hpp"
 
 namespace hanse {
@@ -78,6 +79,9 @@ std::vector<double> shifted_newton_direction(std::span<const double> h, double s
   Eigen::MatrixXd matrix = unpack(h, static_cast<int64_t>(g.size()));
   matrix.diagonal().array() += shift;
   const Cholesky<ByColumns> root(matrix);
+  if (!matrix.allFinite()) {
+    throw NotFinite("the Hessian is not finite", "", "a smaller server.lr may help");
+  }
   if (!root.exists()) {
     throw InvalidArgument(fmt::format("H + {:.6g} I is not positive definite", shift), "",
                           "a model that is convex needs client.weight-decay, another one "

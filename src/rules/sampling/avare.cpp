@@ -127,11 +127,12 @@ void Avare::settle(std::vector<int64_t> changed) {
 }
 
 void Avare::observe(const Draw& draw, const Feedback& feedback) {
-  check_feedback(draw, feedback.a);
+  const std::vector<double> a = heard(feedback.a);
+  check_feedback(draw, a);
   if (draw.everyone || draw.size() == 0) return;
   std::vector<int64_t> slots;
   for (std::size_t i = 0; i < draw.size(); ++i) {
-    slots.push_back(set_norm(draw.clients[i], std::sqrt(feedback.a[i])));
+    slots.push_back(set_norm(draw.clients[i], std::sqrt(a[i])));
   }
   ++updates_;
   settle(std::move(slots));

@@ -90,7 +90,8 @@ class OptimalSampler final : public ShareSampler {
   using ShareSampler::ShareSampler;
 
   bool needs_all_clients() const override { return true; }
-  void observe_all(std::span<const double> a) override {
+  void observe_all(std::span<const double> told) override {
+    const std::vector<double> a = heard(told);
     const bool nothing = std::all_of(a.begin(), a.end(), [](double x) { return x == 0; });
     set_shares([&](int64_t client) {
       return nothing ? 1 : std::sqrt(a[static_cast<std::size_t>(client)]);
@@ -124,10 +125,11 @@ class FormulaSampler final : public UrnSampler {
   }
 
   void observe(const Draw& draw, const Feedback& feedback) override {
+    const std::vector<double> a = heard(feedback.a), losses = heard(feedback.losses);
     for (std::size_t i = 0; i < draw.size(); ++i) {
       const std::size_t client = to_index(draw.clients[i]);
-      last_a_[client] = feedback.a[i];
-      last_loss_[client] = feedback.losses[i];
+      last_a_[client] = a[i];
+      last_loss_[client] = losses[i];
       last_round_[client] = next_;
     }
     ++next_;

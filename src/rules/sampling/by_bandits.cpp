@@ -97,10 +97,11 @@ double Mabs::rate() const {
 }
 
 void Mabs::observe(const Draw& draw, const Feedback& feedback) {
-  check_feedback(draw, feedback.a);
+  const std::vector<double> a = heard(feedback.a);
+  check_feedback(draw, a);
   if (draw.everyone || draw.size() == 0) return;
   if (options_.bound == BoundSource::kRunning) {
-    const double most = *std::max_element(feedback.a.begin(), feedback.a.end());
+    const double most = *std::max_element(a.begin(), a.end());
     bound_ = std::max(bound_, moment(most));
   }
   const double delta = rate() * options_.rate_scale;
@@ -110,7 +111,7 @@ void Mabs::observe(const Draw& draw, const Feedback& feedback) {
   for (std::size_t i = 0; i < draw.size(); ++i) {
     const double p = urn_.mass(before, draw.clients[i]);
     const auto times = static_cast<double>(draw.counts[i]);
-    const double exponent = times * delta * feedback.a[i] / (p * p * draw.probabilities[i]);
+    const double exponent = times * delta * a[i] / (p * p * draw.probabilities[i]);
     const int64_t slot = urn_.slot_or_add(draw.clients[i]);
     const auto row = urn_.row(slot);
     row[1] += std::min(exponent, 1e300);
@@ -173,18 +174,9 @@ void Vrb::set_bound(double bound) {
 
 // l_i^2 of the participants.
 std::vector<double> Vrb::squares(const Draw& draw, const Feedback& feedback) const {
-  if (!by_losses()) {
-    check_feedback(draw, feedback.a);
-    return {feedback.a.begin(), feedback.a.end()};
-  }
-  std::vector<double> squares;
-  for (std::size_t i = 0; i < draw.size(); ++i) {
-    squares.push_back(feedback.losses[i] * feedback.losses[i]);
-    if (std::isfinite(squares.back())) continue;
-    throw InvalidArgument(fmt::format("the loss of client {} is {}", draw.clients[i],
-                                      number_text(feedback.losses[i])),
-                          "feedback", "the sampler needs its square");
-  }
+  std::vector<double> squares = heard(by_losses() ? feedback.losses : feedback.a);
+  if (!by_losses()) check_feedback(draw, squares);
+  for (double& one : squares) one *= by_losses() ? one : 1;
   return squares;
 }
 

@@ -285,15 +285,11 @@ void Oort::observe(const Draw& draw, const Feedback& feedback) {
     throw InvalidArgument("sampler oort needs squares and sizes of every participant", "feedback");
   }
   if (draw.size() == 0) return;
+  const std::vector<double> squares = heard(feedback.squares);
+  check_feedback(draw, squares);
   double sum = 0, known = 0;
   for (std::size_t i = 0; i < draw.size(); ++i) {
-    const double utility = std::sqrt(feedback.sizes[i] * feedback.squares[i]);
-    if (!std::isfinite(utility)) {
-      throw InvalidArgument(
-          fmt::format("client {} reports {} as the sum of {} squared losses", draw.clients[i],
-                      number_text(feedback.squares[i]), number_text(feedback.sizes[i])),
-          "feedback", "it is finite and not negative");
-    }
+    const double utility = std::sqrt(feedback.sizes[i] * squares[i]);
     const std::size_t client = to_index(draw.clients[i]);
     if (last_round_[client] > 0) {
       sum += utility;

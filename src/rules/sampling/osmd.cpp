@@ -124,10 +124,11 @@ UrnLaw Osmd::law() const {
 }
 
 void Osmd::observe(const Draw& draw, const Feedback& feedback) {
-  check_feedback(draw, feedback.a);
+  const std::vector<double> a = heard(feedback.a);
+  check_feedback(draw, a);
   if (draw.everyone || draw.size() == 0) return;
   if (options_.bound == BoundSource::kRunning) {
-    bound_ = std::max(bound_, *std::max_element(feedback.a.begin(), feedback.a.end()));
+    bound_ = std::max(bound_, *std::max_element(a.begin(), a.end()));
   }
   if (options_.kind == OsmdKind::kDoubling &&
       std::has_single_bit(static_cast<uint64_t>(updates_ + 2))) {
@@ -143,7 +144,7 @@ void Osmd::observe(const Draw& draw, const Feedback& feedback) {
   std::vector<int64_t> changed = slots;
   std::vector<double> losses(experts_.size());
   for (std::size_t e = 0; knows_rates && e < experts_.size(); ++e) {
-    losses[e] = raise(e, rates.eta[e], draw, feedback.a, slots, changed);
+    losses[e] = raise(e, rates.eta[e], draw, a, slots, changed);
   }
   experts_.project(std::move(changed));
   if (knows_rates) weigh_experts(losses, rates.gamma);

@@ -30,13 +30,8 @@ class PowerOfChoice final : public ClientSampler {
   }
   void take_candidates(std::span<const int64_t> clients, std::span<const double> losses) override {
     ranking_.clear();
-    for (std::size_t i = 0; i < clients.size(); ++i) {
-      if (std::isnan(losses[i])) {
-        throw InvalidArgument(fmt::format("the loss of client {} is no number", clients[i]),
-                              "losses");
-      }
-      ranking_.emplace_back(-losses[i], clients[i]);
-    }
+    const std::vector<double> taken = heard(losses);
+    for (std::size_t i = 0; i < clients.size(); ++i) ranking_.emplace_back(-taken[i], clients[i]);
     std::sort(ranking_.begin(), ranking_.end());
   }
 

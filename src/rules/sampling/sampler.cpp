@@ -75,6 +75,16 @@ void check_per_round(int64_t per_round, int64_t clients, bool replacement) {
                         "sampler.per-round", fmt::format("the federation has {} clients", clients));
 }
 
+std::vector<double> heard(std::span<const double> numbers) {
+  const auto sound = [](double one) { return std::abs(one) <= kLargestFeedback; };
+  double largest = 0;
+  for (const double one : numbers) largest = sound(one) ? std::max(largest, one) : largest;
+  std::vector<double> taken(numbers.begin(), numbers.end());
+  std::ranges::replace_if(
+      taken, [&](double one) { return !sound(one); }, largest);
+  return taken;
+}
+
 void check_feedback(const Draw& draw, std::span<const double> a) {
   for (std::size_t i = 0; i < a.size(); ++i) {
     if (std::isfinite(a[i]) && a[i] >= 0) continue;

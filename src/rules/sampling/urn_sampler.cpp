@@ -274,7 +274,7 @@ double BoundedSampler::bound_of(std::span<const double> a) const {
 }
 
 void BoundedSampler::observe_all(std::span<const double> a) {
-  set_bound(bound_of(a));
+  set_bound(bound_of(heard(a)));
   awaits_bound_ = false;
 }
 

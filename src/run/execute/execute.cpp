@@ -8,6 +8,7 @@
 
 #include "execution.hpp"
 #include "hanse/base/clock.hpp"
+#include "hanse/base/divergence.hpp"
 #include "hanse/base/log.hpp"
 #include "hanse/base/mapped_file.hpp"
 #include "hanse/base/scope.hpp"
@@ -215,6 +216,7 @@ std::exception_ptr named_failure(std::exception_ptr failure, const Federation& f
   try {
     std::rethrow_exception(failure);
   } catch (const TrainingError& error) {
+    if (error.client() == Divergence::kNobody) return failure;
     return std::make_exception_ptr(error.called(client_label(federation, error.client())));
   } catch (const InvalidArgument& error) {
     return std::make_exception_ptr(Error(error.what()));

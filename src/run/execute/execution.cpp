@@ -8,6 +8,7 @@
 #include "assemble/protocols.hpp"
 #include "assemble/simulation.hpp"
 #include "assemble/warm_start.hpp"
+#include "divergence_guard.hpp"
 #include "hanse/base/clock.hpp"
 #include "hanse/base/log.hpp"
 #include "hanse/base/progress.hpp"
@@ -53,6 +54,7 @@ class Execution {
         resume_(std::move(resume)),
         repeats_(std::move(repeats)),
         parts_(assemble(job, comm)),
+        guard_(parts_->protocol(), comm, stops_at_divergence(job)),
         time_(job.clock) {
     agree_on(comm, [&] {
       if (is_server() && !job.evaluate.metric.path.empty()) {
@@ -85,7 +87,7 @@ class Execution {
           [this] { return watch_->results(*directory_, time_.seconds()); });
     });
     open();
-    greet();
+    tell_start(job_, parts_->greeting, resume_.has_value());
     Progress progress(stderr, completed(), is_server());
     setup_s_ = run_seconds() - start_s_;
     if (job_.run.timeline)
@@ -94,14 +96,19 @@ class Execution {
     if (job_.evaluate.start && reads("evaluate.start") && !resume_) evaluate();
     catch_stop_signals();
     share_end();
+    guard_.keep();
     Verdict verdict = Verdict::kGoOn;
     while (completed() < job_.run.rounds && verdict == Verdict::kGoOn && end_.empty()) {
       comm_.enter_phase("training", completed() + 1);
       RoundRecord record = protocol().round(stop_requested());
       verdict = decide(record);
-      if (verdict == Verdict::kFail) {
-        agree_running(comm_, named_failure(protocol().failure(), parts_->federation));
+      const auto failure = named_failure(protocol().failure(), parts_->federation);
+      if (guard_.takes_back(verdict == Verdict::kFail, failure)) {
+        share_end();
+        checkpoint(false);
+        break;
       }
+      if (verdict == Verdict::kFail) agree_running(comm_, failure);
       after_round(record, verdict, progress);
     }
     const bool is_done = completed() == job_.run.rounds || !end_.empty();
@@ -166,23 +173,13 @@ class Execution {
     note_checkpoint(resume_ ? resume_->folder : job_.run.out, resume_ ? completed() : -1);
   }
 
-  void greet() const {
-    for (const std::string& line : parts_->greeting) notice(line);
-    if (job_.report.tensorboard) {
-      notice("report.tensorboard is ignored: scripts/log-to tensorboard writes its files");
-    }
-    const auto ignored = unused_keys(job_);
-    // A resumed run's job.cfg gives every key.
-    if (!ignored.empty() && !resume_) notice("not used by this job: " + join(ignored, ", "));
-  }
-
   Verdict decide(const RoundRecord& record) {
     auto verdict = Verdict::kGoOn;
     const bool out_of_time =
         job_.run.max_seconds > 0 && monotonic_seconds() - start_s_ >= job_.run.max_seconds;
     if (record.stop_requested || out_of_time) verdict = Verdict::kStop;
     if (record.failed) verdict = Verdict::kFail;
-    if (is_server()) time_.go_on_to(record.virtual_seconds);
+    if (is_server() && !record.failed) time_.go_on_to(record.virtual_seconds);
     int64_t code[] = {static_cast<int64_t>(verdict), timeline_ && timeline_->is_due(),
                       time_.evaluates(), !end_text().empty()};
     comm_.bcast(std::span(code), 0);
@@ -248,6 +245,7 @@ class Execution {
   }
   std::string end_text() {
     if (!is_server()) return "";
+    if (guard_.has_diverged()) return guard_.text();
     if (time_.is_over()) return time_.end();
     const std::string of_protocol = protocol().end();
     return of_protocol.empty() ? watch_->end() : of_protocol;
@@ -312,6 +310,7 @@ class Execution {
   void visit(StateFields& fields) {
     fields.all("train_losses", last_.train_losses);
     if (fields.has("watch/seen")) fields.part("watch", *watch_);
+    if (fields.has("diverged/round")) fields.part("diverged", guard_);
     if (job_.clock.is_on()) fields.part("time", time_);
   }
 
@@ -338,6 +337,7 @@ class Execution {
       const Summary summary{.name = job_.run.name,
                             .seed = job_.run.seed,
                             .rounds = completed(),
+                            .diverged = guard_.found(),
                             .ranks = comm_.size(),
                             .trained_on = parts_->trained_on,
                             .simulated = is_simulated(job_),
@@ -378,6 +378,7 @@ class Execution {
   std::function<void()> write_round_;        // rank 0; null: the protocol has nothing to write
   LastEvaluation last_;
   double flushed_s_ = 0;
+  DivergenceGuard guard_;
   std::optional<Watch> watch_;        // rank 0
   VirtualDates time_;                 // rank 0
   bool is_time_to_evaluate_ = false;  // by virtual time

@@ -7,6 +7,8 @@
 #include "assemble/protocols.hpp"
 #include "assemble/simulation.hpp"
 #include "hanse/base/error.hpp"
+#include "hanse/base/log.hpp"
+#include "hanse/base/text.hpp"
 #include "hanse/data/kinds.hpp"
 #include "hanse/job/asked.hpp"
 #include "hanse/job/keyed_job.hpp"
@@ -135,6 +137,16 @@ std::vector<std::string> unused_keys(const KeyedJob& job) {
     if (reads(key.substr(0, key.find(' ')))) keys.push_back(key);
   }
   return keys;
+}
+
+void tell_start(const KeyedJob& job, const std::vector<std::string>& lines, bool is_resumed) {
+  for (const std::string& line : lines) notice(line);
+  if (job.report.tensorboard) {
+    notice("report.tensorboard is ignored: scripts/log-to tensorboard writes its files");
+  }
+  const auto ignored = unused_keys(job);
+  // A resumed run's job.cfg gives every key.
+  if (!ignored.empty() && !is_resumed) notice("not used by this job: " + join(ignored, ", "));
 }
 
 }  // namespace hanse

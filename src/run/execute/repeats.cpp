@@ -73,7 +73,8 @@ std::string repeat_folder(const Job& job, int64_t repeat) {
 RepeatProgress repeat_progress(const Job& job, int64_t repeat) {
   const std::string folder = repeat_folder(job, repeat);
   if (const RunSummary summary = read_summary(folder); summary.is_object()) {
-    if (summary.value("rounds", int64_t{-1}) == job.run.rounds) return RepeatProgress::kDone;
+    const bool has_ended = summary.value("rounds", int64_t{-1}) == job.run.rounds;
+    if (has_ended || summary.contains("diverged")) return RepeatProgress::kDone;
   }
   const auto ignore = [](const std::string&, const std::string&) {};
   return std::filesystem::exists(folder + "/job.cfg") &&
@@ -94,11 +95,14 @@ std::string summarize_repeats(const Job& job) {
     all["rounds_done"].push_back(run.at("rounds"));
     seconds += run.at("seconds").get<double>();
   }
+  RepeatedMetrics found{.repeats = job.run.repeats,
+                        .diverged = std::ranges::count_if(
+                            runs, [](const RunSummary& run) { return run.contains("diverged"); })};
+  if (found.diverged > 0) all["diverged"] = found.diverged;
   all["seconds"] = seconds;
   for (const char* key : {"ranks", "split", "held_out_split"}) {
     if (runs.front().contains(key)) all[key] = runs.front()[key];
   }
-  RepeatedMetrics found{.repeats = job.run.repeats};
   for (const std::string& name : metrics_of(runs)) {
     const std::vector<double> values = values_of(runs, name);
     add_over_repeats(found.metrics, name, values);

@@ -37,8 +37,7 @@ std::vector<double> step_by_columns(const Mix& mix, const Rows& rows) {
   for (const auto& row : rows) values.push_back(row.data());
   const auto n = static_cast<std::size_t>(mix.columns->n);
   std::vector<int64_t> lattice(n * update.size());
-  map_columns(*mix.columns, values, std::ssize(update), lattice);
-  mix_columns(mix.columns->rule, lattice, n, update);
+  step_columns(*mix.columns, values, lattice, update);
   return update;
 }
 

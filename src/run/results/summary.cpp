@@ -225,6 +225,9 @@ std::string summary_json(const Summary& summary) {
                               {"seconds_per_round_median", summary.seconds_per_round_median},
                               {"bytes_per_round", summary.bytes_per_round},
                               {"peak_memory_bytes", summary.peak_memory_bytes}};
+  if (summary.diverged.round > 0) {
+    json["diverged"] = {{"round", summary.diverged.round}, {"reason", summary.diverged.reason}};
+  }
   if (summary.simulated) json["simulated"] = true;
   if (!summary.product_kernels.empty()) {
     json["precision"] = summary.precision;
@@ -262,6 +265,10 @@ std::string summary_table(const Summary& summary, const std::string& run_directo
                                    summary.clients.apart, summary.clients.training));
   }
   if (summary.simulated) lines.emplace_back("simulated", "no client was trained; times of a model");
+  if (summary.diverged.round > 0) {
+    lines.emplace_back("diverged", fmt::format("in round {}: {}", summary.diverged.round,
+                                               summary.diverged.reason));
+  }
   lines.emplace_back("rounds", fmt::format("{} in {}, evaluations aside", summary.rounds,
                                            duration_text(summary.seconds)));
   lines.emplace_back("a round, median",
@@ -278,6 +285,9 @@ std::string repeats_table(const RepeatedMetrics& found, const std::string& split
   if (reached != found.n.end()) {
     lines.emplace_back("target reached",
                        fmt::format("in {} of {} repeats", reached->second, found.repeats));
+  }
+  if (found.diverged > 0) {
+    lines.emplace_back("diverged", fmt::format("{} of {} repeats", found.diverged, found.repeats));
   }
   std::vector<std::string> fewer;
   for (const auto& [name, n] : found.n) {

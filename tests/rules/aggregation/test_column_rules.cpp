@@ -127,6 +127,110 @@ TEST(ColumnRules, OfHandExamplesAreKnown) {
   EXPECT_EQ(result({ColumnKind::kNearMedian, 4}, {2, 0, 1, 1, 0, 2}), 1);  // median 1
 }
 
+// The mean of the values that count, of which none is cut, and their rows.
+struct Plain {
+  double mean = 0;
+  Places rows;
+};
+
+Plain plain(const ColumnRule& rule, const std::vector<double>& column) {
+  const std::size_t n = column.size();
+  Places order(n);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return column[i]; });
+  const std::size_t low = (n - 1) / 2, high = rule.lower_median ? low : n / 2;
+  std::size_t begin = low, end = high + 1;
+  const auto count = static_cast<std::size_t>(rule.count);
+  if (rule.kind == ColumnKind::kTrimmedMean) begin = count, end = n - count;
+  if (rule.kind == ColumnKind::kNearMedian) {
+    const long double median =
+        (static_cast<long double>(column[order[low]]) + column[order[high]]) / 2;
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::ranges::stable_sort(order, {},
+                             [&](std::size_t i) { return std::abs(column[i] - median); });
+    begin = 0, end = count;
+  }
+  Plain found;
+  long double sum = 0;
+  for (std::size_t at = begin; at < end; ++at) {
+    sum += column[order[at]];
+    found.rows.push_back(order[at]);
+  }
+  found.mean = double(sum / (end - begin));
+  return found;
+}
+
+// Columns of one magnitude each, from 2^-8 to 2^99: some lie on the lattice, some beyond it, and
+// in some a few values alone do.
+TEST(ColumnRules, CutNothingThatCounts) {
+  constexpr std::size_t kColumns = 70;
+  RandomStream random(97, Purpose::kData, 0);
+  for (std::size_t n : {1U, 2U, 3U, 4U, 5U, 8U, 11U, 30U}) {
+    std::vector<std::vector<float>> rows(n, std::vector<float>(kColumns));
+    for (std::size_t j = 0; j < kColumns; ++j) {
+      const double magnitude = std::ldexp(1, int(random.below(108)) - 8);
+      for (auto& row : rows) {
+        row[j] = float(magnitude * random.normal());
+        if (random.below(4) == 0) row[j] = float(random.normal());
+        if (random.below(6) == 0) row[j] = rows[0][j];
+      }
+    }
+    std::vector<const float*> pointers;
+    for (const auto& row : rows) pointers.push_back(row.data());
+    const auto m = int64_t(n);
+    for (const ColumnRule& rule :
+         {ColumnRule{ColumnKind::kMedian}, ColumnRule{ColumnKind::kMedian, 0, true},
+          ColumnRule{ColumnKind::kTrimmedMean, (m - 1) / 2},
+          ColumnRule{ColumnKind::kTrimmedMean, 0},
+          ColumnRule{ColumnKind::kNearMedian, m - (m - 1) / 2},
+          ColumnRule{ColumnKind::kNearMedian, m - (m - 1) / 3, true}}) {
+      ColumnMix mix{.rule = rule, .map = std::vector<double>(n * n), .n = m};
+      for (std::size_t i = 0; i < n; ++i) mix.map[i * n + i] = 1;
+      std::vector<int64_t> lattice(n * kColumns);
+      std::vector<double> out(kColumns), shares(kColumns), weights(n);
+      for (double& weight : weights) weight = random.uniform();
+      const auto large = step_columns(mix, pointers, lattice, out, {weights, shares});
+      std::vector<double> alone(kColumns);
+      EXPECT_EQ(step_columns(mix, pointers, lattice, alone).size(), large.size());
+      EXPECT_EQ(alone, out);
+      auto next = large.begin();
+      for (std::size_t j = 0; j < kColumns; ++j) {
+        std::vector<double> column;
+        for (const auto& row : rows) column.push_back(row[j]);
+        const Plain expected = plain(rule, column);
+        double most = 0, share = 0;
+        for (const std::size_t i : expected.rows) {
+          most = std::max(most, std::abs(column[i]));
+          share += weights[i] / double(expected.rows.size());
+        }
+        ASSERT_NEAR(out[j], expected.mean, 1e-13 * most + 0x1p-44) << n << " rows, column " << j;
+        ASSERT_NEAR(shares[j], share, 1e-13) << n << " rows, column " << j;
+        const bool is_large = most >= std::ldexp(double(lattice_limit(m)), -44);
+        if (!is_large) continue;
+        ASSERT_NE(next, large.end());
+        EXPECT_EQ(next->column, j);
+        EXPECT_EQ(std::abs(column[next->row]), most);
+        ++next;
+      }
+      EXPECT_EQ(next, large.end()) << n;
+    }
+  }
+}
+
+TEST(ColumnRules, NameTheRowThatAddsMostToALargeEntry) {
+  // Two mapped rows: (u_0 + u_1) / 2 and (u_1 + 3 u_2) / 4.
+  ColumnMix mix{.rule = {ColumnKind::kTrimmedMean, 0}, .map = {.5, .5, 0, 0, .25, .75}, .n = 2};
+  const std::vector<double> u0{1, 4e5}, u1{2e6, 0}, u2{-8, -1};
+  const std::vector<const double*> rows{u0.data(), u1.data(), u2.data()};
+  std::vector<int64_t> lattice(4);
+  std::vector<double> out(2);
+  const auto large = step_columns(mix, rows, lattice, out);
+  EXPECT_EQ(out, (std::vector<double>{((1 + 2e6) / 2 + 0.25 * 2e6 - 6) / 2, (2e5 - 0.75) / 2}));
+  ASSERT_EQ(large.size(), 2U);
+  EXPECT_EQ(large[0].row, 1U);
+  EXPECT_EQ(large[1].row, 0U);
+}
+
 TEST(ColumnRules, WithoutByzantineRowsAreTheMeanOnTheLattice) {
   const Integers values = values_of(9, 50, false, 3);
   Numbers out(50);

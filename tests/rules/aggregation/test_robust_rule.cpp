@@ -1,5 +1,9 @@
+#include <map>
+#include <numeric>
+
 #include <gtest/gtest.h>
 
+#include "hanse/base/choice.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/rules/aggregation/robust.hpp"
 #include "hanse/rules/aggregation/robust_rule.hpp"
@@ -247,6 +251,105 @@ TEST(RobustRule, BulyanAveragesAroundTheMedianOfItsSelection) {
   expect_near(column_step(mix, rows), expected, 1e-6);
 }
 
+// The least n for f = 1 and f = 3, by the rules' papers.
+TEST(RobustRule, NeedsTheRowsOfItsPaper) {
+  const auto least = [](const RobustOptions& options, int64_t f) {
+    int64_t n = 1;
+    while (!shortfall_of(options, n, f).empty()) ++n;
+    for (int64_t more = n; more < n + 9; ++more) EXPECT_EQ(shortfall_of(options, more, f), "");
+    return n;
+  };
+  const std::map<RobustKind, std::pair<int64_t, int64_t>> bounds{
+      {RobustKind::kMean, {1, 1}},
+      {RobustKind::kKrum, {5, 9}},
+      {RobustKind::kMultiKrum, {5, 9}},
+      {RobustKind::kMda, {3, 7}},
+      {RobustKind::kMonna, {3, 7}},
+      {RobustKind::kGeometricMedian, {3, 7}},
+      {RobustKind::kCenteredClipping, {3, 7}},
+      {RobustKind::kFlTrust, {1, 1}},
+      {RobustKind::kSmea, {3, 7}},
+      {RobustKind::kCaf, {3, 7}},
+      {RobustKind::kMedian, {3, 7}},
+      {RobustKind::kTrimmedMean, {3, 7}},
+      {RobustKind::kMeamed, {3, 7}},
+      {RobustKind::kBulyan, {7, 15}}};
+  EXPECT_EQ(bounds.size(), choices_of(RobustKind{}).size());
+  for (const auto& [kind, least_n] : bounds) {
+    RobustOptions options = options_of(kind, 0);
+    EXPECT_EQ(least(options, 1), least_n.first) << name_of(kind);
+    EXPECT_EQ(least(options, 3), least_n.second) << name_of(kind);
+    for (const char* before : {"nnm", "arc"}) {
+      options.before = PreRules::parse(before);
+      EXPECT_EQ(least(options, 3), std::max<int64_t>(7, least_n.second)) << name_of(kind);
+    }
+    if (kind == RobustKind::kMonna) continue;
+    options.before = PreRules::parse("bucketing(2)");
+    EXPECT_EQ(least(options, 3), 2 * least_n.second - 1) << name_of(kind);
+  }
+  RobustOptions krum = options_of(RobustKind::kKrum, 0);
+  krum.variant = Variant::kReference;
+  EXPECT_EQ(least(krum, 3), 7);
+}
+
+// Krum behind nnm, in whole numbers: n - f times the mapped rows are sums of rows.
+TEST(RobustRule, KrumBehindNnmLeavesTiesToThePlaces) {
+  using Whole = std::vector<std::vector<int64_t>>;
+  const auto square = [](const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
+    int64_t sum = 0;
+    for (std::size_t j = 0; j < a.size(); ++j) sum += (a[j] - b[j]) * (a[j] - b[j]);
+    return sum;
+  };
+  // The `count` least of some numbers, by their places.
+  const auto least = [](const std::vector<int64_t>& numbers, std::size_t count) {
+    std::vector<std::size_t> places(numbers.size());
+    std::iota(places.begin(), places.end(), std::size_t{0});
+    std::ranges::stable_sort(places, {}, [&](std::size_t i) { return numbers[i]; });
+    places.resize(count);
+    return places;
+  };
+  RandomStream random(101, Purpose::kData, 0);
+  int64_t ties = 0;
+  for (int trial = 0; trial < 600; ++trial) {
+    const auto n = std::size_t(5 + random.below(6));
+    const std::size_t f = n < 7 ? 1 : n < 9 ? 1 + random.below(2) : 1 + random.below(3);
+    Whole rows(n, std::vector<int64_t>(3));
+    for (auto& row : rows) {
+      for (int64_t& x : row) x = random.below(7) - 3;
+    }
+    Whole mapped(n, std::vector<int64_t>(3));
+    std::vector<std::vector<std::size_t>> nearest;
+    for (std::size_t a = 0; a < n; ++a) {
+      std::vector<int64_t> away;
+      for (const auto& row : rows) away.push_back(square(rows[a], row));
+      away[a] = -1;
+      nearest.push_back(least(away, n - f));
+      for (const std::size_t i : nearest[a]) {
+        for (std::size_t j = 0; j < 3; ++j) mapped[a][j] += rows[i][j];
+      }
+    }
+    if (2 * f + 3 > n) continue;
+    std::vector<int64_t> scores;
+    for (std::size_t a = 0; a < n; ++a) {
+      std::vector<int64_t> away;
+      for (std::size_t b = 0; b < n; ++b) {
+        if (b != a) away.push_back(square(mapped[a], mapped[b]));
+      }
+      std::ranges::sort(away);
+      scores.push_back(std::accumulate(away.begin(), away.begin() + long(n - f - 2), int64_t{0}));
+    }
+    const std::size_t best = least(scores, 1)[0];
+    ties += std::ranges::count(scores, scores[best]) > 1;
+    Numbers expected(n);
+    for (const std::size_t i : nearest[best]) expected[i] = 1 / double(n - f);
+    Rows real;
+    for (const auto& row : rows) real.emplace_back(row.begin(), row.end());
+    expect_near(mix_rows(options_of(RobustKind::kKrum, double(f), "nnm"), real).coefficients,
+                expected, 1e-14);
+  }
+  EXPECT_GT(ties, 100);
+}
+
 TEST(RobustRule, WithTooFewRowsIsAnErrorOrNoStep) {
   const auto fails = [](RobustOptions options, std::size_t n, const std::string& word) {
     const Rows rows = cloud(8, n, 2);
@@ -259,11 +362,12 @@ TEST(RobustRule, WithTooFewRowsIsAnErrorOrNoStep) {
     options.shortfall = Shortfall::kSkip;
     EXPECT_EQ(mix_rows(options, rows).coefficients, Numbers(n));
   };
-  fails(options_of(RobustKind::kGeometricMedian, 2), 4, "less than half");
-  fails(options_of(RobustKind::kKrum, 1), 3, "at least 4 rows");
+  fails(options_of(RobustKind::kGeometricMedian, 2), 4, "at least 5 rows");
+  fails(options_of(RobustKind::kKrum, 1), 4, "at least 5 rows");
   fails(options_of(RobustKind::kBulyan, 2), 10, "at least 11 rows");
   fails(options_of(RobustKind::kMda, 12), 30, "sets");
-  fails(options_of(RobustKind::kCaf, 2, "bucketing(2)"), 8, "less than half");
+  fails(options_of(RobustKind::kCaf, 2, "bucketing(2)"), 8, "caf with f = 2 needs at least 5 rows");
+  fails(options_of(RobustKind::kMean, 2, "nnm"), 4, "nnm with f = 2 needs at least 5 rows");
   fails(options_of(RobustKind::kMonna, 0, "bucketing(2)"), 8, "bucketing");
   RobustOptions keep = options_of(RobustKind::kMultiKrum, 0);
   keep.keep = 9;

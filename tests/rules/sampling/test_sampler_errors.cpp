@@ -79,13 +79,48 @@ TEST(SamplerErrors, FeedbackThatIsNoSquaredNorm) {
     for (int64_t round = 1; round <= 3; ++round) play_round(*sampler, round);
     const auto p = probabilities_of(*sampler);
     const Draw draw = sampler->impose(sampler->per_round(), std::vector<int64_t>{31, 17});
-    for (const double wrong : {-1e-9, kNan, kInfinity, -kInfinity}) {
-      expect_error<InvalidArgument>(
-          [&] {
-            sampler->observe(draw, {.a = std::vector<double>{1, wrong}, .losses = {}});
-          },
-          {"client 17", "feedback"});
-      EXPECT_EQ(probabilities_of(*sampler), p);
+    expect_error<InvalidArgument>(
+        [&] {
+          sampler->observe(draw, {.a = std::vector<double>{1, -1e-9}, .losses = {}});
+        },
+        {"client 17", "feedback"});
+    EXPECT_EQ(probabilities_of(*sampler), p);
+  }
+}
+
+TEST(Samplers, HearANumberThatCannotBeForTheLargestOther) {
+  for (const double wrong : {kNan, kInfinity, -kInfinity, 1.0001e30, -1e200}) {
+    EXPECT_EQ(heard(std::vector<double>{1, wrong, 3, 2}), (std::vector<double>{1, 3, 3, 2}));
+    EXPECT_EQ(heard(std::vector<double>{wrong, wrong}), std::vector<double>(2));
+  }
+  EXPECT_EQ(heard(std::vector<double>{1e30, -5, 0}), (std::vector<double>{1e30, -5, 0}));
+  EXPECT_EQ(heard(std::vector<double>()), std::vector<double>());
+}
+
+// One liar ends no run: it is as likely afterwards as if it had told the largest honest number.
+TEST(Samplers, LearnFromALiarAsFromTheLargestOther) {
+  std::vector<SamplerCase> kinds = sampler_roster();
+  const LearningOptions options{.horizon = 20};
+  kinds.push_back(
+      {"mabs", true, [=](int64_t m, int64_t k) { return make_mabs_sampler(options, m, k); }});
+  kinds.push_back(
+      {"vrb", true, [=](int64_t m, int64_t k) { return make_vrb_sampler(options, m, k); }});
+  for (const SamplerCase& kind : kinds) {
+    SCOPED_TRACE(kind.name);
+    for (const double lie : {kNan, kInfinity, 1e200}) {
+      std::vector<std::vector<double>> p;
+      for (const double told : {lie, 7.0}) {
+        const auto sampler = kind.make(6, 3);
+        sampler->observe_all(std::vector<double>{1, 2, 3, 7, told, 5});
+        for (int64_t round = 1; round <= 3; ++round) {
+          const Draw draw = draw_round(*sampler, round);
+          std::vector<double> a(draw.size(), 7);
+          a[0] = told;
+          sampler->observe(draw, {.a = a, .losses = a});
+        }
+        p.push_back(probabilities_of(*sampler));
+      }
+      EXPECT_EQ(p[0], p[1]);
     }
   }
 }

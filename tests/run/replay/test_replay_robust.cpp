@@ -128,7 +128,8 @@ TEST(ReplayRobust, RulesByColumnsTakeRowsAndGiveAnUpdate) {
 
 TEST(ReplayRobust, TooFewRowsAreAnErrorOrNoStep) {
   Json rule = robust("krum", 3);
-  expect_error<InvalidArgument>([&] { weights_of(rule, kFive); }, {"less than half"});
+  expect_error<InvalidArgument>([&] { weights_of(rule, kFive); },
+                                {"krum with f = 3 needs at least 9 rows (Blanchard et al. 2017)"});
   rule["aggregator.shortfall"] = "skip";
   expect_near(weights_of(rule, kFive), Numbers(5), 0);
 }

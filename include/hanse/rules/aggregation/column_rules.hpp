@@ -4,6 +4,9 @@
 // Values are int64 on the lattice of the exact sum, z = llrint(2^44 u). So there is no NaN, sorting
 // is exact, and a mean is an exact sum of integers, divided once. A column's result depends on its
 // own values alone, therefore columns may be cut among ranks anyhow.
+//
+// The lattice ends at lattice_limit(n). Values beyond it are cut, which changes no order; a column
+// to whose result such a value adds is made from the values as they are, in float64.
 #pragma once
 
 #include <cstdint>
@@ -56,9 +59,28 @@ struct ColumnWatch {
 
 // Writes out [P] from values [n, P]. Columns are sorted side by side: a sorting network whose
 // exchanges are vector minima and maxima, Batcher's, without the exchanges that the rule does not
-// need. REQUIRES: n >= 1; 2 count < n trimmed; 1 <= count <= n near; all |z| <= lattice_limit(n).
-// Cost: about n (log2 n)^2 / 4 exchanges a column, eight columns at once with AVX-512.
-void mix_columns(const ColumnRule& rule, std::span<const int64_t> values, std::size_t n,
-                 std::span<double> out, const ColumnWatch& watch = {});
+// need. Returns the columns whose result is not known, ascending: a value at the end of the lattice
+// adds to it. REQUIRES: n >= 1; 2 count < n trimmed; 1 <= count <= n near; all |z| <=
+// lattice_limit(n). Cost: about n (log2 n)^2 / 4 exchanges a column, eight columns at once with
+// AVX-512.
+std::vector<std::size_t> mix_columns(const ColumnRule& rule, std::span<const int64_t> values,
+                                     std::size_t n, std::span<double> out,
+                                     const ColumnWatch& watch = {});
+
+// An entry of a step to which a value beyond the lattice adds.
+struct LargeEntry {
+  std::size_t column = 0;
+  std::size_t row = 0;  // of the K: adds most to the largest of the values that are averaged
+};
+
+// Writes the step out [P] of `rows` (K rows of P values) and returns its large entries: of finite
+// values nothing is cut. `lattice` [n, P] is room to work in. Cost: map_columns() and
+// mix_columns(); O(K n + n log n) for each large entry.
+std::vector<LargeEntry> step_columns(const ColumnMix& mix, std::span<const float* const> rows,
+                                     std::span<int64_t> lattice, std::span<double> out,
+                                     const ColumnWatch& watch = {});
+std::vector<LargeEntry> step_columns(const ColumnMix& mix, std::span<const double* const> rows,
+                                     std::span<int64_t> lattice, std::span<double> out,
+                                     const ColumnWatch& watch = {});
 
 }  // namespace hanse

@@ -81,6 +81,9 @@ class MappedRows {
   void apply(const PreRules& rules, int64_t f, std::span<const int64_t> permutation);
 
   GramView gram() const { return {entries_, n_}; }  // [n', n'], valid until the next apply()
+  // [n', n'] those of gram() with the same bits for rows that are the same combination: between
+  // them, and between groups of them, rounding decides no tie. Cost: O(n'^2 n).
+  std::vector<double> even_entries() const;
   // [n] M^T c' for coefficients c' [n'] of the mapped rows, each sum rounded once.
   std::vector<double> pull_back(std::span<const double> coefficients) const;
   // [n', n] M.

@@ -87,7 +87,12 @@ struct RobustOptions {
 inline constexpr int64_t kMostSets = 1000000;
 
 // What keeps the rule from weighing k participants of whom f are byzantine, as a sentence; empty:
-// nothing does.
+// nothing does. The rule, and each step before it, needs as many rows as its paper says:
+//   krum, multi-krum        2f + 3; Variant::kReference: 2f + 1
+//   bulyan                  4f + 3
+//   fltrust, mean           1
+//   all others, arc, nnm    2f + 1
+// mda and smea look at kMostSets sets at most.
 std::string shortfall_of(const RobustOptions& options, int64_t k, int64_t f);
 
 // The rule as an aggregator. Participants whose update is not finite are left out first

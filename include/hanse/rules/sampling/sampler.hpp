@@ -97,8 +97,9 @@ class ClientSampler : public Stateful {
   // Is every client as likely as any other, in every round? False if the sampler cannot say.
   virtual bool even() const { return false; }
 
-  // Called after every round with its participants' reports. Throws InvalidArgument, naming the
-  // client, when an a_i is negative or not finite and the sampler uses it.
+  // Called after every round with its participants' reports; samplers that learn take them as
+  // heard() says. Throws InvalidArgument, naming the client, when an a_i is negative and the
+  // sampler uses it.
   virtual void observe(const Draw& /*draw*/, const Feedback& /*feedback*/) {}
 
   // These clients came or went; all are available at first, and after load(). Each stands once.
@@ -145,6 +146,11 @@ double variance_estimate(const Draw& draw, std::span<const double> a);
 
 // Throws InvalidArgument when K is below 1, or above M without replacement.
 void check_per_round(int64_t per_round, int64_t clients, bool replacement);
+
+// What a sampler takes the numbers of a round for: one that is not finite, or beyond
+// kLargestFeedback, is the largest of the others; without others 0. So one liar ends no run.
+inline constexpr double kLargestFeedback = 1e30;
+std::vector<double> heard(std::span<const double> numbers);
 
 // Throws InvalidArgument that names the client whose a_i is negative or not finite.
 void check_feedback(const Draw& draw, std::span<const double> a);
