@@ -5,10 +5,10 @@
  * evaluate.metric = rule.so. One library may have several kinds of rules.
  *
  * Every struct begins with its size in bytes; a later version only adds fields at the end. All
- * arrays are the caller's and valid during the call alone. Only rank 0 calls a rule, one call at a
- * time. Functions that return int return 0, or another number for a failure that last_error() puts
- * in one line. A rule must be a function of what it is given and of its saved state: then runs
- * resume exactly. jobs/own-rules.md has examples.
+ * arrays are the caller's and valid during the call alone. Only rank 0 calls a rule, all but its
+ * columns(), and one call at a time. Functions that return int return 0, or another number for a
+ * failure that last_error() puts in one line. A rule must be a function of what it is given and of
+ * its saved state: then runs resume exactly. jobs/own-rules.md has examples.
  */
 #ifndef HANSE_PLUGIN_H
 #define HANSE_PLUGIN_H
@@ -43,7 +43,7 @@ typedef struct HanseCreate {
   const double* samples; /* of a sampler: the training samples of each client; else NULL */
 } HanseCreate;
 
-/* What an aggregator must be told, and the last what a sampler must be; 0: not needed. */
+/* What an aggregator must be told, a sampler (candidates) or an attack (last); 0: not needed. */
 typedef struct HanseNeeds {
   size_t size;
   int32_t losses;  /* at the received model, on the client's training samples */
@@ -53,6 +53,8 @@ typedef struct HanseNeeds {
   int32_t layers;  /* with gram: a matrix and coefficients for each layer of the model */
   int32_t rates;   /* the rates of the clients' own steps; late, too */
   int32_t candidates; /* candidates() and draw_by_losses() in the place of draw() */
+  int32_t columns; /* columns() makes the step, late: 1 with mix()'s weights, 2 with the shares */
+  int32_t last;    /* of an attack: it sees the last aggregate */
 } HanseNeeds;
 
 /* A round's k participants, in the draw's order. What was not asked for is NULL. */
@@ -74,13 +76,14 @@ typedef struct HanseReport {
   const double* durations;     /* seconds on the virtual clock; NULL: the run has none */
 } HanseReport;
 
-/* Hanse's random stream of the round: every draw of a run comes from it. */
+/* Hanse's random stream of the round, from which every draw of a run comes. */
 typedef struct HanseRandom {
   size_t size;
   void* stream;
   double (*uniform)(void* stream);               /* in [0, 1) */
   double (*normal)(void* stream);                /* standard normal */
   int64_t (*below)(void* stream, int64_t bound); /* in 0, ..., bound - 1; bound >= 1 */
+  int64_t asked; /* most clients of this draw: per_round, in asynchronous rounds often fewer */
 } HanseRandom;
 
 /* What the k participants of a round reported, in the draw's order. */
@@ -111,12 +114,20 @@ typedef struct HanseClients {
 /* What byzantine participants see of a round. */
 typedef struct HanseHonest {
   size_t size;
-  int64_t round;        /* from 1 */
-  int64_t honest;       /* participants that are, H */
-  int64_t byzantine;    /* and that are not */
-  const double* gram;   /* [H + 2, H + 2] inner products of the honest updates, their mean, and
-                           their deviation by column */
+  int64_t round;                /* from 1 */
+  int64_t honest, byzantine;    /* participants that are, H, and that are not */
+  const double* gram;   /* [rows, rows] inner products of the honest updates, their mean, their
+                           deviation by column, and of the last aggregate, if needed */
+  int64_t rows;         /* H + 2, or H + 3 */
 } HanseHonest;
+
+/* A block of columns of the k finite updates of a round, the same on any number of ranks. */
+typedef struct HanseColumns {
+  size_t size;
+  int64_t k, width;
+  const double* rows;    /* [k, width] theta_i - theta */
+  const double* weights; /* [k] mix()'s, or lambda times draw_weights over their sum */
+} HanseColumns;
 
 /* A named array of a rule's state. */
 typedef struct HanseArray {
@@ -143,8 +154,8 @@ typedef struct HansePlugin {
   int (*mix)(void* rule, const HanseReport* report, double* coefficients);
   int (*scale)(void* rule, const HanseReport* report, double* factor); /* NULL: 1 */
 
-  /* Sampler. `available`: n ids, ascending. The draw has distinct ones of them, at most per_round,
-   * each with a weight >= 0; 1: all count alike. */
+  /* Sampler. `available`: n ids, ascending. The draw has distinct ones of them, at most
+   * random->asked, each with a weight >= 0; 1: all count alike. */
   int (*draw)(void* rule, int64_t round, const int64_t* available, int64_t n,
               const HanseRandom* random, int64_t* clients, double* weights, int64_t* k);
   int (*observe)(void* rule, const HanseFeedback* feedback); /* NULL: it learns nothing */
@@ -156,8 +167,8 @@ typedef struct HansePlugin {
   int (*measure)(void* rule, const HanseClients* clients, void* sink,
                  void (*add)(void* sink, const char* name, double value));
 
-  /* State, in every checkpoint: put(sink, array) for each array; load() gets all of them in a rule
-   * that was just created, in the order of their names. Both NULL: a rule without state. */
+  /* State, in every checkpoint: put(sink, array) for each; load() gets all in a rule that was just
+   * created, in the order of their names. Both NULL: a rule without state. */
   int (*save)(void* rule, void* sink, void (*put)(void* sink, const HanseArray* array));
   int (*load)(void* rule, const HanseArray* arrays, int64_t n);
 
@@ -172,9 +183,12 @@ typedef struct HansePlugin {
                         int64_t* k);
   int (*observe_late)(void* rule, const int64_t* clients, const double* durations, int64_t k);
 
-  /* Attack: coefficients [H + 2] of the honest updates, their mean and their deviation. Every
-   * byzantine participant sends their sum. */
+  /* Attack, whose needs() are asked, too: coefficients [honest->rows] of what attackers send. */
   int (*attack)(void* rule, const HanseHonest* honest, double* coefficients);
+
+  /* Aggregator: the step [width] of a block. Every rank has a rule, with the state that rank 0's
+   * saves behind mix(), and computes some blocks, in no order. */
+  int (*columns)(void* rule, const HanseColumns* block, double* step);
 } HansePlugin;
 
 const HansePlugin* hanse_plugin(void);

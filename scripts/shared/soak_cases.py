@@ -26,6 +26,7 @@ class Plan:
     options: dict
     disturbances: list
     last_ranks: int  # of the start that comes to the end
+    places: tuple = ()  # numbers of ranks on which it also runs undisturbed, beside one
 
     def most_ranks(self):
         return max(self.last_ranks, *(one.ranks for one in self.disturbances))

@@ -14,6 +14,7 @@
 #include "hanse/kinds/own_rules.hpp"
 #include "hanse/kinds/samplers.hpp"
 #include "hanse/plugin/rules.hpp"
+#include "hanse/protocol/checked_rules.hpp"
 #include "robust_aggregators.hpp"
 
 namespace hanse {
@@ -268,6 +269,7 @@ class JobAttackers final : public Attackers {
         attacks_(to_index(clients)),
         needs_(forge_needs(job)) {
     if (decides) rule_ = make_forgery(job).rule;
+    needs_.last = rule_ && rule_->sees_last();
     for (const int64_t client : attackers_of(job, clients)) attacks_[to_index(client)] = 1;
   }
 
@@ -289,19 +291,23 @@ class JobAttackers final : public Attackers {
   }
 
   AttackRow forge(const ForgeView& view) override {
-    return rule_({.round = view.round,
-                  .honest = view.honest.size(),
-                  .byzantine = view.byzantine.size(),
-                  .gram = view.gram,
-                  .displacement = view.displacement});
+    return rule_->decide({.round = view.round,
+                          .honest = view.honest.size(),
+                          .byzantine = view.byzantine.size(),
+                          .gram = view.gram,
+                          .displacement = view.displacement});
   }
 
  private:
+  void visit(StateFields& fields) override {
+    if (rule_) fields.same(*rule_);
+  }
+
   AttackOptions options_;
   uint64_t seed_;
   std::vector<char> attacks_;  // [M]
   ForgeNeeds needs_;
-  AttackRule rule_;
+  std::unique_ptr<Attack> rule_;  // where it decides
 };
 
 class Replacement final : public UpdateStage {
@@ -334,7 +340,11 @@ Forgery make_forgery(const Job& job) {
   const AttackTraits& traits = traits_of(job);
   Forgery forgery{.needs = forge_needs(job)};
   if (traits.own) {
-    forgery.rule = make_own_attack(own_rule("attack", job.attack.kind, job.attack.own));
+    const auto make = [source = own_rule("attack", job.attack.kind, job.attack.own)] {
+      return make_own_attack(source);
+    };
+    forgery.rule =
+        job.run.check_rules ? checked_attack("attack.kind = " + job.attack.kind, make) : make();
   } else if (traits.form) {
     forgery.rule = make_attack(*traits.form, job.attack);
   }

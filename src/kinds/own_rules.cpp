@@ -7,11 +7,20 @@
 #include "hanse/base/digest.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/job/job.hpp"
+#include "hanse/protocol/checked_rules.hpp"
 
 namespace hanse {
 
 RuleSource own_rule(const std::string& section, const std::string& kind, const RuleFile& file) {
   return {.section = section, .file = file, .python = kind == "python"};
+}
+
+std::unique_ptr<ColumnFunction> own_columns_of(const Job& job, int64_t clients) {
+  const AggregatorOptions& rule = job.aggregator;
+  const auto make = [source = own_rule("aggregator", rule.kind, rule.own), clients] {
+    return make_own_columns(source, clients);
+  };
+  return job.run.check_rules ? checked_columns("aggregator.kind = " + rule.kind, make) : make();
 }
 
 std::vector<std::pair<std::string, RuleFile*>> rule_files(Job& job, bool has_rules) {

@@ -194,6 +194,12 @@ PluginRule::PluginRule(const RuleSource& source, HanseCreate create)
 
 PluginRule::~PluginRule() { api_.destroy(rule_); }
 
+HanseNeeds PluginRule::needs() const {
+  HanseNeeds said{.size = sizeof(HanseNeeds)};
+  if (api_.needs != nullptr) require(api_.needs(rule_, &said));
+  return said;
+}
+
 void PluginRule::require(int status) const {
   if (status != 0) throw InvalidArgument(api_.last_error(), where_);
 }

@@ -1,6 +1,7 @@
 // A rule in a library with the interface of hanse/plugin.h.
 #pragma once
 
+#include <span>
 #include <string>
 
 #include "hanse/base/rule_file.hpp"
@@ -21,6 +22,9 @@ class PluginRule {
   const HansePlugin& api() const { return api_; }
   void* rule() const { return rule_; }
 
+  // What the rule says that it must be told; nothing where the library has no function for that.
+  HanseNeeds needs() const;
+
   // Throws InvalidArgument with what the library says, unless the status is 0.
   void require(int status) const;
   // Throws InvalidArgument about an act of the rule: "mix() gives client 3 ...".
@@ -39,6 +43,12 @@ class PluginRule {
   HansePlugin api_{};
   void* rule_ = nullptr;
 };
+
+// How the interface passes an array that was not asked for.
+template <class T>
+const T* or_null(std::span<const T> values) {
+  return values.empty() ? nullptr : values.data();
+}
 
 // Loads libpython of the Python that HANSE_PYTHON names, or of the first python3 in PATH, and
 // returns the file of the bridge for its version; both once. Throws InvalidArgument. Cost of the

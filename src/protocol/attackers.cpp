@@ -9,6 +9,7 @@ AggregatorNeeds needs_among(AggregatorNeeds needs, const Attackers* attackers) {
   needs.norms = true;
   needs.gram = true;  // lengths and products of the forged rows follow from those of the others
   needs.forged = true;
+  needs.last_step = needs.last_step || attackers->needs().last;  // which rank 0 has told the others
   return needs;
 }
 

@@ -158,6 +158,7 @@ class CheckedSampler final : public ClientSampler {
 
   double probability(int64_t client) const override { return pair_.rule().probability(client); }
   bool even() const override { return pair_.rule().even(); }
+  bool draws_any_number() const override { return pair_.rule().draws_any_number(); }
   const ClientSet& available() const override { return pair_.rule().available(); }
   bool needs_all_clients() const override { return pair_.rule().needs_all_clients(); }
   bool needs_candidates() const override { return pair_.rule().needs_candidates(); }
@@ -214,6 +215,7 @@ class CheckedAggregator final : public Aggregator {
     pair_.require_same("response", mix.response, other.response);
     if (mix.columns && other.columns) {
       pair_.require_same("columns", mix.columns->map, other.columns->map);
+      pair_.require_same("weights", mix.columns->weights, other.columns->weights);
     }
     pair_.require_same_scale(mix.direction.scale, other.direction.scale);
     pair_.require_same_states();
@@ -277,7 +279,64 @@ class CheckedOptimizer final : public ServerOptimizer {
   int64_t left_ = 0;  // entries of the round that have not stepped yet; 0: between two rounds
 };
 
+class CheckedAttack final : public Attack {
+ public:
+  explicit CheckedAttack(Pair<Attack> pair) : pair_(std::move(pair)) {}
+
+  AttackRow decide(const AttackRound& round) override {
+    pair_.round() = round.round;
+    pair_.renew();
+    AttackRow row = pair_.rule().decide(round);
+    const AttackRow other = pair_.twin([&](Attack& twin) { return twin.decide(round); });
+    pair_.require_same("coefficients", row.coefficients, other.coefficients);
+    pair_.require_same_states();
+    return row;
+  }
+  bool sees_last() const override { return pair_.rule().sees_last(); }
+
+ private:
+  void visit(StateFields& fields) override { fields.same(pair_.rule()); }
+
+  Pair<Attack> pair_;
+};
+
+class CheckedColumns final : public ColumnFunction {
+ public:
+  CheckedColumns(const std::string& name, const RuleMaker<ColumnFunction>& make)
+      : make_(make), pair_(name, make, std::make_shared<int64_t>(0)) {}
+
+  void begin(int64_t round, const State& state) override {
+    pair_.round() = round;
+    state_ = state;
+    pair_.rule().begin(round, state);
+  }
+  void step(std::span<const double> values, std::span<const double> weights,
+            std::span<double> out) override {
+    pair_.rule().step(values, weights, out);
+    const auto fresh = make_();
+    fresh->begin(pair_.round(), state_);
+    std::vector<double> other(out.size());
+    fresh->step(values, weights, other);
+    pair_.require_same("columns", out, other);
+  }
+
+ private:
+  RuleMaker<ColumnFunction> make_;
+  Pair<ColumnFunction> pair_;
+  State state_;
+};
+
 }  // namespace
+
+std::unique_ptr<Attack> checked_attack(const std::string& rule, RuleMaker<Attack> make) {
+  return std::make_unique<CheckedAttack>(
+      Pair<Attack>(rule, std::move(make), std::make_shared<int64_t>(0)));
+}
+
+std::unique_ptr<ColumnFunction> checked_columns(const std::string& rule,
+                                                const RuleMaker<ColumnFunction>& make) {
+  return std::make_unique<CheckedColumns>(rule, make);
+}
 
 std::unique_ptr<ClientSampler> checked_sampler(const std::string& rule,
                                                RuleMaker<ClientSampler> make, Round round) {

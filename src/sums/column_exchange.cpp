@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "hanse/base/index.hpp"
+#include "hanse/rules/aggregation/own_columns.hpp"
 
 namespace hanse {
 
@@ -32,26 +33,35 @@ ColumnDeviations sum_blocks(Communicator& comm, std::span<const ColumnDeviations
 ColumnDeviations mix_by_columns(Communicator& comm, RowExchange& exchange,
                                 std::span<const OwnedRow> rows, int64_t k, const ColumnMix& mix,
                                 const ColumnsAsked& asked, const WriteColumns& write,
-                                LargestEntry* largest) {
+                                const OwnStep& own, LargestEntry* largest) {
   const auto n = to_index(mix.n);
-  std::vector<int64_t> values(n * to_index(RowExchange::kPiece));
+  std::vector<int64_t> values(own ? 0 : n * to_index(RowExchange::kPiece));
+  std::vector<double> reals(own ? n * to_index(RowExchange::kPiece) : 0);
   std::vector<double> step(to_index(RowExchange::kPiece));
   std::vector<double> shares(asked.honest.empty() ? 0 : step.size());
   std::vector<const float*> honest(asked.honest.size());
   std::vector<ColumnDeviations> blocks;
+  const auto note = [&](double value, int64_t position) {
+    if (largest == nullptr || std::abs(value) <= std::abs(largest->value)) return;
+    *largest = {value, position};
+  };
   const auto visit = [&](int64_t block, RowPart part, std::span<const float* const> at) {
     const std::size_t size = to_index(part.size());
-    const auto mapped = std::span(values).first(n * size);
     const auto out = std::span(step).first(size);
     const bool watches = !shares.empty() && !asked.byzantine_shares.empty();
     const auto shared = std::span(shares).first(shares.empty() ? 0 : size);
-    const auto large =
-        step_columns(mix, at, mapped, out,
-                     watches ? ColumnWatch{asked.byzantine_shares, shared} : ColumnWatch{});
-    for (const LargeEntry& entry : large) {
-      const double value = out[entry.column];
-      if (largest == nullptr || std::abs(value) <= std::abs(largest->value)) continue;
-      *largest = {value, static_cast<int64_t>(entry.row)};
+    if (own) {
+      const auto mapped = std::span(reals).first(n * size);
+      map_values(mix, at, mapped);
+      own(mapped, out);
+      for (const double value : out) note(value, -1);
+    } else {
+      const auto large =
+          step_columns(mix, at, std::span(values).first(n * size), out,
+                       watches ? ColumnWatch{asked.byzantine_shares, shared} : ColumnWatch{});
+      for (const LargeEntry& entry : large) {
+        note(out[entry.column], static_cast<int64_t>(entry.row));
+      }
     }
     if (write) write(part.begin, out);
     if (asked.honest.empty()) return;
@@ -74,6 +84,9 @@ void bcast_mix(Communicator& comm, ColumnMix& mix, int64_t k) {
   mix.n = head.n;
   mix.map.resize(to_index(mix.n * k));
   comm.bcast(std::span(mix.map), 0);
+  if (mix.rule.kind != ColumnKind::kOwn) return;
+  mix.weights.resize(to_index(mix.n));
+  comm.bcast(std::span(mix.weights), 0);
 }
 
 }  // namespace hanse

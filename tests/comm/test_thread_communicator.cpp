@@ -10,6 +10,7 @@
 #include "hanse/base/error.hpp"
 #include "hanse/base/simulated_time.hpp"
 #include "hanse/comm/agreement.hpp"
+#include "hanse/comm/bcast_state.hpp"
 #include "hanse/comm/cluster.hpp"
 #include "support/errors.hpp"
 #include "support/thread_communicator.hpp"
@@ -149,6 +150,30 @@ TEST(SingleCommunicator, IsOneRankOfItsOwn) {
 TEST(AgreeOn, LetsBrokenCommunicationThrough) {
   const auto comm = make_single_communicator();
   EXPECT_THROW(agree_on(*comm, [] { throw CommError("gone", 0, 1); }), CommError);
+}
+
+TEST(BcastState, BringsEveryTypeOfArray) {
+  run_threads(3, [](Communicator& comm) {
+    State state;
+    if (comm.rank() == 0) {
+      state.put("a/whole", std::vector<int64_t>{3, -1});
+      state.put("a/real", 0.5);
+      state.put("b/short", std::vector<float>{1.5F});
+      state.put("b/none", std::vector<double>());
+      state.put_text("text", "words");
+    }
+    if (comm.rank() == 1) state.put("mine", 7.0);  // which goes
+    bcast_state(comm, state);
+    EXPECT_EQ(state.arrays().size(), 5U);
+    EXPECT_EQ(state.get<int64_t>("a/whole"), (std::vector<int64_t>{3, -1}));
+    EXPECT_EQ(state.get_one<double>("a/real"), 0.5);
+    EXPECT_EQ(state.get<float>("b/short"), std::vector<float>{1.5F});
+    EXPECT_TRUE(state.get<double>("b/none").empty());
+    EXPECT_EQ(state.get_text("text"), "words");
+    State empty;
+    bcast_state(comm, empty);
+    EXPECT_TRUE(empty.arrays().empty());
+  });
 }
 
 // Rank 1 gives up while the others are in `wait`: they get a CommError, the caller rank 1's error.

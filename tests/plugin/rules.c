@@ -35,6 +35,8 @@ static int needs(void* rule, HanseNeeds* needs) {
   needs->late = is(rule, "norms");
   needs->candidates = strncmp(((Rule*)rule)->what, "losses", 6) == 0;
   needs->gram = is(rule, "gram");
+  needs->last = is(rule, "last");
+  needs->columns = is(rule, "columns") || is(rule, "bad-columns") ? 1 : is(rule, "shares") ? 2 : 0;
   return 0;
 }
 
@@ -64,7 +66,7 @@ static int scale(void* rule, const HanseReport* r, double* factor) {
 static int draw(void* rule, int64_t round, const int64_t* available, int64_t n,
                 const HanseRandom* random, int64_t* clients, double* weights, int64_t* k) {
   (void)round;
-  *k = is(rule, "many") ? 100 : is(rule, "none") ? 0 : 2;
+  *k = is(rule, "many") ? 100 : is(rule, "none") ? 0 : is(rule, "asked") ? random->asked : 2;
   clients[0] = available[random->below(random->stream, n / 2)];
   clients[1] = is(rule, "twice") ? clients[0] : available[n / 2];
   if (is(rule, "absent")) clients[1] = 3;
@@ -128,6 +130,23 @@ static int measure(void* rule, const HanseClients* c, void* sink,
   return 0;
 }
 
+/* The weighted sum of each column, and the calls of mix() before. */
+static int columns(void* rule, const HanseColumns* b, double* step) {
+  for (int64_t j = 0; j < b->width; ++j) {
+    step[j] = (double)((Rule*)rule)->calls;
+    for (int64_t i = 0; i < b->k; ++i) step[j] += b->weights[i] * b->rows[i * b->width + j];
+  }
+  if (is(rule, "bad-columns")) step[b->width - 1] = NAN;
+  return 0;
+}
+
+/* The last of the rows, as often as it was called. */
+static int attack(void* rule, const HanseHonest* h, double* coefficients) {
+  for (int64_t i = 0; i < h->rows; ++i) coefficients[i] = 0;
+  coefficients[h->rows - 1] = (double)++((Rule*)rule)->calls + h->gram[h->rows * h->rows - 1];
+  return 0;
+}
+
 static int save(void* rule, void* sink, void (*put)(void* sink, const HanseArray* array)) {
   const int64_t shape[] = {1};
   const HanseArray array = {.size = sizeof array,
@@ -175,7 +194,9 @@ static const HansePlugin plugin = {
                                    .load = load,
                                    .candidates = candidates,
                                    .draw_by_losses = draw_by_losses,
-                                   .observe_late = observe_late};
+                                   .observe_late = observe_late,
+                                   .attack = attack,
+                                   .columns = columns};
 
 #ifdef NO_ENTRY
 const HansePlugin* hanse_plugins(void) { return &plugin; }

@@ -1,5 +1,6 @@
 // Rules in a library: what they are given, what is checked of them, and their state.
 #include <cmath>
+#include <cstddef>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -7,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/error.hpp"
+#include "hanse/plugin.h"
 #include "hanse/plugin/rules.hpp"
 #include "support/errors.hpp"
 
@@ -94,6 +96,20 @@ TEST(Plugin, Sampler) {
   EXPECT_EQ(draw(*sampler, 2).size(), 0U);  // nobody is there
 }
 
+// What a library finds where: later versions only add fields at the ends.
+static_assert(offsetof(HansePlugin, candidates) == 14 * 8);
+static_assert(offsetof(HansePlugin, attack) == 17 * 8 && offsetof(HansePlugin, columns) == 18 * 8);
+static_assert(offsetof(HanseRandom, below) == 32 && offsetof(HanseRandom, asked) == 40);
+static_assert(offsetof(HanseNeeds, candidates) == 32 && offsetof(HanseNeeds, columns) == 36);
+static_assert(offsetof(HanseHonest, gram) == 32 && offsetof(HanseHonest, rows) == 40);
+
+TEST(Plugin, ASamplerIsToldHowManyADrawAsksFor) {
+  const auto sampler = make_own_sampler(source("sampler", "asked"), Numbers(6, 1.0), 2);
+  EXPECT_TRUE(sampler->draws_any_number());
+  EXPECT_EQ(draw(*sampler, 1, 2).size(), 2U);
+  EXPECT_EQ(draw(*sampler, 2, 1).size(), 1U);
+}
+
 // It draws two, whatever is asked for.
 TEST(Plugin, ASamplerMayDrawFewerThanARoundAsksFor) {
   const auto sampler = make_own_sampler(source("sampler", ""), Numbers(6, 1.0), 3);
@@ -101,7 +117,7 @@ TEST(Plugin, ASamplerMayDrawFewerThanARoundAsksFor) {
   EXPECT_EQ(draw(*sampler, 1, 0).size(), 0U);  // it is not asked
   expect_error<InvalidArgument>(
       [&] { draw(*sampler, 4, 1); },
-      {"draw() gives 2 clients in round 4, which asks for 1", "sampler.path"});
+      {"draw() gives 2 clients in round 4, more than asked for: 1", "sampler.path"});
 }
 
 Numbers losses_of(const std::vector<int64_t>& clients) {
@@ -162,6 +178,7 @@ TEST(Plugin, TheFirstFormOfTheInterfaceHolds) {
   const RuleSource first{.section = "sampler", .file = {.path = PLUGIN_FIRST_FORM, .args = ""}};
   const auto old = make_own_sampler(first, Numbers(6, 1.0), 3);
   EXPECT_FALSE(old->needs_candidates());
+  EXPECT_FALSE(old->draws_any_number());
   const auto present = make_own_sampler(source("sampler", ""), Numbers(6, 1.0), 3);
   EXPECT_EQ(draw(*old, 1).clients, draw(*present, 1).clients);
   old->observe_late(std::vector<int64_t>{2}, Numbers{5});
@@ -178,6 +195,60 @@ TEST(Plugin, WhatASamplerMayNotDo) {
   refused("twice", {"twice in round 4"});
   refused("absent", {"client 3, who is not available in round 4"});
   refused("negative", {"client 4 the weight -1 in round 4"});
+}
+
+TEST(Plugin, AnAggregatorMayWorkByColumns) {
+  const auto rule = make_own_aggregator(source("aggregator", "columns"), 5);
+  const AggregatorNeeds needs = rule->needs();
+  EXPECT_TRUE(needs.columns && needs.own_columns && needs.rejects && needs.late && needs.norms);
+  RoundReport with = report();
+  with.gram = {};
+  const Numbers norms{3, INFINITY, 4};
+  with.norms = norms;
+  const Mix mix = rule->mix(with);
+  ASSERT_TRUE(mix.columns);
+  EXPECT_EQ(mix.columns->n, 2);  // client 0's update is not finite
+  EXPECT_EQ(mix.columns->map, (Numbers{1, 0, 0, 0, 0, 1}));
+  EXPECT_EQ(mix.columns->weights, (Numbers{1.0 / 3, 1.0 / 3}));
+  EXPECT_EQ(mix.direction.dropped, 1);
+  const auto shares = make_own_aggregator(source("aggregator", "shares"), 5);
+  const Mix by_shares = shares->mix(with);
+  EXPECT_NEAR(by_shares.columns->weights[0], 0.1 / 0.7, 1e-15);
+  EXPECT_NEAR(by_shares.columns->weights[1], 0.6 / 0.7, 1e-15);
+  const Numbers none{NAN, INFINITY, NAN};
+  with.norms = none;
+  EXPECT_FALSE(shares->mix(with).columns);
+
+  State state;
+  rule->save(state);  // it has mixed once
+  const auto columns = make_own_columns(source("aggregator", "columns"), 5);
+  const Numbers values{1, 2, 3, 10, 20, 30}, weights{0.5, 2};
+  Numbers step(3);
+  columns->step(values, weights, step);
+  EXPECT_EQ(step, (Numbers{20.5, 41, 61.5}));
+  columns->begin(2, state);
+  columns->step(values, weights, step);
+  EXPECT_EQ(step, (Numbers{21.5, 42, 62.5}));
+  const auto bad = make_own_columns(source("aggregator", "bad-columns"), 5);
+  bad->begin(3, State());
+  expect_error<InvalidArgument>([&] { bad->step(values, weights, step); },
+                                {"columns() gives nan in round 3", "aggregator.path"});
+}
+
+TEST(Plugin, AnAttackRemembersAndMaySeeTheLastAggregate) {
+  const Numbers four(16, 0.25), three(9, 0.5);
+  const AttackRound round{.round = 1, .honest = 1, .byzantine = 2, .gram = {three, 3}};
+  const auto plain = make_own_attack(source("attack", ""));
+  EXPECT_FALSE(plain->sees_last());
+  EXPECT_EQ(plain->decide(round).coefficients, (Numbers{0, 0, 1.5}));
+  EXPECT_EQ(plain->decide(round).coefficients, (Numbers{0, 0, 2.5}));
+  State state;
+  plain->save(state);
+  const auto last = make_own_attack(source("attack", "last"));
+  EXPECT_TRUE(last->sees_last());
+  last->load(state);
+  const AttackRound wide{.round = 3, .honest = 1, .byzantine = 2, .gram = {four, 4}};
+  EXPECT_EQ(last->decide(wide).coefficients, (Numbers{0, 0, 0, 3.25}));
 }
 
 TEST(Plugin, Optimizer) {

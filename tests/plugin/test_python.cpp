@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <fstream>
 #include <string>
 #include <vector>
 
@@ -10,21 +9,13 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/plugin/rules.hpp"
+#include "plugin/python_file.hpp"
 #include "support/errors.hpp"
 
 namespace hanse {
 namespace {
 
 using Numbers = std::vector<double>;
-
-// A file of the test with this text; each has a name of its own, as modules are loaded once.
-RuleSource python(const std::string& section, const std::string& text,
-                  const std::string& args = "") {
-  static int files = 0;
-  const std::string path = testing::TempDir() + "/rule_" + std::to_string(++files) + ".py";
-  std::ofstream(path) << text;
-  return {.section = section, .file = {.path = path, .args = args}, .python = true};
-}
 
 const std::vector<int64_t> kClients{4, 0, 2};
 const Numbers kShares{0.1, 0.3, 0.6};
@@ -161,6 +152,8 @@ class Sampler:
             return available, available * 0
         if self.kind == "many":
             return range(9), range(9)
+        if self.kind == "asked":
+            return available[:self.per_round], [self.per_round] * self.per_round
         if self.kind == "floats":
             return [0.5], [1]
         if self.kind == "weights":
@@ -172,12 +165,12 @@ class Sampler:
         self.rng.random(1)
 )";
 
-Draw draw(const std::string& kind) {
+Draw draw(const std::string& kind, int64_t n = 3) {
   const auto sampler =
       make_own_sampler(python("sampler", kStream, "kind=" + kind), Numbers(5, 1.0), 3);
   sampler->toggle(std::vector<int64_t>{1, 3});
   RandomStream stream(3, Purpose::kSampling, 4);
-  const Draw drawn = sampler->draw(4, sampler->per_round(), stream);
+  const Draw drawn = sampler->draw(4, n, stream);
   const Numbers reported(drawn.size(), 1.0);
   if (kind == "later") sampler->observe(drawn, {.a = reported, .losses = reported});
   return drawn;
@@ -198,6 +191,24 @@ TEST(Python, ASamplerDrawsFromHansesStream) {
   std::sort(shuffled.begin(), shuffled.end());
   EXPECT_EQ(shuffled, available);
   EXPECT_EQ(draw("nobody").size(), 0U);
+}
+
+TEST(Python, ASamplerIsToldHowManyADrawAsksFor) {
+  EXPECT_EQ(draw("asked").weights, Numbers(3, 3.0));
+  EXPECT_EQ(draw("asked", 1).weights, Numbers{1});
+  // Behind the draw it is again what a resumed run would find.
+  const auto sampler = make_own_sampler(python("sampler", R"(
+class Sampler:
+    def draw(self, round, available, rng):
+        return available[:self.per_round], [1] * self.per_round
+    def observe(self, clients, feedback, losses):
+        assert self.per_round == 3
+)"),
+                                        Numbers(5, 1.0), 3);
+  RandomStream stream(3, Purpose::kSampling, 4);
+  const Draw drawn = sampler->draw(1, 2, stream);
+  EXPECT_EQ(drawn.clients, (std::vector<int64_t>{0, 1}));
+  sampler->observe(drawn, {.a = Numbers{1, 1}, .losses = Numbers{1, 1}});
 }
 
 constexpr const char* kByLosses = R"(
@@ -317,6 +328,8 @@ TEST(Python, WhatDrawMayNotDo) {
     expect_error<InvalidArgument>([&] { draw(kind); }, parts);
   };
   refused("many", {".py:5: draw() returns 9 clients, more than sampler.per-round = 3"});
+  expect_error<InvalidArgument>([] { draw("many", 1); },
+                                {"more than the 1 that this draw asks for", "self.per_round"});
   refused("floats", {"draw() returns a list, not ids of clients"});
   refused("weights", {"returns an array of shape (1,), not a weight for each of 2 clients"});
   refused("single", {"returns an array of shape (), not ids of clients", "sampler.path"});

@@ -80,6 +80,66 @@ TEST(CheckedRules, AnImpureAggregatorIsCaughtWithTheRoundAndTheNumber) {
   caught(Fault::kRefusesToLoad, {"in round 1 it fails from its saved state: not today"});
 }
 
+// Sends what it has counted, or sums columns with it.
+class Remembering final : public Attack, public ColumnFunction {
+ public:
+  explicit Remembering(Fault fault) : fault_(fault) {}
+  AttackRow decide(const AttackRound&) override {
+    ++rounds_;
+    ++unsaved_;
+    const auto counted = static_cast<double>(fault_ == Fault::kCounts ? unsaved_ : rounds_);
+    return {.coefficients = {counted}, .strength = 0};
+  }
+  void begin(int64_t, const State& state) override { Stateful::load(state); }
+  void step(std::span<const double> values, std::span<const double>,
+            std::span<double> out) override {
+    ++unsaved_;
+    for (std::size_t j = 0; j < out.size(); ++j) {
+      out[j] = values[j] + static_cast<double>(fault_ == Fault::kCounts ? unsaved_ : rounds_);
+    }
+  }
+
+ private:
+  void visit(StateFields& fields) override { fields.one("rounds", rounds_); }
+
+  Fault fault_;
+  int64_t rounds_ = 0, unsaved_ = 0;
+};
+
+TEST(CheckedRules, AnImpureAttackIsCaught) {
+  const auto attack = [](Fault fault) {
+    const auto made = checked_attack("attack.kind = remembering",
+                                     [=] { return std::make_unique<Remembering>(fault); });
+    for (int64_t round = 1; round <= 5; ++round) {
+      EXPECT_EQ(made->decide({.round = round}).coefficients[0], static_cast<double>(round));
+    }
+  };
+  attack(Fault::kNone);
+  expect_error<Error>([&] { attack(Fault::kCounts); },
+                      {"in round 2 coefficients[0] is 2, but 1 from its saved state",
+                       "(attack.kind = remembering)"});
+}
+
+TEST(CheckedRules, ColumnsThatDependOnBlocksBeforeAreCaught) {
+  const auto columns = [](Fault fault) {
+    const auto made = checked_columns("aggregator.kind = remembering",
+                                      [=] { return std::make_unique<Remembering>(fault); });
+    State state;
+    state.put("rounds", int64_t{7});
+    made->begin(3, state);
+    const std::vector<double> values{1, 2}, weights{1};
+    std::vector<double> out(2);
+    for (int block = 0; block < 3; ++block) {
+      made->step(values, weights, out);
+      EXPECT_EQ(out, fault == Fault::kNone ? (std::vector<double>{8, 9}) : out);
+    }
+  };
+  columns(Fault::kNone);
+  expect_error<Error>([&] { columns(Fault::kCounts); },
+                      {"in round 3 columns[0] is 3, but 2 from its saved state",
+                       "(aggregator.kind = remembering)"});
+}
+
 // Draws the client that follows the last one, or what the fault makes of that.
 class Turns final : public ClientSampler {
  public:

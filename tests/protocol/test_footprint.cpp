@@ -1,4 +1,5 @@
 // What a protocol says that its rounds send, against what they do send.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -58,12 +59,25 @@ class MeanOf final : public Aggregator {
     if (!needs_.columns) return mix;
     mix.columns = {.rule = {}, .map = {}, .n = static_cast<int64_t>(k)};
     for (std::size_t i = 0; i < k * k; ++i) mix.columns->map.push_back(i % (k + 1) == 0);
+    if (!needs_.own_columns) return mix;
+    mix.columns->rule.kind = ColumnKind::kOwn;
+    mix.columns->weights.assign(k, 1);
     return mix;
   }
   bool accepts(std::span<const double>, std::span<const double>) const override { return true; }
 
  private:
   AggregatorNeeds needs_;
+};
+
+// The first row.
+class FirstRow final : public ColumnFunction {
+ public:
+  void begin(int64_t, const State&) override {}
+  void step(std::span<const double> values, std::span<const double>,
+            std::span<double> out) override {
+    std::copy_n(values.begin(), out.size(), out.begin());
+  }
 };
 
 struct FootprintCase {
@@ -102,6 +116,10 @@ std::vector<FootprintCase> footprint_cases() {
       {.name = "columns",
        .needs = {.norms = true, .late = true, .columns = true, .rejects = true},
        .comm = {.dispatch = AskedDispatch::kPlanned}},
+      {.name = "own columns",
+       .needs =
+           {.norms = true, .late = true, .columns = true, .own_columns = true, .rejects = true},
+       .comm = {.dispatch = AskedDispatch::kPlanned}},
       {.name = "columns, gram",
        .needs = {.gram = true, .columns = true},
        .comm = {.dispatch = AskedDispatch::kPlanned}},
@@ -130,6 +148,7 @@ struct Measured : TrainerFixture<TinyModel, WideUpdate, MeanOf> {
     model = std::make_unique<TinyModel>();
     update = std::make_unique<WideUpdate>(c.has_states, c.has_controls, c.control_returns);
     aggregator = std::make_unique<MeanOf>(c.needs);
+    if (c.needs.own_columns) own_columns = std::make_unique<FirstRow>();
     sampler =
         c.everyone ? make_full_sampler(kClients) : make_uniform_sampler(kClients, participants);
     if (c.candidates > 0) {

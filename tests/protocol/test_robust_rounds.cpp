@@ -216,6 +216,54 @@ TEST(ForgedUpdates, AreTriedOnTheRuleItself) {
   }
 }
 
+// They send the last aggregate again, and note its squared length.
+class Repeating final : public TwoAttackers {
+ public:
+  explicit Repeating(std::shared_ptr<Numbers> squares)
+      : TwoAttackers(ForgedDirection::kNone), squares_(std::move(squares)) {}
+  ForgeNeeds needs() const override { return {.forges = true, .last = true}; }
+  AttackRow forge(const ForgeView& view) override {
+    EXPECT_EQ(view.gram.n, kRows + 1);
+    squares_->push_back(view.gram(kRows, kRows));
+    AttackRow row{.coefficients = Numbers(kRows + 1)};
+    row.coefficients.back() = 1;
+    return row;
+  }
+
+ private:
+  std::shared_ptr<Numbers> squares_;
+};
+
+TEST(ForgedUpdates, MayBeTheLastAggregate) {
+  const auto squares = std::make_shared<Numbers>(), more = std::make_shared<Numbers>();
+  const auto rule = [](std::shared_ptr<Numbers> found) {
+    TinyJob job = all_clients([] {
+      return make_rule({.gram = true}, [](const RoundReport& r) {
+        EXPECT_NEAR(r.gram[2 * kRows + 2], r.gram[5 * kRows + 2], 1e-12);  // both send the same
+        return Mix{.coefficients = Numbers(kRows, 1.0 / double(kRows))};
+      });
+    });
+    job.attackers = [found] { return std::make_unique<Repeating>(found); };
+    return job;
+  };
+  std::vector<std::vector<float>> models;
+  for (int64_t rounds = 0; rounds < 3; ++rounds) {
+    models.push_back(train_threads(1, rule(more), rounds));
+  }
+  const auto alone = train_threads(1, rule(squares), 3);
+  ASSERT_EQ(squares->size(), 3U);
+  EXPECT_EQ((*squares)[0], 0);
+  for (std::size_t round = 1; round < 3; ++round) {
+    double moved = 0;
+    for (std::size_t j = 0; j < alone.size(); ++j) {
+      moved += std::pow(double(models[round][j]) - double(models[round - 1][j]), 2);
+    }
+    EXPECT_GT(moved, 1e-6);
+    EXPECT_NEAR((*squares)[round], moved, 1e-5 * moved);
+  }
+  for (int ranks = 2; ranks <= 4; ++ranks) EXPECT_EQ(train_threads(ranks, rule(more), 3), alone);
+}
+
 // What they send is not finite.
 class Broken final : public TwoAttackers {
  public:

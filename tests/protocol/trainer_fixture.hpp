@@ -58,6 +58,7 @@ struct TrainerFixture {
                                                                    .turnout = turnout.get(),
                                                                    .attackers = attackers.get(),
                                                                    .root = root,
+                                                                   .own_columns = own_columns.get(),
                                                                    .privacy = privacy.get()},
                                            settings);
     trainer->initialize_model();
@@ -78,6 +79,7 @@ struct TrainerFixture {
   std::unique_ptr<Turnout> turnout;
   std::unique_ptr<Attackers> attackers;
   ServerUpdate root;
+  std::unique_ptr<ColumnFunction> own_columns;
   std::unique_ptr<PrivateTraining> privacy;
   FederatedSettings settings;
   std::unique_ptr<FederatedTrainer> trainer;

@@ -179,6 +179,17 @@ class GuideTest(unittest.TestCase):
             with self.subTest(path=path):
                 self.assertIn(piece, (ROOT / path).read_text())
 
+    def test_rules_in_python_are_the_examples(self):
+        """The manual quotes whole files of jobs/own-rules, but for the comment on top."""
+        text = (ROOT / "jobs/own-rules.md").read_text()
+        quoted = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+        files = [path.read_text() for path in (ROOT / "jobs/own-rules").glob("*.py")]
+        self.assertGreater(len(quoted), 1)
+        for block in quoted:
+            self.assertTrue(any(text.endswith(block) for text in files), block)
+        for path in (ROOT / "jobs/own-rules").glob("*.py"):
+            self.assertIn(f"(own-rules/{path.name})", text)
+
     def test_named_files_exist(self):
         paths = re.findall(r"`((?:include|src|tests|jobs)/[\w/.-]+)`", self.text)
         self.assertGreater(len(paths), 15)

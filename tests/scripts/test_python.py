@@ -250,6 +250,23 @@ class SavedVelocity(Velocity):
             self.v = state["v"]
 
 
+class Columns:
+    def __init__(self, clients, args):
+        self.factor = float(args["factor"])
+
+    def columns(self, rows, weights):
+        rows *= self.factor
+        return weights @ rows
+
+
+class CountsBlocks:
+    blocks = 0
+
+    def columns(self, rows, weights):
+        self.blocks += 1
+        return rows[0] + self.blocks
+
+
 MIXED = {"clients": 4, "samples": 100, "rounds": [
     {"participants": [0, 3], "sizes": [10, 30], "draw_weights": [2, 0.5], "losses": [0.1, 0.3],
      "norms": [0, 1], "gram": [[1, 0], [0, 2]]},
@@ -275,6 +292,14 @@ class RuleTest(ScriptTest):
         trace = self.write("trace.json", json.dumps(MIXED))
         means = hanse.rule_test(Memory, trace, {"rate": 0.5})["rounds"]
         numpy.testing.assert_allclose(means[1]["weights"], [0.425, 0.1], rtol=1e-15)
+
+    def test_an_aggregator_by_columns(self):
+        trace = {"rounds": [{"rows": [[0, 1], [2, 5], [4, 3]], "sizes": [1, 2, 1]},
+                            {"rows": [[1, 1]], "sizes": [4]}]}
+        decided = hanse.rule_test(Columns, trace, {"factor": 2})["rounds"]
+        self.assertEqual([one["update"] for one in decided], [[4, 7], [2, 2]])
+        with self.assertRaisesRegex(hanse.Impure, r"in round 2 columns\[0\] is 3, but 2 from"):
+            hanse.rule_test(CountsBlocks, trace)
 
     def test_a_sampler_and_an_optimizer(self):
         decided = hanse.rule_test(Bandit, DRAWN)["rounds"]

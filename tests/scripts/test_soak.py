@@ -1,5 +1,5 @@
-"""What scripts/soak tries: the jobs and disturbances that seeds give, and a case of a program that
-pretends."""
+"""What scripts/soak tries: the jobs and disturbances that seeds give, combinations of kinds, and cases
+of a program that pretends."""
 import pathlib
 import sys
 import unittest
@@ -7,7 +7,7 @@ import unittest
 from support import SCRIPTS, ScriptTest
 
 sys.path.insert(0, str(SCRIPTS))
-from shared import soak_cases  # noqa: E402
+from shared import combinations, soak_cases  # noqa: E402
 from shared.digest_cases import Case  # noqa: E402
 
 CASES = [Case(f"{family}/{kind}", {"run.rounds": 8, f"{section}.kind": kind, f"{section}.x": 1})
@@ -37,6 +37,84 @@ starts = STARTS
 (out / "rounds.csv").write_text(f"round,loss,seconds\\n1,{starts},{id(out)}\\n")
 (out / "summary.json").write_text(json.dumps({"model_digest": seed, "setup_seconds": 0}))
 '''
+
+
+# Has families of two kinds; what a run does on so many ranks is BEHAVIOUR.
+COMBINED = '''#!/usr/bin/env python3
+import os, pathlib, sys
+if sys.argv[1] == "list":
+    print(LISTING)
+    sys.exit()
+ranks = int(os.environ.get("OMPI_COMM_WORLD_SIZE", os.environ.get("PMI_SIZE", "1")))
+word = [word for word in sys.argv if word.startswith("--run.out=")]
+out = pathlib.Path(word[0].split("=")[1] if word else sys.argv[2])
+def end(seed, error=None, status=0):
+    if error:
+        if os.environ.get("OMPI_COMM_WORLD_RANK", os.environ.get("PMI_RANK", "0")) == "0":
+            print("hanse: error:", error, file=sys.stderr)
+        sys.exit(status)
+    (out / "checkpoints").mkdir(parents=True, exist_ok=True)
+    (out / "rounds.csv").write_text("round,loss\\n1,0.5\\n")
+    (out / "summary.json").write_text('{"model_digest": "%s", "setup_seconds": 0}' % seed)
+BEHAVIOUR
+'''
+LISTING = "\n".join(f"{family} ({family}.kind)\n  none   as it is\n  other  than that\n"
+                    "    " + family + ".word = a  a | b | [1, 2]\n        what it is\n"
+                    "  options of every kind\n    x.y = a  a | b"
+                    for family in combinations.FAMILIES)
+
+
+class CombinationsTest(ScriptTest):
+    def test_the_listing(self):
+        families = combinations.read_listing(LISTING)
+        self.assertEqual(set(families), set(combinations.FAMILIES))
+        self.assertEqual(families["attacks"], ("attacks.kind",
+                                               {"none": {}, "other": {"attacks.word": ["a", "b"]}}))
+
+    def families(self):
+        """With the keys that the draws look at."""
+        families = combinations.read_listing(LISTING)
+        return {name: ({"attacks": "attack.kind", "clocks": "clock.kind",
+                        "asynchrony": "async.kind"}.get(name, key), kinds)
+                for name, (key, kinds) in families.items()}
+
+    def test_a_seed_is_a_job_and_all_kinds_and_words_come(self):
+        drawn = [combinations.draw_options(seed, self.families()) for seed in range(300)]
+        self.assertEqual(drawn[7], combinations.draw_options(7, self.families()))
+        for key, values in (("samplers.kind", {"none", "other"}), ("samplers.word", {"a", "b"}),
+                            ("run.check-rules", {"true"})):
+            self.assertEqual({one[key] for one in drawn if key in one}, values)
+        self.assertTrue(all(one["async.kind"] == "none" for one in drawn
+                            if one["clock.kind"] == "none"))
+
+    def soak(self, behaviour):
+        listing = LISTING.replace("attacks.kind", "attack.kind").replace("clocks.kind", "clock.kind")
+        text = COMBINED.replace("LISTING", repr(listing.replace("asynchrony.kind", "async.kind")))
+        program = self.write("hanse", text.replace("BEHAVIOUR", behaviour))
+        program.chmod(0o755)
+        self.give_mpirun(".")
+        return self.script("soak", "--program", program, "--combination", "5",
+                           env={"PATH": "/usr/bin:/bin", "TMPDIR": str(self.folder)})
+
+    def test_the_same_or_refused_or_ended_by_a_client(self):
+        for behaviour, what in (("end(3)", "1 same"),
+                                ("end(0, 'no such thing (a.b)', 2)", "1 refused"),
+                                ("end(0, 'not finite (client 3, round 2)', 1)", "1 ended by a client")):
+            result = self.soak(behaviour)
+            self.assertEqual((result.returncode, result.stdout), (0, f"{what} (seeds 5 to 5)\n"),
+                             result.stderr)
+
+    def test_what_differs_is_told_with_its_command(self):
+        for behaviour, what in (
+                ("end(3 if ranks < 3 else 4)", "another model on 3 ranks"),
+                ("end(0, f'no, on {ranks}', 2)", "on 2 ranks status 2, not 2, or another line"),
+                ("end(0, 'draw() gives too many', 1)", "status 1: hanse: error: draw() gives"),
+                ("end(3); sys.exit(139 if ranks == 2 else 0)", "status 139 on 2 ranks")):
+            result = self.soak(behaviour)
+            self.assertEqual(result.returncode, 1)
+            self.assertIn(f"seed 5: {what}", result.stdout)
+            self.assertIn("scripts/soak --combination 5", result.stdout)
+            self.assertIn(f"{self.folder / 'hanse'} run /dev/null --run.rounds=6", result.stdout)
 
 
 class PlanTest(unittest.TestCase):

@@ -39,27 +39,42 @@ std::vector<OwnedRow> rows_of(int rank, int ranks, const Rows& rows, int stride)
   return mine;
 }
 
+// A rule of one's own, whose sums depend on the block's first column, too.
+void weighted_sum(std::span<const double> values, std::span<const double> weights,
+                  std::span<double> step) {
+  for (std::size_t j = 0; j < step.size(); ++j) {
+    step[j] = 0.25 * values[0];
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      step[j] += weights[i] * values[i * step.size() + j];
+    }
+  }
+}
+
 Step step_on(int ranks, const Rows& rows, const ColumnMix& mix, int stride,
-             const ColumnsAsked& asked) {
+             const ColumnsAsked& asked, bool own = false) {
   const std::size_t n = rows.front().size();
   Step result{.values = std::vector<double>(n, std::nan("")), .deviations = {}};
   std::mutex mutex;
   run_threads(ranks, [&](Communicator& comm) {
     RowExchange exchange(comm, {{0, static_cast<int64_t>(n)}});
-    ColumnMix own;
-    if (comm.rank() == 0) own = mix;
-    bcast_mix(comm, own, std::ssize(rows));
+    ColumnMix own_mix;
+    if (comm.rank() == 0) own_mix = mix;
+    bcast_mix(comm, own_mix, std::ssize(rows));
     const auto mine = rows_of(comm.rank(), ranks, rows, stride);
-    const auto found = mix_by_columns(comm, exchange, mine, std::ssize(rows), own, asked,
-                                      [&](int64_t begin, std::span<const double> values) {
-                                        const std::lock_guard lock(mutex);
-                                        for (std::size_t i = 0; i < values.size(); ++i) {
-                                          double& value =
-                                              result.values[static_cast<std::size_t>(begin) + i];
-                                          EXPECT_TRUE(std::isnan(value)) << "written twice";
-                                          value = values[i];
-                                        }
-                                      });
+    const auto weigh = [&](std::span<const double> values, std::span<double> step) {
+      weighted_sum(values, own_mix.weights, step);
+    };
+    const auto found = mix_by_columns(
+        comm, exchange, mine, std::ssize(rows), own_mix, asked,
+        [&](int64_t begin, std::span<const double> values) {
+          const std::lock_guard lock(mutex);
+          for (std::size_t i = 0; i < values.size(); ++i) {
+            double& value = result.values[static_cast<std::size_t>(begin) + i];
+            EXPECT_TRUE(std::isnan(value)) << "written twice";
+            value = values[i];
+          }
+        },
+        own ? OwnStep(weigh) : nullptr);
     const std::lock_guard lock(mutex);
     if (comm.rank() == 0) result.deviations = found;
   });
@@ -121,13 +136,38 @@ TEST(ColumnExchange, TellsOfTheLargestEntryBeyondTheLattice) {
       RowExchange exchange(comm, {{0, 9000}});
       LargestEntry own;
       const auto mine = rows_of(comm.rank(), ranks, rows, 1);
-      mix_by_columns(comm, exchange, mine, 6, mix, {}, nullptr, &own);
+      mix_by_columns(comm, exchange, mine, 6, mix, {}, nullptr, nullptr, &own);
       const std::lock_guard lock(mutex);
       if (std::abs(own.value) > std::abs(largest.value)) largest = own;
     });
     EXPECT_EQ(largest.value, alone.values[8500]);
     EXPECT_EQ(largest.position, 3);
     EXPECT_EQ(step_on(ranks, rows, mix, 1, {}).values, alone.values);
+  }
+}
+
+// A rule of one's own gets the same blocks on any ranks: pieces of 4096 columns.
+TEST(ColumnExchange, ARuleOfOnesOwnGetsTheSameBlocksOnAnyRanks) {
+  const std::vector<int64_t> honest{0, 2};
+  for (const int64_t n : {1, 97, 4097, 25000}) {
+    const Rows rows = make_rows(6, n);
+    ColumnMix mix = neighbours(6, {.kind = ColumnKind::kOwn});
+    mix.weights = {0.5, -1, 0.25, 2, 0.125};
+    const auto mapped = [&](std::size_t a, int64_t j) {
+      const auto at = static_cast<std::size_t>(j);
+      return 0.25 * static_cast<double>(rows[a][at]) + 0.75 * static_cast<double>(rows[a + 1][at]);
+    };
+    const Step alone = step_on(1, rows, mix, 1, {honest, {}}, true);
+    for (int64_t j = 0; j < n; ++j) {
+      double expected = 0.25 * mapped(0, j / 4096 * 4096);
+      for (std::size_t a = 0; a < 5; ++a) expected += mix.weights[a] * mapped(a, j);
+      EXPECT_EQ(alone.values[static_cast<std::size_t>(j)], expected) << j;
+    }
+    for (int ranks = 2; ranks <= 4; ++ranks) {
+      const Step step = step_on(ranks, rows, mix, 3, {honest, {}}, true);
+      EXPECT_EQ(step.values, alone.values) << n << " " << ranks;
+      EXPECT_EQ(step.deviations.step, alone.deviations.step);
+    }
   }
 }
 

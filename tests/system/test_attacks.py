@@ -6,8 +6,10 @@ import sys
 
 import hanse
 
+os.environ["HANSE_PYTHON"] = sys.executable
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 OUTWARD = os.path.join(ROOT, "jobs", "own-rules", "outward.py")
+PATIENT = os.path.join(ROOT, "jobs", "own-rules", "patient.py")
 SILOS = {"federation.clients": 8, "sampler.kind": "full", "data.shape": "1,6,6", "data.classes": 4,
          "data.test-fraction": 0.3, "client.lr": 0.1, "aggregator.weights": "uniform"}
 
@@ -60,8 +62,6 @@ class Attacks(hanse.Case):
     def test_an_attack_of_ones_own(self):
         changes = {"attack.kind": "python", "attack.clients": "1,4", "attack.path": OUTWARD,
                    "attack.args": "strength=3", "aggregator.kind": "trimmed-mean"}
-        os.environ["HANSE_PYTHON"] = sys.executable
-        self.addCleanup(os.environ.pop, "HANSE_PYTHON")
         run = self.check("outward", changes)
         self.assertIn("attack.path", json.loads(hanse.text(run, "summary.json"))["rules"])
         bad = self.write("bad.py", "class Attack:\n    def attack(self, r): return r.gram[0][1:]\n")
@@ -72,6 +72,22 @@ class Attacks(hanse.Case):
         refused = self.hanse("run", self.job({**SILOS, **changes, "attack.path": none}),
                              f"--run.out={self.path('none')}", ranks=2, expect=2)
         self.assert_one_error(refused, 2, "none.py: it has no class Attack", "attack.path")
+
+    def test_an_attack_with_a_memory(self):
+        """It sees the last aggregate; what it remembers is in the checkpoints, and the check finds it
+        pure."""
+        changes = {"attack.kind": "python", "attack.clients": "1,4", "attack.path": PATIENT,
+                   "aggregator.kind": "geometric-median", "run.check-rules": "true"}
+        run = self.check("patient", changes)
+        other = self.train(self.job({**SILOS, **changes, "attack.args": "growth=1"}), "other")
+        self.assertNotEqual(hanse.digest(run), hanse.digest(other))
+        # A memory that is not saved is found.
+        with open(PATIENT) as file:
+            text = file.read()
+        forgetful = self.write("forgetful.py", text[:text.index("    def state")])
+        refused = self.hanse("run", self.job({**SILOS, **changes, "attack.path": forgetful}),
+                             f"--run.out={self.path('forgetful')}", ranks=2, expect=1)
+        self.assert_one_error(refused, 1, "the rule is not pure: in round", "attack.kind = python")
 
     def test_lies_about_themselves(self):
         """An attacker that claims large losses gets weight from a rule by losses, and is drawn more

@@ -162,6 +162,124 @@ class SameBits(OwnRules):
                     self.assertAlmostEqual(sum(round["probabilities"]), 1, places=9)
 
 
+# Sixteen clients, of whom four are at work; the server steps at every second arrival.
+ASYNCHRONOUS = {"federation.clients": 16, "clock.kind": "virtual", "clock.speed": "lognormal(0, 1)",
+                "async.kind": "fedbuff", "async.concurrency": 4, "async.buffer": 2}
+
+
+class Asynchronous(OwnRules):
+    def test_a_bandit_is_told_how_many_a_draw_asks_for(self):
+        """The first draw is of four, the others of as many as are done: one model on any ranks and
+        after a resume, and the check finds it pure."""
+        changes = {**ASYNCHRONOUS, **own("sampler", os.path.join(OWN, "bandit.py")),
+                   "run.check-rules": "true", "run.rounds": 12}
+        alone, _ = self.compare_places(changes)
+        self.assertEqual(len(hanse.table(alone, "participation.csv")), 24)
+
+    def test_what_draws_more_is_an_error_of_the_file(self):
+        fixed = self.write("fixed.py", "class Sampler:\n    def __init__(self, clients, args):\n"
+                           "        self.k = self.per_round\n"
+                           "    def draw(self, round, available, rng):\n"
+                           "        return available[:self.k], [1] * self.k\n")
+        process = self.hanse("run", self.job({**ASYNCHRONOUS, **own("sampler", fixed)}), expect=1)
+        self.assert_one_error(process, 1, "fixed.py:4: draw() returns 4 clients, more than the 1 that",
+                              "self.per_round")
+
+
+# Seven participants of equal weight, and more parameters than a block of columns has.
+COLUMNS = {"federation.clients": 16, "sampler.per-round": 7, "data.shape": "1,8,80",
+           "model.kind": "mlp", "model.hidden": 8, "client.lr": 0.05}
+MEDIAN = os.path.join(OWN, "weighted_median.py")
+
+
+class ByColumns(OwnRules):
+    def test_the_weighted_median_of_equals_is_the_median(self):
+        """Also among attackers, whose row no rank has, and of compressed updates; the check computes
+        every block again."""
+        attack = {"attack.clients": 3, "attack.kind": "alie"}
+        for name, more in {"plain": {"run.check-rules": "true"}, "attacked": attack,
+                           "broken": {"attack.clients": 2, "attack.kind": "nan"},
+                           "sent": {"comm.compress": "top-k", "comm.keep": 0.3}}.items():
+            changes = {**COLUMNS, "run.rounds": 4, **more}
+            expected = self.train(self.job({**changes, "aggregator.kind": "median"}), name)
+            job = self.job({**changes, **own("aggregator", MEDIAN)})
+            run = self.train(job, name + "-own", ranks=2)
+            if name != "broken":  # of even numbers the median is the mean of two
+                self.assert_digest(run, expected, name)
+            self.assertEqual(hanse.column(run, "rounds.csv", "rejected"),
+                             hanse.column(expected, "rounds.csv", "rejected"))
+            for mine, others in zip(hanse.column(run, "rounds.csv", "kappa_hat"),
+                                    hanse.column(expected, "rounds.csv", "kappa_hat")):
+                if name != "broken":
+                    self.assertAlmostEqual(float(mine), float(others), places=6)
+
+    def test_places_and_a_state_that_mix_leaves(self):
+        """A state that grows in mix() reaches the columns on every rank, and a resume."""
+        text = ("import numpy as np\n\nclass Aggregator:\n    needs = {'losses', 'gram'}\n"
+                "    rounds = 0\n    def mix(self, r):\n        self.rounds += 1\n"
+                "        return r.losses / r.losses.sum()\n"
+                "    def columns(self, rows, weights):\n"
+                "        return weights @ np.sort(rows, axis=0) / self.rounds\n"
+                "    def state(self): return {'rounds': self.rounds}\n"
+                "    def load(self, state): self.rounds = int(state['rounds'])\n")
+        # The trial before the first round finds rounds = 0: it must not divide by it.
+        bad = self.write("bad.py", text)
+        refused = self.hanse("run", self.job({**COLUMNS, **own("aggregator", bad)}), ranks=2,
+                             expect=2)
+        self.assert_one_error(refused, 2, "bad.py:9: columns() returns")
+        rule = self.write("rule.py", text.replace("/ self.rounds", "/ (1 + self.rounds)"))
+        self.compare_places({**COLUMNS, **own("aggregator", rule), "run.rounds": 6,
+                             "run.check-rules": "true"})
+
+    def test_errors(self):
+        """Of the file: before the first round where the trial finds them, and later by one line."""
+        def rule(name, body):
+            return own("aggregator", self.write(name, "import numpy as np\nclass Aggregator:\n"
+                                                "    calls = 0\n"
+                                                "    def columns(self, rows, weights):\n"
+                                                "        self.calls += 1\n"
+                                                f"        {body}\n"))
+        early = {"short.py:4: columns() returns an array of shape": "return rows[0, 1:]",
+                 "none.py:4: columns() returns a NoneType, not a step of": "pass",
+                 "zero.py:6: ZeroDivisionError": "1 / 0",
+                 "nan.py:4: columns() returns nan for column 3 of 4096":
+                     "return np.where(np.arange(rows.shape[1]) == 3, np.nan, rows[0])"}
+        for text, body in early.items():
+            process = self.hanse("run", self.job({**COLUMNS, **rule(text.split(":")[0], body)}),
+                                 ranks=2, expect=2)
+            self.assert_one_error(process, 2, text, "aggregator.path")
+        late = rule("late.py", "return rows[0] / (self.calls < 3)")
+        process = self.hanse("run", self.job({**COLUMNS, **late}), ranks=2, expect=1)
+        self.assert_one_error(process, 1, "late.py:4: columns() returns", "aggregator.path")
+        impure = rule("impure.py", "return rows[0] + self.calls * 1e-3")
+        process = self.hanse("run", self.job({**COLUMNS, **impure, "run.check-rules": "true",
+                                              "run.overwrite": "true"}),
+                             expect=1)
+        self.assert_one_error(process, 1, "the rule is not pure", "columns[0] is")
+
+    def test_what_does_not_go_together(self):
+        columns = own("aggregator", MEDIAN)
+        for changes, parts in (
+                (ASYNCHRONOUS, ["a step by columns cannot count old updates less"]),
+                ({"run.round-seconds": 5}, ["needs every participant's update"]),
+                ({"attack.kind": "optimal-alie", "attack.clients": 2}, ["without a bound"]),
+                ({"client.update": "fednova"}, ["fednova weighs anew", "client.update"]),
+                ({"privacy.kind": "central"}, ["private rounds are of fedavg"])):
+            with self.subTest(parts[0]):
+                refused = self.hanse("run", self.job({**COLUMNS, **changes, **columns}), ranks=2,
+                                     expect=2)
+                self.assert_one_error(refused, 2, *parts)
+
+    def test_the_plan_tells_memory_and_time(self):
+        job = self.job({**COLUMNS, **own("aggregator", MEDIAN)})
+        plan = json.loads(self.hanse("plan", job, "--json").stdout())
+        plain = json.loads(self.hanse("plan", self.job(COLUMNS), "--json").stdout())
+        # Seven updates, and blocks of them as float32 twice, float64, and the rule's own copy.
+        least = 7 * 4096 * (2 * 4 + 2 * 8)
+        self.assertGreater(plan["kept_bytes"], least)
+        self.assertNotIn("kept_bytes", plain)
+
+
 class TheFile(OwnRules):
     def test_its_digest(self):
         """In job.cfg, summary and checkpoint: a run does not go on with another file."""

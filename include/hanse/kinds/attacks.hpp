@@ -17,9 +17,10 @@ struct Job;
 bool attack_searches(const Job& job);
 
 // The decisions of an attack that forges updates, and what it must know; null: the job's does not.
+// With run.check-rules a rule of the user's own works beside a twin that proves it pure.
 // For a rule of the user's own: throws InvalidArgument when its file does not fit.
 struct Forgery {
-  AttackRule rule = nullptr;
+  std::unique_ptr<Attack> rule = nullptr;
   ForgeNeeds needs = {};
 };
 Forgery make_forgery(const Job& job);

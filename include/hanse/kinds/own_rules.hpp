@@ -18,6 +18,10 @@ inline bool is_own_rule(const std::string& kind) { return kind == "python" || ki
 // The rule of that section. REQUIRES: is_own_rule(kind).
 RuleSource own_rule(const std::string& section, const std::string& kind, const RuleFile& file);
 
+// The columns of the job's aggregator, whose needs() say own_columns. With run.check-rules a fresh
+// one computes every block again. Throws InvalidArgument as make_own_aggregator().
+std::unique_ptr<ColumnFunction> own_columns_of(const Job& job, int64_t clients);
+
 // The files that the job's chosen kinds name, each with the key of its path. `has_rules`: does its
 // protocol read aggregator.kind and the like?
 std::vector<std::pair<std::string, RuleFile*>> rule_files(Job& job, bool has_rules);

@@ -3,7 +3,7 @@
 //
 // Every maker throws InvalidArgument when the file cannot be loaded, has no such rule, or the rule
 // refuses. A rule's later errors are InvalidArguments that name the option and the file. A rule's
-// state is what it saves, under "own"; all are called on one rank alone.
+// state is what it saves, under "own"; all but ColumnFunctions are called on one rank alone.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +17,7 @@
 #include "hanse/evaluation/evaluation.hpp"
 #include "hanse/protocol/server_optimizer.hpp"
 #include "hanse/rules/aggregation/aggregator.hpp"
+#include "hanse/rules/aggregation/own_columns.hpp"
 #include "hanse/rules/attack/attack.hpp"
 #include "hanse/rules/sampling/sampler.hpp"
 
@@ -25,8 +26,12 @@ namespace hanse {
 // The coefficients must be finite, and not negative unless the rule needs the Gram matrix.
 std::unique_ptr<Aggregator> make_own_aggregator(const RuleSource& source, int64_t clients);
 
-// The probabilities of its draws are not known: they are NaN. plugin.h cannot tell it the number
-// that a round asks for: it draws as many as it likes, and more than that number are refused.
+// The columns of an aggregator whose needs() say own_columns. begin() makes it anew where the
+// aggregator has a state.
+std::unique_ptr<ColumnFunction> make_own_columns(const RuleSource& source, int64_t clients);
+
+// The probabilities of its draws are not known: they are NaN. It may draw fewer than a round asks
+// for; more are refused.
 // `samples` [clients]: their training samples, which the rule is told.
 std::unique_ptr<ClientSampler> make_own_sampler(const RuleSource& source,
                                                 std::span<const double> samples, int64_t per_round);
@@ -35,7 +40,7 @@ std::unique_ptr<ClientSampler> make_own_sampler(const RuleSource& source,
 std::unique_ptr<ServerOptimizer> make_own_optimizer(const RuleSource& source, int64_t clients);
 
 // The coefficients must be finite.
-AttackRule make_own_attack(const RuleSource& source);
+std::unique_ptr<Attack> make_own_attack(const RuleSource& source);
 
 // More columns of an evaluation. `names` are the clients', in their order.
 using OwnMetric =

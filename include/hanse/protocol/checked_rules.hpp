@@ -9,6 +9,8 @@
 
 #include "hanse/protocol/server_optimizer.hpp"
 #include "hanse/rules/aggregation/aggregator.hpp"
+#include "hanse/rules/aggregation/own_columns.hpp"
+#include "hanse/rules/attack/attack.hpp"
 #include "hanse/rules/sampling/sampler.hpp"
 
 namespace hanse {
@@ -38,5 +40,9 @@ std::unique_ptr<ServerOptimizer> checked_optimizer(const std::string& rule,
                                                    RuleMaker<ServerOptimizer> make,
                                                    int64_t n_params,
                                                    std::shared_ptr<int64_t> round);
+std::unique_ptr<Attack> checked_attack(const std::string& rule, RuleMaker<Attack> make);
+// Every block is computed again by a fresh one, which has seen no block before.
+std::unique_ptr<ColumnFunction> checked_columns(const std::string& rule,
+                                                const RuleMaker<ColumnFunction>& make);
 
 }  // namespace hanse

@@ -26,6 +26,7 @@
 #include "hanse/protocol/server_optimizer.hpp"
 #include "hanse/protocol/turnout.hpp"
 #include "hanse/rules/aggregation/aggregator.hpp"
+#include "hanse/rules/aggregation/own_columns.hpp"
 #include "hanse/rules/sampling/availability.hpp"
 #include "hanse/rules/sampling/sampler.hpp"
 
@@ -93,7 +94,8 @@ class FederatedTrainer final : public Protocol {
     Turnout* turnout = nullptr;      // rank 0; null: all who are drawn take part
     Attackers* attackers = nullptr;  // null: all participants are honest
     ServerUpdate root = nullptr;     // rank 0, for rules with ExtraRow::kServer
-    PrivateTraining* privacy = nullptr;  // the runner's; null: rounds are not private
+    ColumnFunction* own_columns = nullptr;  // every rank, for rules with own_columns
+    PrivateTraining* privacy = nullptr;     // the runner's; null: rounds are not private
   };
   using Settings = FederatedSettings;
 

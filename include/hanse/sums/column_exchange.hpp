@@ -36,12 +36,16 @@ struct LargestEntry {
 // all ranks.
 //
 // Cost: that of map_columns and mix_columns for P / ranks columns, and K P / ranks values sent a
-// rank. Memory a rank: K x 4096 values on their way and as integers.
+// rank. Memory a rank: K x 4096 values on their way and as integers. Blocks of 4096 columns, whose
+// borders depend on the row alone, are what an `own` step gets.
 using WriteColumns = std::function<void(int64_t begin, std::span<const double> step)>;
+// What a ColumnFunction makes of mapped values [n, width].
+using OwnStep = std::function<void(std::span<const double> values, std::span<double> step)>;
+// `own`: for mix.rule.kind = kOwn, which measures no shares.
 ColumnDeviations mix_by_columns(Communicator& comm, RowExchange& exchange,
                                 std::span<const OwnedRow> rows, int64_t k, const ColumnMix& mix,
                                 const ColumnsAsked& asked, const WriteColumns& write,
-                                LargestEntry* largest = nullptr);
+                                const OwnStep& own = nullptr, LargestEntry* largest = nullptr);
 
 // Brings rank 0's mix to all ranks; `n` = 0 stands for none. Collective.
 void bcast_mix(Communicator& comm, ColumnMix& mix, int64_t k);

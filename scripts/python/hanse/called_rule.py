@@ -29,14 +29,15 @@ class Called:
         self.number, self.needs = ask(
             None, "make", (clients, getattr(self, "per_round", None), getattr(self, "sizes", None)))
 
-    def mix(self, r):
-        return ask(self.number, "mix", ({name: getattr(r, name) for name in REPORT},))
-
     def draw(self, round, *given):  # clients, perhaps losses, rng
         return ask(self.number, "draw", (round, *given[:-1]), given[-1])
 
     def step(self, theta, update):
         return ask(self.number, "step", (theta, update))
+
+
+def mix(self, r):
+    return ask(self.number, "mix", ({name: getattr(r, name) for name in REPORT},))
 
 
 def candidates(self, round, available, rng):

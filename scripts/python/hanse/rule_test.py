@@ -5,6 +5,10 @@
         def mix(self, r):                    # a coefficient a participant, used as it is
             return r.lam * r.losses          # r.round, r.clients, r.samples, r.lam, ...
 
+    class Aggregator:                        # by columns (parameters) of the updates
+        def columns(self, rows, weights):    # rows [participants, width], weights [participants]
+            return weights @ rows            # the step [width]
+
     class Sampler:
         def draw(self, round, available, rng):            # distinct clients, and their weights
             return available[:self.per_round], [1] * self.per_round
@@ -56,8 +60,9 @@ def rule_test(rule: type, trace: Path | Mapping[str, Any], args: Mapping[str, An
               *, seed: int | None = None) -> dict[str, Any]:
     """Runs a rule over a trace, and returns what it decides: {"rounds": [...]}.
 
-    `rule`: a class with mix() (an aggregator: {"weights": ...} a round), draw() and observe() (a
-    sampler: {"clients": ..., "draw_weights": ...}) or step() (a server optimizer: {"theta": ...}).
+    `rule`: a class with mix() (an aggregator: {"weights": ...} a round), columns() (one by columns:
+    {"update": ...} of the trace's "rows"), draw() and observe() (a sampler: {"clients": ...,
+    "draw_weights": ...}) or step() (a server optimizer: {"theta": ...}).
     `trace`: what `run.trace = true` writes for a rule of that family (jobs/replay.md), as a file or
     as what would stand in it; of an optimizer {"theta": [...], "updates": [[...], ...]}.
     A sampler draws by itself; it observes what the trace has of those that it draws, and nothing of
@@ -92,6 +97,8 @@ def rule_test(rule: type, trace: Path | Mapping[str, Any], args: Mapping[str, An
         return {"rounds": [{"clients": one["draws"], "draw_weights": one["weights"]}
                            for one in rounds]}
     decided = "theta" if "theta" in given else "weights"
+    if callable(getattr(rule, "columns", None)):
+        decided = "update"
     return {"rounds": [{decided: one[decided]} for one in rounds]}
 
 
@@ -106,7 +113,7 @@ def _read(trace: Path | Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _trace_of(rule: type, trace: Mapping[str, Any], path: str, seed: int | None) -> dict[str, Any]:
     """The trace for a rule of that file in the place of the one that it was recorded of."""
-    if callable(getattr(rule, "mix", None)):
+    if callable(getattr(rule, "mix", None)) or callable(getattr(rule, "columns", None)):
         return {**trace, "rule": {"aggregator.kind": "python", "aggregator.path": path}}
     if callable(getattr(rule, "draw", None)):
         clients, recorded = int(trace.get("clients", 1)), trace.get("rule", {})
@@ -122,8 +129,8 @@ def _trace_of(rule: type, trace: Mapping[str, Any], path: str, seed: int | None)
         return {"rule": {"server.optimizer": "python", "server.path": path},
                 "clients": trace.get("clients", 1), "theta": trace["theta"],
                 "rounds": [{"update": update} for update in trace["updates"]]}
-    raise Refused(f"{rule.__name__} is no rule; hint: an aggregator has mix(), a sampler draw() "
-                  "and observe(), a server optimizer step()")
+    raise Refused(f"{rule.__name__} is no rule; hint: an aggregator has mix() or columns(), a "
+                  "sampler draw() and observe(), a server optimizer step()")
 
 
 class _Calls:
@@ -150,8 +157,8 @@ class _Calls:
                 program.send(("raises", f"{type(error).__name__}: {error}"))
 
     def _has(self) -> list[str]:
-        return [name for name in ("observe", "observe_late", "candidates", "state", "load")
-                if hasattr(self.rule, name)]
+        return [name for name in ("mix", "columns", "observe", "observe_late", "candidates",
+                                  "state", "load") if hasattr(self.rule, name)]
 
     def _make(self, clients: int, per_round: int | None, sizes: Any) -> tuple[int, Any]:
         made = self.rule.__new__(self.rule)
@@ -186,11 +193,11 @@ def _observe(observe: Callable[..., Any], clients: Any, feedback: Any, losses: A
 
 
 def _frozen(method: str, given: tuple[Any, ...]) -> list[Any]:
-    """As a run gives them: arrays that are read-only but for step(), and mix()'s report."""
+    """As a run gives them: arrays that are read-only but for step() and columns(), and mix()'s report."""
     if method == "mix":
         given = (SimpleNamespace(**given[0]),)
     arrays = vars(given[0]).values() if method == "mix" else given
-    for array in arrays if method not in ("step", "load") else ():
+    for array in arrays if method not in ("step", "load", "columns") else ():
         if hasattr(array, "flags"):
             array.flags.writeable = False
     return list(given)

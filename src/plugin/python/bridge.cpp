@@ -176,12 +176,14 @@ const char* last_error() { return last_error_text.c_str(); }
 int needs(void* rule, HanseNeeds* needs) {
   const Gil gil;
   const Ref said(PyObject_CallMethod(of(rule).object, "needs", nullptr));
-  int sizes = 0, losses = 0, norms = 0, gram = 0, layers = 0, rates = 0, candidates = 0;
-  if (!said || !PyArg_ParseTuple(said.get(), "ppppppp", &sizes, &losses, &norms, &gram, &layers,
-                                 &rates, &candidates)) {
+  int losses = 0, norms = 0, gram = 0, layers = 0, rates = 0, candidates = 0, last = 0, columns = 0;
+  if (!said || !PyArg_ParseTuple(said.get(), "pppppppi", &losses, &norms, &gram, &layers, &rates,
+                                 &candidates, &last, &columns)) {
     return fail(of(rule).path);
   }
   needs->candidates = candidates;
+  needs->last = last;
+  needs->columns = columns;
   needs->losses = losses;
   needs->norms = norms;
   needs->gram = gram;
@@ -209,9 +211,9 @@ int draw_of(void* rule, int64_t round, const int64_t* named, const double* losse
             const HanseRandom* random, int64_t* clients, double* weights, int64_t* k) {
   const Gil gil;
   stream = random;
-  const Ref result(PyObject_CallMethod(of(rule).object, "draw", "LNN",
+  const Ref result(PyObject_CallMethod(of(rule).object, "draw", "LNNL",
                                        static_cast<long long>(round), numbers(named, n),
-                                       numbers(losses, n)));
+                                       numbers(losses, n), static_cast<long long>(random->asked)));
   stream = nullptr;
   if (!result) return fail(of(rule).path);
   PyObject* drawn = PyTuple_GetItem(result.get(), 0);
@@ -239,8 +241,9 @@ int candidates(void* rule, int64_t round, const int64_t* available, int64_t n,
                const HanseRandom* random, int64_t* clients, int64_t* k) {
   const Gil gil;
   stream = random;
-  const Ref result(PyObject_CallMethod(of(rule).object, "candidates", "LN",
-                                       static_cast<long long>(round), numbers(available, n)));
+  const Ref result(PyObject_CallMethod(of(rule).object, "candidates", "LNL",
+                                       static_cast<long long>(round), numbers(available, n),
+                                       static_cast<long long>(random->asked)));
   stream = nullptr;
   if (!result) return fail(of(rule).path);
   *k = PyObject_Size(result.get());
@@ -349,13 +352,23 @@ int load(void* rule, const HanseArray* arrays, int64_t n) {
 
 int attack(void* rule, const HanseHonest* h, double* coefficients) {
   const Gil gil;
-  const int64_t rows = h->honest + 2;
   const Ref result(
-      PyObject_CallMethod(of(rule).object, "attack", "LLLN", static_cast<long long>(h->round),
+      PyObject_CallMethod(of(rule).object, "attack", "LLLLN", static_cast<long long>(h->round),
                           static_cast<long long>(h->honest), static_cast<long long>(h->byzantine),
-                          numbers(h->gram, rows * rows)));
+                          static_cast<long long>(h->rows), numbers(h->gram, h->rows * h->rows)));
   if (!result || !copy_out(result.get(), coefficients)) return fail(of(rule).path);
   return 0;
+}
+
+int columns(void* rule, const HanseColumns* b, double* step) {
+  const Gil gil;
+  auto* const rows = reinterpret_cast<char*>(const_cast<double*>(b->rows));  // which are copied
+  const int64_t bytes = b->k * b->width * static_cast<int64_t>(sizeof(double));
+  const Ref result(PyObject_CallMethod(
+      of(rule).object, "columns", "LLNN", static_cast<long long>(b->k),
+      static_cast<long long>(b->width), PyMemoryView_FromMemory(rows, bytes, PyBUF_READ),
+      numbers(b->weights, b->k)));
+  return result && copy_out(result.get(), step) ? 0 : fail(of(rule).path);
 }
 
 const HansePlugin plugin = {.size = sizeof(HansePlugin),
@@ -375,7 +388,8 @@ const HansePlugin plugin = {.size = sizeof(HansePlugin),
                             .candidates = candidates,
                             .draw_by_losses = draw_by_losses,
                             .observe_late = observe_late,
-                            .attack = attack};
+                            .attack = attack,
+                            .columns = columns};
 
 }  // namespace
 

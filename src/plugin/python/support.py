@@ -2,6 +2,7 @@
 
 jobs/own-rules.md has the contract of the classes. Arrays arrive as bytes, in the machine's order.
 """
+import contextlib
 import inspect
 import os
 import sys
@@ -17,10 +18,12 @@ except ModuleNotFoundError:
                       "HANSE_PYTHON") from None
 
 KINDS = {1: "Aggregator", 2: "Sampler", 3: "Optimizer", 4: "Metric", 5: "Attack"}
-WORK = {"Aggregator": "mix", "Sampler": "draw", "Optimizer": "step", "Metric": "__call__",
-        "Attack": "attack"}
-NEEDS = ("sizes", "losses", "norms", "gram", "layers", "rates", "candidates")
-KNOWN = {"Aggregator": NEEDS[:-1], "Sampler": NEEDS[-1:]}
+WORK = {"Aggregator": ("mix", "columns"), "Sampler": ("draw",), "Optimizer": ("step",),
+        "Metric": ("__call__",), "Attack": ("attack",)}  # one of these methods
+KNOWN = {"Aggregator": ("sizes", "losses", "norms", "gram", "layers", "rates"),
+         "Sampler": ("candidates",), "Attack": ("last",)}
+# What the bridge asks, in its order.
+NEEDS = ("losses", "norms", "gram", "layers", "rates", "candidates", "last")
 
 float64 = numpy.dtype("f8")
 float32 = numpy.dtype("f4")
@@ -117,6 +120,15 @@ def module_of(path):
     return modules[path]
 
 
+def aligned(shape):
+    """An array whose memory begins at a multiple of 64 bytes, so that no sum's order depends on where
+    it lies."""
+    size = 8 * shape[0] * shape[1]
+    memory = numpy.empty(size + 64, numpy.uint8)
+    begin = -memory.ctypes.data % 64
+    return memory[begin:begin + size].view(float64).reshape(shape)
+
+
 def array_or_none(data, dtype=float64):
     return None if data is None else frombuffer(data, dtype)
 
@@ -142,11 +154,13 @@ class Rule:
         if not isinstance(kind, type):
             raise Refusal(f"{path}: it has no class {name}")
         self.kind = kind
-        if not callable(getattr(kind, WORK[name], None)):
-            raise Refusal(f"{path}: its class {name} has no method {WORK[name]}")
+        self.methods = [method for method in WORK[name] if callable(getattr(kind, method, None))]
+        if not self.methods:
+            raise Refusal(f"{path}: its class {name} has no method {' or '.join(WORK[name])}")
         if hasattr(kind, "state") != hasattr(kind, "load"):
             raise Refusal(f"{path}: its class {name} has one of state() and load(), not both")
         self.rule = kind.__new__(kind)
+        self.per_round = per_round
         if name == "Sampler":
             self.rule.per_round = per_round
             self.rule.sizes = frombuffer(samples, float64).astype(int64)
@@ -181,7 +195,10 @@ class Rule:
                 raise Refusal(f"{self.path}: unknown need {need!r}; known: {', '.join(known)}")
         if "candidates" in needs and not callable(getattr(self.kind, "candidates", None)):
             raise Refusal(f"{self.path}: its class Sampler has no method candidates")
-        return tuple(need in needs for need in NEEDS)
+        if "columns" in self.methods and "layers" in needs:
+            raise Refusal(f"{self.path}: columns() makes one step of all layers; needs has 'layers'")
+        columns = 0 if "columns" not in self.methods else 1 if "mix" in self.methods else 2
+        return (*(need in needs for need in NEEDS), columns)
 
     def mix(self, number, layers, clients, samples, lam, draw_weights, losses, norms, gram, rates,
             staleness, durations):
@@ -206,28 +223,51 @@ class Rule:
             shape, what = (layers, k), f"{k} coefficients for each of {layers} layers"
         return self.numbers("mix", self.rule.mix(report), shape, what)
 
+    def columns(self, k, width, values, weights):
+        rows = aligned((k, width))
+        rows[:] = frombuffer(values, float64).reshape((k, width))
+        step = self.rule.columns(rows, frombuffer(weights, float64))
+        step = self.numbers("columns", step, (width,), f"a step of {width} columns")
+        wrong = numpy.flatnonzero(~numpy.isfinite(step))
+        if wrong.size:
+            self.refuse("columns", f"returns {step[wrong[0]]} for column {wrong[0]} of {width}")
+        return step
+
     def ids(self, method, clients):
         size = numpy.size(clients)
         kinds = "iu" if size > 0 else "iuf"  # numpy calls an empty list one of floats
         return self.numbers(method, clients, (size,), "ids of clients", int64, kinds)
 
-    def candidates(self, number, available):
+    @contextlib.contextmanager
+    def asking(self, asked):
+        """self.per_round is what a draw asks for, as long as it lasts: at other times a resumed
+        run could not know it."""
+        usual = self.rule.per_round
+        if asked < self.per_round:
+            self.rule.per_round = asked
+        yield
+        self.rule.per_round = usual
+
+    def candidates(self, number, available, asked):
         available = frombuffer(available, int64)
-        named = self.ids("candidates", self.rule.candidates(number, available, Rng))
+        with self.asking(asked):
+            named = self.ids("candidates", self.rule.candidates(number, available, Rng))
         if len(named) > len(available):
             self.refuse("candidates", f"returns {len(named)} of {len(available)} clients")
         return named
 
-    def draw(self, number, clients, losses):
+    def draw(self, number, clients, losses, asked):
         given = () if losses is None else (frombuffer(losses, float64),)
-        drawn = self.rule.draw(number, frombuffer(clients, int64), *given, Rng)
+        with self.asking(asked):
+            drawn = self.rule.draw(number, frombuffer(clients, int64), *given, Rng)
         if not isinstance(drawn, (tuple, list)) or len(drawn) != 2:
             self.refuse("draw", f"returns a {type(drawn).__name__}, not clients and weights")
         clients, weights = drawn
         size = numpy.size(clients)
-        if size > self.rule.per_round:
-            self.refuse("draw", f"returns {size} clients, more than sampler.per-round = "
-                                f"{self.rule.per_round}")
+        if size > asked:
+            most = (f"sampler.per-round = {asked}" if asked == self.per_round else
+                    f"the {asked} that this draw asks for, which self.per_round is during a draw")
+            self.refuse("draw", f"returns {size} clients, more than {most}")
         return (self.ids("draw", clients),
                 self.numbers("draw", weights, (size,), f"a weight for each of {size} clients"))
 
@@ -251,10 +291,9 @@ class Rule:
         return self.numbers("step", self.rule.step(theta, update), (size,), f"{size} parameters",
                             float32)
 
-    def attack(self, number, honest, byzantine, gram):
+    def attack(self, number, honest, byzantine, rows, gram):
         report = Honest()
         report.round, report.honest, report.byzantine = number, honest, byzantine
-        rows = honest + 2
         report.gram = frombuffer(gram, float64).reshape((rows, rows))
         return self.numbers("attack", self.rule.attack(report), (rows,), f"{rows} coefficients")
 

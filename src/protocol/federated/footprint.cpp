@@ -55,6 +55,10 @@ void send_columns(const FederatedFacts& facts, double updates, int64_t ranks,
   const double k = facts.participants;
   footprint.broadcast(kind, sizeof(ColumnRule) + kCount);
   footprint.broadcast(kind, kNumber * k * updates);
+  if (facts.needs.own_columns) {
+    footprint.broadcast(kind, kNumber * k);  // weights
+    footprint.broadcast(kind, kCount);       // of the rule's state, which is small
+  }
   footprint.broadcast(kind, kCount);
   footprint.broadcast(kind, kCount * k);
   footprint.broadcast(kind, kNumber * k);
@@ -111,9 +115,10 @@ void keep_rows(const FederatedFacts& facts, int64_t ranks, int64_t hosts,
     footprint.keep("kept updates",
                    gram_traffic(facts.parts, weighed_updates(facts), ranks).kept_bytes);
   }
-  if (facts.needs.columns) {  // pieces of all rows, and their integers
+  if (facts.needs.columns) {  // pieces of all rows, and their integers, or numbers and a copy
     const double piece = number(RowExchange::kPiece) * weighed_updates(facts);
-    footprint.keep("kept updates", (2 * kValue + kCount) * piece);
+    const double mapped = facts.needs.own_columns ? 2 * kNumber : kCount;
+    footprint.keep("kept updates", (2 * kValue + mapped) * piece);
   }
   footprint.keep("model rows", kValue * p * number(further_rows(facts.needs)));
   footprint.keep("client states",

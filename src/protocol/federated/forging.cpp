@@ -48,8 +48,9 @@ std::vector<int64_t> RoundRoles::attacking_clients() const {
   return clients_at(*this, attacking());
 }
 
-Forging::Forging(Communicator& comm, Attackers& attackers, int64_t n_params, int64_t most)
-    : comm_(comm), attackers_(attackers), n_params_(n_params), most_(most) {}
+Forging::Forging(Communicator& comm, Attackers& attackers, int64_t n_params, int64_t most,
+                 int64_t made)
+    : comm_(comm), attackers_(attackers), n_params_(n_params), most_(most), made_(made) {}
 
 bool Forging::begin(int64_t round, const RoundRoles& roles) {
   round_ = round;
@@ -59,7 +60,7 @@ bool Forging::begin(int64_t round, const RoundRoles& roles) {
   return !honest_.empty() && !attacking_.empty();
 }
 
-void Forging::make_rows(UpdateSink& sink, int64_t first) {
+void Forging::make_rows(UpdateSink& sink, int64_t first, std::span<const float> last) {
   first_ = first;
   const auto size = to_index(n_params_);
   const std::vector<OwnedRow> honest = rows_at(sink, honest_);
@@ -74,6 +75,7 @@ void Forging::make_rows(UpdateSink& sink, int64_t first) {
   if (direction == ForgedDirection::kOwn) attackers_.fill(round_, 0, p_);
   sink.add_row({first_, h_});
   sink.add_row({first_ + 1, p_});
+  if (made_ > 2) sink.add_row({first_ + 2, last});
 }
 
 // h = 2^e / H sum u_i 2^-e, an exact sum; e is 0 but for values that no sum would take.
@@ -126,19 +128,23 @@ void Forging::find_deviation(std::span<const OwnedRow> honest, std::span<float> 
   }
 }
 
-// [R] from [H + 2] of (u, h, p).
+// Positions of the rows that attackers see: (u, h, p) or (u, h, p, g).
+std::vector<int64_t> Forging::seen() const {
+  std::vector<int64_t> positions = honest_;
+  for (int64_t i = first_; i < rows(); ++i) positions.push_back(i);
+  return positions;
+}
+
+// Coefficients of all rows from those of the rows that attackers see.
 std::vector<double> Forging::widened(std::span<const double> row) const {
+  const std::vector<int64_t> positions = seen();
   std::vector<double> wide(to_index(rows()));
-  for (std::size_t i = 0; i < honest_.size(); ++i) wide[to_index(honest_[i])] = row[i];
-  wide[to_index(first_)] = row[honest_.size()];
-  wide[to_index(first_ + 1)] = row[honest_.size() + 1];
+  for (std::size_t i = 0; i < positions.size(); ++i) wide[to_index(positions[i])] = row[i];
   return wide;
 }
 
 void Forging::decide(std::span<const double> gram, const Displacement& displacement) {
-  std::vector<int64_t> seen = honest_;
-  seen.push_back(first_);
-  seen.push_back(first_ + 1);
+  const std::vector<int64_t> seen = this->seen();
   std::vector<double> entries;
   const GramView all{gram, to_index(rows())};
   for (const int64_t i : seen) {

@@ -192,7 +192,7 @@ Mix Server::mix(const Weighable& trained) {
   if (needs_.directions) directions_.add(round_, report.clients, report.gram, report.rates, mix);
   if (needs_.gram) {
     for (double& one : c) one *= mix.direction.scale;
-  } else if (!losses_.empty()) {
+  } else if (!losses_.empty() && !c.empty()) {
     const double sum = std::accumulate(c.begin(), c.end(), 0.0);
     mixed_loss_ = std::inner_product(losses_.begin(), losses_.end(), c.begin(), 0.0) / sum;
   }

@@ -66,6 +66,9 @@ class Server : public Stateful {
   void shorten(double share) { directions_.shorten(share); }
 
   double mixed_loss() const { return mixed_loss_; }  // weighted by the rule, or NaN
+  // The rule's state, for its columns on all ranks.
+  void save_rule(State& state) const { parts_.aggregator.save(state); }
+
   // Adds its own columns, the rule's and the sampler's.
   void add_columns(Columns& columns) const;
   Metrics metrics() const;

@@ -61,9 +61,9 @@ FederatedTrainer::FederatedTrainer(Parts parts, Settings settings)
   plan_ = std::make_unique<RoundPlan>(parts_.comm, parts_.host, parts_.federation, *parts_.runner,
                                       settings_);
   if (parts_.comm.rank() == 0) server_ = std::make_unique<Server>(parts_, settings_);
-  weighing_ = std::make_unique<Weighing>(Weighing::Parts{parts_.comm, needs_, parts_.model.layout(),
-                                                         settings_, *plan_, runner(), server_.get(),
-                                                         parts_.attackers, &parts_.root});
+  weighing_ = std::make_unique<Weighing>(
+      Weighing::Parts{parts_.comm, needs_, parts_.model.layout(), settings_, *plan_, runner(),
+                      server_.get(), parts_.attackers, &parts_.root, parts_.own_columns});
   if (settings_.timed) versions_ = std::make_unique<KeptVersions>(parts_.host, theta_.size());
   columns_.add_to_rounds([this] { return account_->numbers(); });
   if (server_) server_->add_columns(columns_);

@@ -12,6 +12,7 @@
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
 #include "hanse/comm/bcast_list.hpp"
+#include "hanse/comm/bcast_state.hpp"
 #include "hanse/rules/attack/certain_step.hpp"
 
 namespace hanse {
@@ -42,14 +43,19 @@ Weighing::Weighing(const Parts& parts)
       robustness_(kUnknown) {
   const int64_t size = parts.layout.n_params();
   if (parts.needs.forged) {
-    forging_.emplace(parts.comm, *parts.attackers, size, parts.settings.max_participants);
+    forging_.emplace(parts.comm, *parts.attackers, size, parts.settings.max_participants,
+                     forging_rows(parts.needs));
   }
   if (parts.needs.columns) columns_.emplace(parts.comm, row_parts(parts.layout, false));
-  if (parts.server && parts.needs.extra_row != ExtraRow::kNone) own_row_.resize(to_index(size));
+  if (parts.server == nullptr) return;
+  if (parts.needs.extra_row == ExtraRow::kServer) server_row_.resize(to_index(size));
+  const bool looks_back = parts.needs.extra_row == ExtraRow::kLastStep || parts.needs.last_step;
+  if (looks_back) last_step_.resize(to_index(size));
 }
 
 void Weighing::visit(StateFields& fields) {
-  if (parts_.needs.extra_row == ExtraRow::kLastStep) fields.fixed("last_step", own_row_);
+  if (!last_step_.empty()) fields.fixed("last_step", last_step_);
+  if (forging_) fields.part("attack", *parts_.attackers);
 }
 
 void Weighing::add_columns(Columns& columns) const {
@@ -133,7 +139,7 @@ void Weighing::trained(Findings& findings, const RoundContext& round) {
   if (needs.extra_row != ExtraRow::kNone) bring_own_row(sink, to_index(rows++), round);
   forges_ = forging_ && forging_->begin(round.number, known.roles);
   if (forges_) {
-    forging_->make_rows(sink, rows);
+    forging_->make_rows(sink, rows, last_step_);
     rows = forging_->rows();
   }
   if (needs.gram) known.gram = sink.gram(rows, absent, parts_.runner.states());
@@ -144,10 +150,11 @@ void Weighing::trained(Findings& findings, const RoundContext& round) {
 // Rank 0 weighs the rule's own row at this position.
 void Weighing::bring_own_row(UpdateSink& sink, std::size_t position, const RoundContext& round) {
   if (!parts_.server) return;
-  if (parts_.needs.extra_row == ExtraRow::kServer) {
-    attempt(round.failure, [&] { (*parts_.root)(round.number, round.model, own_row_); });
+  const bool last = parts_.needs.extra_row == ExtraRow::kLastStep;
+  if (!last) {
+    attempt(round.failure, [&] { (*parts_.root)(round.number, round.model, server_row_); });
   }
-  sink.add_row({static_cast<int64_t>(position), own_row_});
+  sink.add_row({static_cast<int64_t>(position), last ? last_step_ : server_row_});
 }
 
 // Decides the forged row. Where it is tried by columns, all ranks take part in that. Collective.
@@ -286,7 +293,7 @@ void Weighing::combine(const Known& known, const RoundContext& round) {
 
 // What the ranks make of the rule's mix [n, K]: a map of the rows that there are. Rank 0.
 Weighing::ColumnStep Weighing::column_step(const ColumnMix& mix, const Known& known) const {
-  ColumnStep step{.mix = {.rule = mix.rule, .map = {}, .n = mix.n},
+  ColumnStep step{.mix = {.rule = mix.rule, .map = {}, .n = mix.n, .weights = mix.weights},
                   .honest = known.roles.honest(),
                   .shares = std::vector<double>(to_index(mix.n))};
   const std::size_t k = known.updates;
@@ -305,6 +312,18 @@ Weighing::ColumnStep Weighing::column_step(const ColumnMix& mix, const Known& kn
   return step;
 }
 
+// Lets this rank's rule of one's own begin the round. A failure is the round's. Collective.
+OwnStep Weighing::own_step(const ColumnStep& step, const RoundContext& round) {
+  if (parts_.own_columns == nullptr) return nullptr;
+  State state;
+  if (parts_.server) attempt(round.failure, [&] { parts_.server->save_rule(state); });
+  bcast_state(parts_.comm, state);
+  attempt(round.failure, [&] { parts_.own_columns->begin(round.number, state); });
+  return [&](std::span<const double> values, std::span<double> out) {
+    attempt(round.failure, [&] { parts_.own_columns->step(values, step.mix.weights, out); });
+  };
+}
+
 // Brings rank 0's step to all ranks, and makes it.
 ColumnDeviations Weighing::mix_columns(ColumnStep& step, int64_t rows, const RoundContext& round,
                                        const WriteColumns& write, LargestEntry* largest) {
@@ -319,7 +338,7 @@ ColumnDeviations Weighing::mix_columns(ColumnStep& step, int64_t rows, const Rou
                         {.honest = step.honest,
                          .byzantine_shares = marked ? std::span<const double>(step.shares)
                                                     : std::span<const double>()},
-                        write, largest);
+                        write, own_step(step, round), largest);
 }
 
 void Weighing::combine_columns(ColumnStep step, std::size_t rows, const Known& known,
@@ -337,6 +356,7 @@ void Weighing::combine_columns(ColumnStep step, std::size_t rows, const Known& k
   has_step_ = step.mix.n > 0;
   if (has_step_ && !step.honest.empty()) {
     robustness_ = found.result(std::ssize(step.honest));
+    if (parts_.own_columns) robustness_.byzantine_weight = kUnmeasured;  // only the rule knows
   }
   attempt(round.failure, [&] {
     if (fits) return;
@@ -382,8 +402,8 @@ void Weighing::measure_weights(std::span<const double> coefficients, const Round
 }
 
 void Weighing::note_step(int64_t begin, std::span<const float> update) {
-  if (parts_.needs.extra_row != ExtraRow::kLastStep) return;
-  std::ranges::copy(update, own_row_.begin() + static_cast<std::ptrdiff_t>(begin));
+  if (last_step_.empty()) return;
+  std::ranges::copy(update, last_step_.begin() + static_cast<std::ptrdiff_t>(begin));
 }
 
 }  // namespace hanse

@@ -17,6 +17,7 @@
 #include "hanse/comm/communicator.hpp"
 #include "hanse/protocol/attackers.hpp"
 #include "hanse/rules/aggregation/aggregator.hpp"
+#include "hanse/rules/aggregation/own_columns.hpp"
 #include "hanse/rules/aggregation/robustness.hpp"
 #include "hanse/sums/column_exchange.hpp"
 
@@ -36,7 +37,8 @@ class Weighing final : public Stateful {
     ClientRunner& runner;
     Server* server;
     Attackers* attackers;
-    ServerUpdate* root;  // makes ExtraRow::kServer, on rank 0; or null
+    ServerUpdate* root;           // makes ExtraRow::kServer, on rank 0; or null
+    ColumnFunction* own_columns;  // makes ColumnKind::kOwn, on every rank; or null
   };
   explicit Weighing(const Parts& parts);
 
@@ -86,6 +88,7 @@ class Weighing final : public Stateful {
                        const RoundContext& round);
   ColumnDeviations mix_columns(ColumnStep& step, int64_t rows, const RoundContext& round,
                                const WriteColumns& write, LargestEntry* largest);
+  OwnStep own_step(const ColumnStep& step, const RoundContext& round);
   ColumnStep column_step(const ColumnMix& mix, const Known& known) const;
   void measure(std::span<const double> coefficients, const Known& known);
   void measure_weights(std::span<const double> coefficients, const RoundRoles& roles);
@@ -95,7 +98,8 @@ class Weighing final : public Stateful {
   std::optional<Forging> forging_;  // where attackers may forge
   bool forges_ = false;             // in this round
   std::optional<RowExchange> columns_;
-  std::vector<float> own_row_;  // [P] the rule's, on rank 0
+  // [P] on rank 0, where they are needed: the server's own update, and the last aggregate.
+  std::vector<float> server_row_, last_step_;
   bool has_step_ = true;
   Robustness robustness_;  // of the round; NaN: not known
 };

@@ -26,7 +26,7 @@ AttackDirection direction_of(const AttackOptions& options) {
                                                   : AttackDirection::kDeviation;
 }
 
-AttackRow decide(AttackForm form, const AttackOptions& options, const AttackRound& round) {
+AttackRow row_of(AttackForm form, const AttackOptions& options, const AttackRound& round) {
   switch (form) {
     case AttackForm::kSignFlip:
     case AttackForm::kIpm: return inner_product_attack(round.honest, options.strength);
@@ -44,10 +44,21 @@ AttackRow decide(AttackForm form, const AttackOptions& options, const AttackRoun
   return multiple_of_third(round.honest, std::numeric_limits<double>::quiet_NaN());
 }
 
+class FormulaAttack final : public Attack {
+ public:
+  FormulaAttack(AttackForm form, const AttackOptions& options) : form_(form), options_(options) {}
+
+  AttackRow decide(const AttackRound& round) override { return row_of(form_, options_, round); }
+
+ private:
+  AttackForm form_;
+  AttackOptions options_;
+};
+
 }  // namespace
 
-AttackRule make_attack(AttackForm form, const AttackOptions& options) {
-  return [=](const AttackRound& round) { return decide(form, options, round); };
+std::unique_ptr<Attack> make_attack(AttackForm form, const AttackOptions& options) {
+  return std::make_unique<FormulaAttack>(form, options);
 }
 
 }  // namespace hanse

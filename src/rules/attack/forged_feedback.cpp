@@ -72,6 +72,7 @@ class DeceivedSampler final : public ClientSampler {
   }
   double probability(int64_t client) const override { return sampler_->probability(client); }
   bool even() const override { return sampler_->even(); }
+  bool draws_any_number() const override { return sampler_->draws_any_number(); }
   const ClientSet& available() const override { return sampler_->available(); }
   bool needs_all_clients() const override { return sampler_->needs_all_clients(); }
   bool needs_candidates() const override { return sampler_->needs_candidates(); }

@@ -44,10 +44,11 @@ struct FederatedAssembly final : Assembly {
   std::unique_ptr<ClientSampler> sampler;                   // rank 0
   double participation = 1;                                 // share of clients in a round
   std::unique_ptr<Aggregator> aggregator;
-  std::unique_ptr<ServerOptimizer> optimizer;  // rank 0
-  VirtualTime time;                            // rank 0
-  std::unique_ptr<PrivateTraining> privacy;    // null: rounds are not private
-  VirtualTime make_time() const;               // a clock that has not begun
+  std::unique_ptr<ColumnFunction> own_columns;  // null: the rule has none
+  std::unique_ptr<ServerOptimizer> optimizer;   // rank 0
+  VirtualTime time;                             // rank 0
+  std::unique_ptr<PrivateTraining> privacy;     // null: rounds are not private
+  VirtualTime make_time() const;                // a clock that has not begun
   std::unique_ptr<FederatedTrainer> trainer;
 };
 

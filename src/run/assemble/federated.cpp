@@ -21,6 +21,7 @@
 #include "hanse/protocol/worker_momentum.hpp"
 #include "hanse/rules/attack/forged_feedback.hpp"
 #include "hanse/run/engine_choice.hpp"
+#include "own_columns.hpp"
 #include "privacy.hpp"
 #include "protocols.hpp"
 #include "results/facts.hpp"
@@ -303,6 +304,10 @@ void build(Communicator& comm, FederatedAssembly& parts) {
            [&] { parts.attackers = make_attackers(job, federation.clients(), comm.rank() == 0); });
   const AggregatorNeeds rule_needs = make_server_rule(rules, comm, parts);
   agree_on(comm, [&] { make_updates(rule_needs, comm.size(), parts); });
+  if (rule_needs.own_columns) {
+    parts.own_columns = make_tried_columns(parts.drawing, federation.clients(),
+                                           {max_participants, model.n_params()}, comm);
+  }
   make_clock(comm, parts);
   parts.privacy = make_private_training(job, model, federation, comm);
   try_sizes(job, comm, parts);
@@ -331,6 +336,7 @@ void build(Communicator& comm, FederatedAssembly& parts) {
                               .turnout = parts.time.turnout.get(),
                               .attackers = parts.attackers.get(),
                               .root = root_update(rule_needs, parts),
+                              .own_columns = parts.own_columns.get(),
                               .privacy = parts.privacy.get()},
       settings);
 }

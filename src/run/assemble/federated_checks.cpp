@@ -70,6 +70,12 @@ void check_rule(const Job& job, const AggregatorNeeds& needs) {
     throw InvalidArgument("a step by columns cannot count old updates less", "aggregator.kind",
                           "use a rule with coefficients, or async.kind = none");
   }
+  const bool weighs_late =
+      job.clock.is_on() && job.clock.carries() && job.async.staleness != StalenessKind::kConstant;
+  if (needs.columns && weighs_late) {
+    throw InvalidArgument("a step by columns cannot count late updates less", "clock.late",
+                          "async.staleness = constant, or clock.late = drop or partial");
+  }
   if (needs.forged && (needs.layers || needs.last_updates || needs.sign_share)) {
     throw InvalidArgument(
         fmt::format("{} weighs more than the round's updates, which attackers forge",

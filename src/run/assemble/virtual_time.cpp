@@ -124,7 +124,13 @@ VirtualTime make_virtual_time(const Job& job, const TimedWork& work) {
 }
 
 void check_sampler_in_time(const Job& job, const ClientSampler& sampler) {
-  if (!job.async.is_on() || !sampler.needs_candidates()) return;
+  if (!job.async.is_on()) return;
+  if (!sampler.draws_any_number()) {
+    throw InvalidArgument(
+        "the library is older than asynchronous draws of few clients, and is not told how many",
+        "sampler.path", "compile it with this program's include/hanse/plugin.h: random->asked");
+  }
+  if (!sampler.needs_candidates()) return;
   throw InvalidArgument(job.sampler.kind +
                             " measures losses before every draw, and asynchronous "
                             "rounds draw whenever a client is done",

@@ -10,6 +10,7 @@
 #include "hanse/base/error.hpp"
 #include "hanse/base/progress.hpp"
 #include "hanse/comm/agreement.hpp"
+#include "hanse/kinds/own_rules.hpp"
 #include "hanse/kinds/samplers.hpp"
 #include "hanse/kinds/updates.hpp"
 #include "hanse/model/part_model.hpp"
@@ -154,7 +155,11 @@ void describe_round(const Job& job, const Workload& workload, const RoundFootpri
             workload.has_losses ? "a round's training and losses" : "a round's training",
             times.training_s);
   sheet.field("sample_seconds", rates.train_sample_s);
-  if (times.products_s > 0) sheet.add("gram_seconds", "inner products", times.products_s);
+  if (times.products_s > 0) {
+    sheet.add("gram_seconds",
+              is_own_rule(job.aggregator.kind) ? "inner products, own columns" : "inner products",
+              times.products_s);
+  }
   sheet.add("down_seconds", "the model to the ranks", times.down_s);
   sheet.add("up_seconds", "the sum of the updates", times.up_s);
   sheet.add("server_seconds", "the server's step", rates.means.server_s);

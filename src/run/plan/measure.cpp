@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "assemble/own_columns.hpp"
 #include "hanse/base/available_memory.hpp"
 #include "hanse/base/clock.hpp"
 #include "hanse/comm/agreement.hpp"
@@ -173,6 +174,10 @@ Rates measure(FederatedAssembly& parts, const Workload& workload, double row_byt
   agree_on(comm, [&] {
     if (server && parts.aggregator->needs().gram) {
       rates.product_s = product_seconds(parts.trainer->model_row(), parts.sampler->per_round());
+    }
+    if (server && parts.own_columns) {
+      rates.product_s += seconds_of_columns(*parts.own_columns,
+                                            {parts.sampler->per_round(), parts.model->n_params()});
     }
     rates.machine.add_s = addition_seconds(parts.model->n_params());
   });

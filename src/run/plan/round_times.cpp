@@ -39,9 +39,10 @@ RoundTimes transfers_of(const RoundKind& kind, const Cluster& cluster, double se
   return times;
 }
 
-// The time of the products: each rank multiplies its part of all updates.
+// The time of the products, or of a rule's own columns: each rank has its part of all updates.
 double products_of(const FederatedFacts& facts, const Cluster& cluster, double product_s) {
-  if (!facts.needs.gram || cluster.ranks == 1) return product_s;
+  const bool spread = facts.needs.gram || facts.needs.own_columns;
+  if (!spread || cluster.ranks == 1) return product_s;
   const double received =
       sizeof(float) * facts.participants * number(facts.n_params) / number(cluster.ranks);
   return shared_s(cluster, product_s, cluster.ranks, cluster.ranks) +

@@ -9,6 +9,7 @@
 #include "hanse/base/products.hpp"
 #include "hanse/job/job.hpp"
 #include "hanse/kinds/aggregators.hpp"
+#include "hanse/kinds/own_rules.hpp"
 #include "hanse/protocol/checked_rules.hpp"
 #include "rows.hpp"
 
@@ -164,9 +165,15 @@ std::vector<int64_t> read_permutation(const Json& round, std::size_t k, const st
   return permutation;
 }
 
-// The step of a rule by columns.
-Json describe_columns(const Mix& mix, const Rows& rows) {
-  return {{"update", step_by_columns(mix, rows)}, {"dropped", mix.direction.dropped}};
+// The step of a rule by columns, which has mixed in this round.
+Json describe_columns(const Mix& mix, const Rows& rows, int64_t t, const Aggregator& rule,
+                      ColumnFunction* own) {
+  if (own) {
+    State state;
+    rule.save(state);
+    own->begin(t, state);
+  }
+  return {{"update", step_by_columns(mix, rows, own)}, {"dropped", mix.direction.dropped}};
 }
 
 // Who takes part in a round, and their updates or the products of these.
@@ -205,7 +212,7 @@ Told read_told(const Json& round, int64_t t, const std::string& where, const Set
 }
 
 Json replay_round(const Json& round, int64_t t, const std::string& where, const Setting& setting,
-                  Aggregator& rule) {
+                  Aggregator& rule, ColumnFunction* own) {
   const AggregatorNeeds needs = rule.needs();
   const Told told = read_told(round, t, where, setting, rule);
   const auto& clients = told.clients;
@@ -240,7 +247,7 @@ Json replay_round(const Json& round, int64_t t, const std::string& where, const 
                      .permutation = permutation};
   if (needs.late) report.norms = norms;
   Mix mix = mix_of(rule, report, where);
-  if (needs.columns) return describe_columns(mix, told.updates);
+  if (needs.columns) return describe_columns(mix, told.updates, t, rule, own);
   if (needs.gram) return describe_direction(mix, told.rows);
   const double scale = rule.scale(report, norms);
   for (double& weight : mix.coefficients) weight *= scale;
@@ -275,6 +282,12 @@ Json replay_aggregator(const Json& trace, const Job& job, bool checks) {
   const auto rule = checks ? checked_aggregator("aggregator.kind = " + job.aggregator.kind, make,
                                                 std::make_shared<int64_t>(0))
                            : make();
+  std::unique_ptr<ColumnFunction> own;
+  if (rule->needs().own_columns) {
+    Job checked = job;
+    checked.run.check_rules = checks;
+    own = own_columns_of(checked, clients);
+  }
   const bool by_samples = trace.contains("samples") && !rule->needs().gram;
   const Setting setting{
       .clients = clients,
@@ -284,7 +297,7 @@ Json replay_aggregator(const Json& trace, const Job& job, bool checks) {
       .client = job.client};
   int64_t t = 0;
   return each_round(trace, [&](const Json& round, const std::string& where) {
-    return replay_round(round, ++t, where, setting, *rule);
+    return replay_round(round, ++t, where, setting, *rule, own.get());
   });
 }
 

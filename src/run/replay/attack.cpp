@@ -98,8 +98,10 @@ class Trial {
 
 }  // namespace
 
-Json replay_attack(const Json& trace, const Job& given, bool) {
+Json replay_attack(const Json& trace, const Job& asked, bool checks) {
   const Json& rule = trace.at("rule");
+  Job given = asked;
+  given.run.check_rules = checks;
   const Forgery forgery = make_forgery(given);
   if (!forgery.needs.forges) {
     throw InvalidArgument(fmt::format("{} is an attack in training, and has no decision to replay",
@@ -111,17 +113,22 @@ Json replay_attack(const Json& trace, const Job& given, bool) {
   int64_t t = 0;
   return each_round(trace, [&](const Json& round, const std::string& where) {
     ++t;
-    const Rows told = told_rows(read_rows(round, where), forgery.needs.direction, t,
-                                static_cast<uint64_t>(given.run.seed));
+    Rows told = told_rows(read_rows(round, where), forgery.needs.direction, t,
+                          static_cast<uint64_t>(given.run.seed));
+    const std::size_t honest = told.size() - 2, size = told.front().size();
+    if (forgery.rule->sees_last()) {
+      told.push_back(round.contains("last") ? numbers(round, "last", size, -INFINITY, where)
+                                            : std::vector<double>(size));
+    }
     Job job = given;  // of whom the attackers are the last
     job.attack.clients.number = static_cast<double>(byzantine);
     job.attack.idle = true;
     const auto gram = gram_of_rows(told);
     std::optional<Trial> trial;
     if (attack_searches(job)) trial.emplace(job, told, static_cast<std::size_t>(byzantine), t);
-    const AttackRow row = forgery.rule(
+    const AttackRow row = forgery.rule->decide(
         {.round = t,
-         .honest = told.size() - 2,
+         .honest = honest,
          .byzantine = static_cast<std::size_t>(byzantine),
          .gram = {gram, told.size()},
          .displacement = [&](std::span<const double> c) { return trial->displacement(c); }});

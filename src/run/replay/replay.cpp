@@ -22,16 +22,14 @@ struct Family {
 };
 
 constexpr Family kFamilies[] = {
-    {"attack.kind", replay_attack, false},  {"aggregator.kind", replay_aggregator},
+    {"attack.kind", replay_attack},         {"aggregator.kind", replay_aggregator},
     {"client.rate", replay_rate, false},    {"sampler.kind", replay_sampler},
     {"online.kind", replay_online},         {"bandit.kind", replay_bandit, false},
     {"server.optimizer", replay_optimizer}, {"async.kind", replay_async},
     {"clock.round", replay_rounds},         {kMechanismKey, replay_noise, false}};
 
 // What a family reads itself: no option of a rule's table.
-bool is_option(const std::string& key) {
-  return key != kMechanismKey && key != "attack.byzantine";
-}
+bool is_option(const std::string& key) { return key != kMechanismKey && key != "attack.byzantine"; }
 
 const Family& family_of(const Json& rule, const KeyedJob& job) {
   const auto* found = std::find_if(std::begin(kFamilies), std::end(kFamilies),

@@ -30,12 +30,18 @@ std::vector<double> gram_of_rows(const Rows& rows) {
   return gram;
 }
 
-std::vector<double> step_by_columns(const Mix& mix, const Rows& rows) {
+std::vector<double> step_by_columns(const Mix& mix, const Rows& rows, ColumnFunction* own) {
   std::vector<double> update(rows.front().size());
   if (!mix.columns) return update;
   std::vector<const double*> values;
   for (const auto& row : rows) values.push_back(row.data());
   const auto n = static_cast<std::size_t>(mix.columns->n);
+  if (own) {
+    std::vector<double> mapped(n * update.size());
+    map_values(*mix.columns, std::span<const double* const>(values), mapped);
+    own->step(mapped, mix.columns->weights, update);
+    return update;
+  }
   std::vector<int64_t> lattice(n * update.size());
   step_columns(*mix.columns, values, lattice, update);
   return update;

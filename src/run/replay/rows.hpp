@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "hanse/rules/aggregation/aggregator.hpp"
+#include "hanse/rules/aggregation/own_columns.hpp"
 #include "json_fields.hpp"
 
 namespace hanse {
@@ -18,6 +19,8 @@ Rows read_rows(const Json& round, const std::string& where);
 std::vector<double> gram_of_rows(const Rows& rows);
 
 // [P] the step of a rule by columns; 0 where it makes none.
-std::vector<double> step_by_columns(const Mix& mix, const Rows& rows);
+// `own`: for a rule of one's own, which has begun the round.
+std::vector<double> step_by_columns(const Mix& mix, const Rows& rows,
+                                    ColumnFunction* own = nullptr);
 
 }  // namespace hanse

@@ -72,8 +72,8 @@ Numbers sent(AttackForm form, const AttackOptions& options, const Numbers& third
              std::size_t byzantine = 1) {
   const Rows rows = told(third);
   const Numbers entries = gram_of(rows);
-  const AttackRow row =
-      make_attack(form, options)({.honest = 3, .byzantine = byzantine, .gram = {entries, 5}});
+  const AttackRow row = make_attack(form, options)
+                            ->decide({.honest = 3, .byzantine = byzantine, .gram = {entries, 5}});
   return combination(row.coefficients, rows);
 }
 
@@ -101,7 +101,7 @@ TEST(Attacks, SearchForTheStrengthThatMovesTheRuleFarthest) {
         return -std::abs(row[3] + 2);  // largest for -2 h
       }};
   // Steps of 10, 8, ... from 0: the first that is better than 0 is 10 x 0.8^5, and none is beyond.
-  EXPECT_NEAR(make_attack(AttackForm::kOptimalIpm, {})(round).strength, 3.2768, 1e-12);
+  EXPECT_NEAR(make_attack(AttackForm::kOptimalIpm, {})->decide(round).strength, 3.2768, 1e-12);
 }
 
 }  // namespace

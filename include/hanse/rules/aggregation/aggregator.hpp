@@ -35,10 +35,12 @@ struct AggregatorNeeds {
   ExtraRow extra_row = ExtraRow::kNone;  // with gram: a row of the rule's behind the participants'
   bool columns = false;  // coefficients are not enough: Mix.columns, after training, from the norms
                          // or the Gram matrix
-  bool directions = false;  // with gram: reports tell of the step's direction, DirectionReport
-  bool rejects = false;  // updates that are not finite are the rule's to leave out; no step where
-                         // nothing is left
-  bool forged = false;   // participants may forge their updates (protocol/attackers.hpp)
+  bool own_columns = false;  // with columns: they are made by a ColumnFunction on every rank
+  bool directions = false;   // with gram: reports tell of the step's direction, DirectionReport
+  bool rejects = false;    // updates that are not finite are the rule's to leave out; no step where
+                           // nothing is left
+  bool forged = false;     // participants may forge their updates (protocol/attackers.hpp)
+  bool last_step = false;  // with forged: attackers see the last aggregate
   // An update's entry counts only if the client has had its sign in more than this share of its
   // rounds (client/sign_memory.hpp); the rule weighs by the updates' distances.
   std::optional<double> sign_share = std::nullopt;

@@ -15,13 +15,14 @@
 
 namespace hanse {
 
-enum class ColumnKind { kMedian, kTrimmedMean, kNearMedian };
+enum class ColumnKind { kMedian, kTrimmedMean, kNearMedian, kOwn };
 
 // With n values in ascending order:
 //   median: the middle one; for an even n the mean of the middle two (NumPy), or the lower of them;
 //   trimmed mean (Yin et al. 2018): the mean without the `count` least and the `count` largest;
 //   near median (meamed, Xie et al. 2018; Bulyan, El Mhamdi et al. 2018): the mean of the `count`
-//   values nearest to the median; of two equally near ones the row of the smaller place counts.
+//   values nearest to the median; of two equally near ones the row of the smaller place counts;
+//   own: what a ColumnFunction makes of them (own_columns.hpp), which are no integers there.
 struct ColumnRule {
   ColumnKind kind = ColumnKind::kMedian;
   int64_t count = 0;
@@ -33,6 +34,7 @@ struct ColumnMix {
   ColumnRule rule;
   std::vector<double> map;  // [n, K]
   int64_t n = 0;
+  std::vector<double> weights = {};  // [n] of the y, for a rule of one's own; else empty
 };
 
 // The largest |z| of n values whose sum, and whose distances to a median, fit into int64.

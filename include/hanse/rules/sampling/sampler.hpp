@@ -97,6 +97,9 @@ class ClientSampler : public Stateful {
   // Is every client as likely as any other, in every round? False if the sampler cannot say.
   virtual bool even() const { return false; }
 
+  // May draw() ask for fewer than per_round()? False of a rule that cannot be told so.
+  virtual bool draws_any_number() const { return true; }
+
   // Called after every round with its participants' reports; samplers that learn take them as
   // heard() says. Throws InvalidArgument, naming the client, when an a_i is negative and the
   // sampler uses it.
