@@ -193,6 +193,16 @@ std::string number_or_nothing(double value) {
   return {text, std::to_chars(text, std::end(text), value, std::chars_format::general, 9).ptr};
 }
 
+std::string counted_or_nothing(double value) {
+  constexpr double kNeedsDigits = 1e3, kExact = 0x1p53;
+  const auto is_whole = [](double x) { return std::abs(x) < kExact && x == std::round(x); };
+  const double millionths = std::round(1e6 * value);
+  const bool all_digits = is_whole(value) || (is_whole(millionths) && millionths / 1e6 == value);
+  if (!all_digits || std::abs(value) < kNeedsDigits) return number_or_nothing(value);
+  char text[32];
+  return {text, std::to_chars(text, std::end(text), value, std::chars_format::fixed).ptr};
+}
+
 Metrics summarize(std::span<const ClientEvaluation> clients,
                   std::span<const double> previous_train_loss, int64_t classes,
                   const AskedMetrics& asked) {

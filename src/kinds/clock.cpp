@@ -87,7 +87,8 @@ const Keys<Job> kRoundKeys{
               "the steps that "
               "fit; or it counts in a later round, less by async.staleness"),
     clock_key("empty-seconds", &Clock::empty_seconds, above(0),
-              "seconds that pass when nobody is on line"),
+              "seconds that a round lasts in which nobody is on line, unless somebody comes before "
+              "its end"),
     clock_key("server-seconds", &Clock::server_seconds, at_least(0),
               "seconds of the server at the end of a round"),
     may_change(&Job::clock, "run.virtual-seconds", &Clock::virtual_seconds, at_least(0),
@@ -100,7 +101,7 @@ const Keys<Job> kStalenessKeys{
     async_key("staleness", &Async::staleness,
               "what an update counts that is tau versions old: 1; (1 + tau)^-a; 1 up to b, then "
               "1/(a (tau - b) + 1); 1 up to b, then a"),
-    async_key("a", &Async::a, at_least(0), "a of async.staleness"),
+    async_key("a", &Async::a, at_least(0), "a of async.staleness; of threshold 1 at most"),
     async_key("b", &Async::b, at_least(0), "b of async.staleness")};
 
 const Keys<Job> kAsyncKeys{
@@ -118,11 +119,12 @@ const Keys<Job> kAsyncKeys{
 const Keys<Job> kFedbuffKeys{
     kAsyncKeys, async_key("buffer", &Async::buffer, at_least(1), "updates that make a version"),
     async_key("normalize", &Async::normalize,
-              "divide by the number of updates in the buffer, or by the sum of their weights"),
+              "divide by the number of updates in the buffer, or by the sum of their weights, so "
+              "that a version is as large as one of updates that are not old"),
     async_key("balance", &Async::balance,
-              "frequency: a client's share is multiplied by its time over the mean time, so that "
-              "fast clients count no more than slow ones; exact with aggregator.estimator = "
-              "unbiased")};
+              "frequency, for async.next = same: a client's share is multiplied by its time over "
+              "the harmonic mean of all times, so that fast clients count no more than slow ones; "
+              "exact with aggregator.estimator = unbiased where all clients are in flight")};
 
 [[noreturn]] void refuse(const std::string& what, const char* key, const std::string& hint = "") {
   throw InvalidArgument(what, key, hint);
@@ -155,9 +157,16 @@ void check_files(const Clock& clock) {
   }
 }
 
+void check_staleness(const Async& async) {
+  if (async.staleness != StalenessKind::kThreshold || async.a <= 1) return;
+  refuse(fmt::format("old updates would count {} times as much as new ones", async.a), "async.a",
+         "1 at most, with async.staleness = threshold");
+}
+
 void check_virtual(const Job& job) {
   const Clock& clock = job.clock;
   check_files(clock);
+  if (clock.carries() || job.async.is_on()) check_staleness(job.async);
   if (!is_always(job.sampler.availability) && clock.availability.kind != OnLineKind::kAlways) {
     refuse("two keys say who is there", "sampler.availability",
            "leave it, or clock.availability, at always");

@@ -5,6 +5,7 @@
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
 #include "hanse/base/options.hpp"
+#include "hanse/base/text.hpp"
 #include "hanse/kinds/clock.hpp"
 #include "lines.hpp"
 
@@ -21,6 +22,10 @@ std::vector<double> fields_of(const std::string& line, const std::string& form, 
                               const std::string& where) {
   std::vector<double> numbers;
   const auto items = split_list(line);
+  if (items.size() > 1 && !number_in(items[0])) {
+    throw InvalidArgument(fmt::format("client '{}' is no number", items[0]), where,
+                          "clients are numbered from 0, as in clients.csv, whatever their names");
+  }
   try {
     if (items.size() != split_list(form).size()) throw InvalidArgument("");
     numbers.push_back(static_cast<double>(parse_integer(items[0])));

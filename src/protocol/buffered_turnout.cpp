@@ -1,11 +1,13 @@
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <tuple>
 #include <utility>
 
 #include "hanse/base/index.hpp"
 #include "hanse/protocol/turnout.hpp"
 #include "hanse/rules/clock/buffered_events.hpp"
+#include "hanse/rules/clock/draw_chances.hpp"
 #include "hanse/rules/clock/report.hpp"
 
 namespace hanse {
@@ -15,34 +17,49 @@ namespace {
 // Hands out tasks by the sampler's draws. Its clients come and go as the events say.
 class SampledDispatcher final : public Dispatcher {
  public:
-  SampledDispatcher(int64_t clients, int64_t buffer, std::vector<double> shares)
+  SampledDispatcher(const AsyncOptions& options, int64_t clients, BufferedWeights weights)
       : clients_(static_cast<double>(clients)),
-        buffer_(static_cast<double>(buffer)),
-        shares_(std::move(shares)) {}
+        buffer_(static_cast<double>(options.arrivals_of_a_version())),
+        all_stay_(options.next == NextClient::kSame && options.concurrency == clients),
+        shares_(std::move(weights.shares)) {
+    if (weights.unbiased && options.next == NextClient::kDraw) chances_.emplace(clients);
+  }
 
   // The sampler that draws until the next call.
   void ask(const DrawClients& sampler) { sampler_ = &sampler; }
+  // Null: draws count as they are.
+  DrawChances* chances() { return chances_ ? &*chances_ : nullptr; }
 
   void toggle(std::span<const int64_t> clients) override {
     changes_.insert(changes_.end(), clients.begin(), clients.end());
+    if (chances_) chances_->toggle(clients);
   }
 
   Dispatched draw(int64_t call, int64_t n) override {
     auto [draw, available] = sampler_->dispatch(call, n, std::exchange(changes_, {}));
     const auto size = static_cast<double>(draw.size());
     const auto there = static_cast<double>(available);
+    if (chances_) chances_->draw(std::ssize(draw.clients), available);
     // A buffer that is one draw from all clients counts as a round does, to the last bit.
     const bool is_round = size == buffer_ && there == clients_;
     for (std::size_t i = 0; i < draw.size(); ++i) {
-      if (!is_round) draw.weights[i] *= size / there * (clients_ / buffer_);
-      if (!shares_.empty()) draw.weights[i] *= shares_[to_index(draw.clients[i])];
+      double& weight = draw.weights[i];
+      if (all_stay_) {
+        weight = clients_ / buffer_;  // that of the one draw would stay for ever
+      } else if (!is_round) {
+        weight *= size / there * (clients_ / buffer_);
+      }
+      if (chances_) weight *= chances_->factor(draw.clients[i]);
+      if (!shares_.empty()) weight *= shares_[to_index(draw.clients[i])];
     }
     return {draw.clients, draw.weights, draw.probabilities, draw.counts};
   }
 
  private:
   double clients_, buffer_;
+  bool all_stay_;  // all clients are in flight, and begin again
   std::vector<double> shares_;
+  std::optional<DrawChances> chances_;
   const DrawClients* sampler_ = nullptr;
   std::vector<int64_t> changes_;  // empty between rounds
 };
@@ -50,8 +67,8 @@ class SampledDispatcher final : public Dispatcher {
 class BufferedTurnout final : public Turnout {
  public:
   BufferedTurnout(const AsyncOptions& options, double empty_seconds, const Tasks& tasks,
-                  OnLine& on_line, std::vector<double> shares)
-      : dispatcher_(on_line.clients(), options.arrivals_of_a_version(), std::move(shares)),
+                  OnLine& on_line, BufferedWeights weights)
+      : dispatcher_(options, on_line.clients(), std::move(weights)),
         events_(options, empty_seconds, tasks, on_line, dispatcher_),
         report_(on_line.clients()),
         ahead_(options.max_staleness == 0 ? options.ahead : 0) {}
@@ -112,6 +129,7 @@ class BufferedTurnout final : public Turnout {
   void visit(StateFields& fields) override {
     fields.part("events", events_);
     fields.part("report", report_);
+    if (DrawChances* chances = dispatcher_.chances()) fields.part("chances", *chances);
   }
 
   SampledDispatcher dispatcher_;
@@ -124,9 +142,9 @@ class BufferedTurnout final : public Turnout {
 
 std::unique_ptr<Turnout> make_buffered_turnout(const AsyncOptions& options, double empty_seconds,
                                                const Tasks& tasks, OnLine& on_line,
-                                               std::vector<double> shares) {
+                                               BufferedWeights weights) {
   return std::make_unique<BufferedTurnout>(options, empty_seconds, tasks, on_line,
-                                           std::move(shares));
+                                           std::move(weights));
 }
 
 }  // namespace hanse

@@ -53,6 +53,9 @@ constexpr const char* kResults[] = {"rounds.csv",
                                     "timeline.json",
                                     "repeats"};
 constexpr auto kTables = std::span(kResults).first<11>();
+// The tables of which an evaluation writes lines.
+constexpr const char* kOfEvaluations[] = {"evaluations.csv", "decisions.csv", "classes.csv",
+                                          "metrics.jsonl"};
 // The files that a resume copies.
 constexpr auto kCarried = std::span(kResults).first<15>();
 
@@ -193,7 +196,7 @@ RunDirectory RunDirectory::create(const std::string& path, const std::string& jo
 
 RunDirectory RunDirectory::reopen(const std::string& path, const std::string& from,
                                   int64_t completed, const std::string& job_text,
-                                  const Metrics& round_columns) {
+                                  const Metrics& round_columns, int64_t evaluated) {
   fs::create_directories(path);
   if (!fs::equivalent(path, from)) {
     for (const char* name : kCarried) {
@@ -204,6 +207,9 @@ RunDirectory RunDirectory::reopen(const std::string& path, const std::string& fr
   }
   for (const char* name : {"summary.json", kFailure}) fs::remove(fs::path(path) / name);
   for (const char* name : kTables) cut_table(fs::path(path) / name, completed);
+  for (const char* name : kOfEvaluations) {
+    cut_table(fs::path(path) / name, std::min(completed, evaluated));
+  }
   return RunDirectory(path, job_text, round_columns);
 }
 
@@ -241,7 +247,7 @@ void RunDirectory::append_round(const RoundRecord& record) {
                                  record.participants, record.seconds, record.train_s, record.comm_s,
                                  record.wait_s, record.bytes_sent, number_or_nothing(record.loss),
                                  number_or_nothing(record.mixed_loss), record.evaluate_s);
-  for (const auto& [name, value] : record.more) line.append(",").append(number_or_nothing(value));
+  for (const auto& [name, value] : record.more) line.append(",").append(counted_or_nothing(value));
   table("rounds.csv").append(line + "\n");
   round_seconds_.push_back(static_cast<float>(record.seconds));
   bytes_ += static_cast<double>(record.bytes_sent);

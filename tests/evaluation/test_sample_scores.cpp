@@ -47,6 +47,21 @@ TEST(NumbersOfTables, HaveNineDigits) {
   }
 }
 
+TEST(NumbersOfTables, HaveAllDigitsOfMicrosecondsAndBytes) {
+  for (const auto& [value, text] : std::vector<std::pair<double, std::string>>{
+           {75003.04192, "75003.04192"},
+           {12345678901, "12345678901"},
+           {-4096.25, "-4096.25"},
+           {9007199254.740990, "9007199254.74099"},
+           {1234.5678912, "1234.56789"},  // no whole microseconds
+           {0.000001, "1e-06"},
+           {0, "0"},
+           {1e300, "1e+300"},
+           {std::nan(""), ""}}) {
+    EXPECT_EQ(counted_or_nothing(value), text);
+  }
+}
+
 TEST(SampleScores, AskedOnesComeOnceInTheirOrder) {
   const AskedMetrics asked = asked_metrics("f1, recall@5,mrr,recall@10, mrr");
   EXPECT_TRUE(asked.f1);

@@ -1,6 +1,7 @@
 """What scripts/soak tries: the jobs and disturbances that seeds give, combinations of kinds, and cases
 of a program that pretends."""
 import pathlib
+import shutil
 import sys
 import unittest
 
@@ -169,6 +170,21 @@ class RunTest(ScriptTest):
         self.assertIn("seed 1: the same model, other tables", result.stdout)
         self.assertIn("scripts/soak --seed 1", result.stdout)
         self.assertIn("1 different (seeds 1 to 1)", result.stdout)
+
+    def test_limits(self):
+        """Of twenty pairs, those with an attack end by a signal."""
+        program = self.write("hanse", """#!/bin/sh
+if [ "$1" = list ]; then cat "${0%/*}/keys.md"; exit; fi
+case "$*" in *--attack.*) kill -SEGV $$ ;; esac
+""")
+        program.chmod(0o755)
+        shutil.copy(SCRIPTS.parent / "jobs/keys.md", self.folder)
+        result = self.script("soak", "--program", program, "--limits", "20", "--first-seed", "1")
+        self.assertEqual(result.returncode, 1, result.stderr)
+        lines = result.stdout.splitlines()
+        self.assertRegex(lines[0], r"^seed \d+: status -11, a signal; .*/hanse run /dev/null --")
+        self.assertRegex(lines[-1], r"^\d+ at fault, \d+ with status 0$")
+        self.assertTrue(all("--attack." in line for line in lines[:-1]))
 
     def test_bad_usage(self):
         self.assert_one_line_error(self.script("soak", "--program", self.folder / "none"),

@@ -265,6 +265,19 @@ TEST(RunDirectory, ReopenCutsWhatCameAfterTheCheckpoint) {
             first + third + "{\"round\": 5, \"loss_mean\": 0.125}\n");
 }
 
+// The evaluation of an early end is none of the run that goes on.
+TEST(RunDirectory, ReopenCutsEvaluationsThatNoCheckpointIsBehind) {
+  const ScratchFolder folder;
+  {
+    auto directory = made(folder.path(), 5);
+    for (int64_t r = 1; r <= 5; r += 2) directory.append_evaluation(r, {{"loss_mean", 0.5}});
+  }
+  auto directory = RunDirectory::reopen(folder.path(), folder.path(), 5, "", {}, 3);
+  EXPECT_EQ(content(folder / "evaluations.csv"), "round,loss_mean\n1,0.5\n3,0.5\n");
+  EXPECT_EQ(directory.last_evaluation(), 3);
+  EXPECT_EQ(directory.seconds(), 15);
+}
+
 TEST(RunDirectory, LinesOfOtherColumnsAreRefused) {
   const ScratchFolder folder;
   made(folder.path(), 3).append_evaluation(2, {{"loss_mean", 0.5}});

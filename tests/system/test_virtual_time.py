@@ -290,8 +290,25 @@ class Watch(VirtualCase):
         self.assertLess(seconds[-2], 3)
         self.hanse("resume", run, "--run.virtual-seconds=5", ranks=2)
         straight = self.train(self.job(changes), "straight", changes={"run.virtual-seconds": 5})
-        self.assert_same_but_evaluations(run, straight, "after more seconds")
+        self.assert_same(run, straight, "after more seconds")
         self.assertGreater(len(self.rounds(run)), len(seconds))
+
+    def test_the_evaluation_of_an_early_end_is_none_of_the_run_that_goes_on(self):
+        """Also where the run that goes on is stopped, and where every table is written."""
+        changes = {**UNEQUAL, **FEDBUFF, "run.rounds": 100, "evaluate.every": 7,
+                   "evaluate.history": "true", "aggregator.kind": "afl"}
+        run = self.train(self.job(changes), "run", changes={"run.virtual-seconds": 3})
+        early = hanse.column(run, "evaluations.csv", "round")
+        self.assertNotEqual(int(early[-1]) % 7, 0)
+        self.hanse("resume", run, "--run.virtual-seconds=5", "--run.max-seconds=1e-9",
+                   expect=hanse.STOPPED)
+        self.hanse("resume", run, "--run.virtual-seconds=5", ranks=2)
+        straight = self.train(self.job(changes), "straight", changes={"run.virtual-seconds": 5})
+        self.assert_same(run, straight, "after more seconds")
+        for name in ("decisions.csv", "metrics.jsonl"):
+            self.assertEqual(hanse.text(run, name), hanse.text(straight, name), name)
+        rounds = [int(t) for t in hanse.column(run, "evaluations.csv", "round")]
+        self.assertEqual(rounds[:-1], list(range(7, rounds[-1], 7)))
 
     def test_a_run_that_ends_early_has_its_last_checkpoint(self):
         """Also where checkpoint.every = 0, and where evaluations look for a target in vain."""
@@ -349,6 +366,137 @@ class Watch(VirtualCase):
             self.assertAlmostEqual(weight, 1 / 6 / pi, places=8)
 
 
+class NoUpdates(VirtualCase):
+    """Runs in which no update counts say so, and go on."""
+
+    def warnings(self, changes, rounds=10):
+        process = self.hanse("run", self.job({"run.rounds": rounds, "evaluate.every": 0,
+                                              "report.participation": "true", **changes}),
+                             f"--run.out={self.path('run')}", "--run.overwrite=true")
+        self.assertNotIn("nan", process.stderr())
+        return [line for line in process.lines() if "no update has counted" in line]
+
+    def test_for_every_reason(self):
+        virtual = {"clock.kind": "virtual"}
+        for changes, why in (
+                ({**virtual, "clock.round": "deadline", "clock.deadline-seconds": 1e-6},
+                 "50 clients that came late"),
+                ({**virtual, "clock.availability": "diurnal(86400, 1e-7)"},
+                 "10 rounds in which nobody was there or drawn"),
+                ({**virtual, "clock.lost": 0.999999}, "50 clients that were lost"),
+                ({"aggregator.kind": "bulyan", "aggregator.byzantine": 1, "sampler.per-round": 4,
+                  "aggregator.shortfall": "skip"}, "10 rounds in which no update got a weight"),
+                ({**virtual, **FEDBUFF, "async.staleness": "threshold", "async.a": 0,
+                  "async.concurrency": 20, "async.buffer": 1, "async.open-slots": 20},
+                 None)):
+            lines = self.warnings(changes)
+            if why is None:  # one version of twenty is of an update that is not old
+                self.assertEqual(len(lines), 1, changes)
+                self.assertIn("9 of 10 rounds: 9 rounds in which no update got a weight", lines[0])
+                continue
+            self.assertEqual(len(lines), 2, changes)
+            self.assertIn("in the first 3 rounds", lines[0])
+            self.assertIn(f"in 10 of 10 rounds: {why}", lines[1])
+            table = hanse.text(self.path("run"), "participation.csv").splitlines()
+            self.assertTrue(table[0].startswith("round,client,weight"), table[0])
+        self.assertEqual(self.warnings({**virtual, "clock.lost": 0.3}), [])
+
+    def test_counts_go_on_after_a_resume(self):
+        changes = {"clock.kind": "virtual", "clock.lost": 0.999999, "run.rounds": 8}
+        run = self.train(self.job(changes), "run", changes={"run.max-seconds": 1e-9},
+                         expect=hanse.STOPPED)
+        process = self.hanse("resume", run)
+        self.assertIn("no update has counted in 8 of 8 rounds", process.stderr())
+
+
+class WithoutWeight(VirtualCase):
+    """Versions and rounds whose updates are all too old to count: no step, no blame, no signal."""
+
+    OLD = {"async.staleness": "threshold", "async.a": 0, "async.b": 0}
+    RULES = ("fedavg", "qfedavg", "krum", "geometric-median", "dqn-fed", "fedheal", "fedmgda+",
+             "centered-clipping")
+
+    def test_of_asynchronous_rounds(self):
+        for kind in self.RULES:
+            for normalize in ("weights", "buffer"):
+                changes = {"clock.kind": "virtual", "clock.speed": "lognormal(1, 0.8)",
+                           "async.kind": "fedbuff", "async.concurrency": 12, "async.buffer": 4,
+                           "async.normalize": normalize, "aggregator.kind": kind, **self.OLD}
+                run = self.train(self.job(changes), f"{kind}-{normalize}")
+                weights = [float(line["weight"] or 0)
+                           for line in hanse.table(run, "participation.csv")]
+                self.assertIn(0, weights)
+
+    def test_of_late_work(self):
+        """One participant a round, who is always late."""
+        changes = {"clock.kind": "virtual", "clock.round": "deadline", "clock.late": "carry",
+                   "clock.deadline-seconds": 0.05, "sampler.per-round": 1, "evaluate.start": "true",
+                   "server.optimizer": "momentum", **self.OLD}
+        for kind in ("fedavg", "krum", "dqn-fed"):
+            run = self.train(self.job({**changes, "aggregator.kind": kind}), kind, 2)
+            self.assertGreater(sum(self.numbers(run, "counted")), 3)
+            self.assertEqual(len(set(hanse.column(run, "evaluations.csv", "loss_mean"))), 1, kind)
+
+    def test_weights_keep_their_sum(self):
+        """With async.normalize = weights an old update alone in its version counts as a fresh one."""
+        changes = {**UNEQUAL, **FEDBUFF, "async.buffer": 1, "async.normalize": "weights",
+                   "aggregator.estimator": "unbiased", "async.next": "same", "async.concurrency": 23,
+                   "run.rounds": 40}
+        run = self.train(self.job(changes), "run")
+        lines = hanse.table(run, "participation.csv")
+        samples = {line["client"]: int(line["samples"]) for line in lines}
+        self.assertGreater(max(int(line["staleness"]) for line in lines), 3)
+        shares = {float(line["weight"]) / samples[line["client"]] for line in lines}
+        self.assertLess(max(shares) / min(shares), 1 + 1e-6)
+
+
+class Waiting(VirtualCase):
+    def test_microseconds_of_long_times(self):
+        job = self.job({"clock.kind": "virtual", "clock.sample-seconds": 1234.567891})
+        run = self.train(job, "run")
+        # 16 samples and two messages of a microsecond.
+        step = 16 * 1234567891 + 2
+        self.assertEqual(hanse.column(run, "rounds.csv", "virtual_seconds"),
+                         [f"{step * t / 1e6:.6f}".rstrip("0").rstrip(".") for t in range(1, 13)])
+
+    def test_who_is_on_line_between_two_looks_is_seen(self):
+        on_line = "period,20\n" + "".join(f"{i},3,7\n" for i in range(23))
+        changes = {"clock.kind": "virtual", "clock.availability": "file",
+                   "clock.availability-path": self.write("on.csv", on_line),
+                   "clock.empty-seconds": 10, "clock.sample-seconds": 0.1}
+        run = self.train(self.job(changes), "rounds")
+        self.assertEqual(self.numbers(run, "virtual_seconds")[:4], [3, 4.600002, 6.200004, 7])
+        self.assertGreater(sum(self.numbers(run, "counted")), 12)
+        run = self.train(self.job({**changes, **FEDBUFF}), "buffered")
+        self.assertEqual(self.numbers(run, "virtual_seconds")[:3], [4.600002, 4.600002, 6.200004])
+
+    def test_a_buffer_that_nothing_holds(self):
+        process = self.hanse("run", self.job({"clock.kind": "virtual", **FEDBUFF,
+                                              "async.buffer": 2 ** 63 - 1}),
+                             f"--run.out={self.path('run')}", expect=None)
+        self.assert_one_error(process, 2, "async.buffer", "memory")
+
+    def test_a_round_without_an_end_is_left(self):
+        """A client of it pauses 10^11 times."""
+        job = self.job({"clock.kind": "virtual", "clock.availability": "markov(1e-4, 1e-4)",
+                        "clock.leave": "pause", "clock.sample-seconds": 1e6})
+        process = self.hanse("run", job, f"--run.out={self.path('run')}", "--run.max-seconds=0.5",
+                             ranks=2, expect=hanse.STOPPED)
+        self.assertIn("waiting for the end of round 1", process.stderr())
+        self.assertIn("stopped within round 1, which is not kept", process.stderr())
+        self.assertEqual(process.errors(), [])
+
+    def test_a_request_in_a_long_round_says_what_it_waits_for(self):
+        run = self.path("run")
+        process = self.start("run", self.job({"client.epochs": 100000000}), f"--run.out={run}")
+        process.wait_until(lambda: os.path.exists(os.path.join(run, "rounds.csv")), "it began")
+        process.signal(signal.SIGUSR1)
+        process.wait_until(lambda: "stop requested; waiting for the end of round 1" in
+                           process.stderr(), "the request was heard")
+        process.signal(signal.SIGKILL)
+        self.wait_until_gone(process, "a request and SIGKILL")
+
+
 class BadClock(hanse.Case):
     """Whatever is wrong with the keys and files of a clock: one line and status 2, and no results."""
 
@@ -392,6 +540,7 @@ class BadClock(hanse.Case):
         for changes, key in (({"clock__round": "first"}, "clock.round"),
                              ({"clock__kind": "none"}, "clock.kind"),
                              ({"async__open_slots": 11}, "async.open-slots"),
+                             ({"async__staleness": "threshold", "async__a": 1.5}, "async.a"),
                              ({"async__concurrency": 24}, "async.concurrency"),
                              ({"evaluate__regret": "true"}, "evaluate.regret"),
                              ({"run__round_seconds": 1}, "run.round-seconds"),
@@ -416,6 +565,8 @@ class BadClock(hanse.Case):
                       header + "0,1,-1,1,0\n", header + "0,1,1\n"):
             self.write("file.csv", lines)
             self.refuse("file.csv", clock__path=path)
+        self.write("file.csv", header + "north,1,1,1,0\n")
+        self.refuse("file.csv", "client 'north' is no number", "numbered from 0", clock__path=path)
         for lines in ("", "0,1,2\n", "period,0\n", "period,10\n0,1,5\n0,4,6\n",
                       "period,10\n0,5,6\n0,1,2\n", "period,10\n0,5,4\n", "period,10\n0,8,12\n",
                       "period,10\n23,1,2\n", "period,10\n0,one,2\n"):

@@ -88,8 +88,11 @@ std::vector<ClientEvaluation> gather_evaluations(Communicator& comm,
 std::vector<int64_t> evaluation_share(const Communicator& comm, const Federation& federation,
                                       std::span<const int64_t> clients);
 
-// A number for a CSV field; empty for NaN.
+// A number for a CSV field, to nine digits; empty for NaN.
 std::string number_or_nothing(double value);
+// The same to the last digit where the number is whole in microseconds, as those of a clock and
+// bytes are.
+std::string counted_or_nothing(double value);
 
 // Means, spread and fairness over clients; jobs/results-and-metrics.md defines each.
 // `previous_train_loss` [M] of the evaluation before gives `improved`, over the last round's

@@ -116,6 +116,7 @@ class FederatedTrainer final : public Protocol {
   std::vector<double> decision() const override;
   std::vector<TableLines> take_lines() override;
   std::string end() const override;
+  std::string remark() const override;
 
   std::span<const float> model_row() const override { return theta_; }
   ParameterLayout model_layout() const override { return parts_.model.layout(); }

@@ -62,6 +62,8 @@ class Protocol : public Stateful {
   int64_t completed_rounds() const { return completed_; }
   // On rank 0, why there may be no further round; empty: there may.
   virtual std::string end() const { return ""; }
+  // On rank 0, what a user should know of the rounds at the run's end; empty: nothing.
+  virtual std::string remark() const { return ""; }
   // Columns of the run's tables beside those of every protocol; rank 0's count.
   Columns& columns() { return columns_; }
 

@@ -115,12 +115,19 @@ std::unique_ptr<Turnout> make_timed_turnout(const ClockOptions& options, int64_t
                                             const Tasks& tasks, OnLine& on_line,
                                             CountedWeights weights);
 
+// What the members of a buffer count by, beside their draws.
+struct BufferedWeights {
+  std::vector<double> shares = {};  // [M] factors; empty: 1
+  bool unbiased = false;            // with NextClient::kDraw: DrawChances' factors
+};
+
 // Asynchronous rounds: each is a version of the model, made of the tasks of a buffer, in the order
 // of (dispatch, place in its draw). A member has the weight w_i (n/a) (M/B), where its dispatch
 // drew it with w_i among n of a clients that were there: w_i itself where all M were there and a
-// buffer's B were drawn. `shares` [M] multiplies the weights; empty: 1. REQUIRES: as above.
+// buffer's B were drawn, and M/B where all M stay in flight (NextClient::kSame). `weights` multiply
+// it. REQUIRES: as above.
 std::unique_ptr<Turnout> make_buffered_turnout(const AsyncOptions& options, double empty_seconds,
                                                const Tasks& tasks, OnLine& on_line,
-                                               std::vector<double> shares);
+                                               BufferedWeights weights);
 
 }  // namespace hanse

@@ -50,9 +50,6 @@ void catch_stop_signals();
 // For commands without rounds: any request ends the process.
 void end_at_stop_signals();
 
-// Has this process been asked to stop?
-bool stop_requested();
-
 // `trace` is one JSON object {"rule": {"aggregator.kind": ...}, ...}; the result is another, its
 // numbers printed with 17 significant digits. jobs/replay.md has the fields of each family. Throws
 // InvalidArgument that names the field: not JSON, an unknown rule or option, a missing or malformed

@@ -63,8 +63,16 @@ struct Accounts {
 // Peak resident memory of this process so far.
 double peak_memory_bytes();
 
+// A rank's part of the accounts, as Accounts has it; participants and their seconds are rank 0's.
+struct RankAccount {
+  int64_t participants = 0;
+  double rounds_s = 0;
+  double flops = 0;
+};
+
 // Gathers the ranks' accounts on rank 0; `host` has the ranks of this host. Collective.
-Accounts gather_accounts(Communicator& comm, Communicator& host, EnergyMeter& energy);
+Accounts gather_accounts(Communicator& comm, Communicator& host, EnergyMeter& energy,
+                         const RankAccount& mine);
 
 // The round in which a training has diverged, and why; 0: it has not.
 struct DivergedRound {

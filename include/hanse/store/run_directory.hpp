@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <exception>
+#include <limits>
 #include <map>
 #include <span>
 #include <string>
@@ -30,10 +31,12 @@ class RunDirectory {
   // columns of rounds.csv behind those of every protocol: RoundRecord::more.
   static RunDirectory create(const std::string& path, const std::string& job_text,
                              const Metrics& round_columns = {});
-  // Goes on after `completed` rounds: cuts the CSV files behind them, removes summary.json. Copies
-  // the results of `from` first when it is another folder.
+  // Goes on after `completed` rounds: cuts the CSV files behind them, those of evaluations also
+  // behind round `evaluated`, and removes summary.json. Copies the results of `from` first when it
+  // is another folder.
   static RunDirectory reopen(const std::string& path, const std::string& from, int64_t completed,
-                             const std::string& job_text, const Metrics& round_columns = {});
+                             const std::string& job_text, const Metrics& round_columns = {},
+                             int64_t evaluated = std::numeric_limits<int64_t>::max());
 
   void append_round(const RoundRecord& record);
   // Appends a line to evaluations.csv, and the finite metrics as JSON to metrics.jsonl. `splits`,

@@ -99,7 +99,8 @@ void ParticipationReport::add(const ParticipationLine& line) {
 }
 
 std::vector<TableLines> ParticipationReport::take_lines() {
-  if (lines_.empty()) return {};
+  if (lines_.empty() && has_header_) return {};
+  has_header_ = true;
   std::string header = "round,client,weight,samples,steps,seconds,received,staleness,counted";
   if (timed_) header += ",state,start,arrival";
   return {{"participation.csv", header, std::exchange(lines_, {})}};

@@ -119,15 +119,17 @@ ParticipationLine line_of(const UncountedTask& task, int64_t round, int64_t samp
 // The lines of participation.csv.
 class ParticipationReport {
  public:
-  // `timed`: is there a virtual clock, with what it knows of tasks?
-  explicit ParticipationReport(bool timed) : timed_(timed) {}
+  // `asked`: is there to be a table? `timed`: is there a virtual clock, with what it knows of
+  // tasks?
+  ParticipationReport(bool asked, bool timed) : timed_(timed), has_header_(!asked) {}
 
   void add(const ParticipationLine& line);
-  // The lines since the last call.
+  // The lines since the last call; the first call gives the header, though nobody has taken part.
   std::vector<TableLines> take_lines();
 
  private:
   bool timed_;
+  bool has_header_;  // or needs none
   std::string lines_;
 };
 

@@ -34,8 +34,8 @@ void require_finite(std::span<const double> losses, std::span<const int64_t> cli
 }
 
 // Updates of older models count less. The coefficients are those of each layer; where nothing is
-// stale they stay as they are, to the last bit.
-void weigh_by_staleness(const AsyncOptions& options, std::span<const int64_t> tau,
+// stale they stay as they are, to the last bit. Returns whether any weight is left.
+bool weigh_by_staleness(const AsyncOptions& options, std::span<const int64_t> tau,
                         std::span<double> coefficients) {
   const bool is_stale = std::ranges::any_of(tau, [](int64_t one) { return one > 0; });
   for (std::size_t i = 0; is_stale && i < coefficients.size(); i += tau.size()) {
@@ -43,6 +43,7 @@ void weigh_by_staleness(const AsyncOptions& options, std::span<const int64_t> ta
     std::ranges::copy(buffer_coefficients(options, layer, tau), layer.begin());
   }
   for (double& one : coefficients) one *= options.is_fedasync() ? options.mixing : 1;
+  return !is_stale || std::ranges::any_of(coefficients, [](double one) { return one != 0; });
 }
 
 // FedAsync (Xie et al. 2019): theta <- theta + alpha (theta_i - theta), where theta_i is the
@@ -78,7 +79,7 @@ Server::Server(const FederatedTrainer::Parts& parts, const FederatedSettings& se
       needs_(parts.aggregator.needs()),
       sent_(parts.model),
       participation_(*parts.sampler, parts.availability, parts.federation, settings, parts.turnout),
-      participations_(parts.turnout != nullptr),
+      participations_(settings.participation, parts.turnout != nullptr),
       mixed_loss_(kNothing) {}
 
 // a_i = lambda_i^2 |g_i|^2 from |theta_i - theta|^2.
@@ -144,6 +145,7 @@ void Server::take_losses(std::vector<double> losses) {
 }
 
 void Server::forget_mix() {
+  has_weight_ = true;
   mixed_loss_ = kNothing;
   directions_.skip();
   trace_.gram.clear();
@@ -205,7 +207,8 @@ Mix Server::mix(const Weighable& trained) {
   if (parts_.update.counts_steps()) {
     normalize(parts_, participation_.drawn().clients, participation_.turnout().tasks, round_, c);
   }
-  weigh_by_staleness(settings_.async, participation_.turnout().times.staleness, c);
+  has_weight_ =
+      weigh_by_staleness(settings_.async, participation_.turnout().times.staleness, c) || own;
   const bool layered = c.size() > samples_.size() + absent().size() || c.empty();
   weights_.assign(c.begin(), layered ? c.begin() : c.begin() + std::ssize(samples_));
   if (own) c.push_back(*own);
@@ -226,7 +229,7 @@ double Server::observe(const RoundPlan& plan, const Findings& findings) {
   const std::size_t measured = findings.has_squares() ? plan.size() : 0;
   std::vector<double> squares(measured), sizes(measured);
   squared_norms_.assign(plan.size(), 0);
-  left_out_ = 0;
+  left_out_ = counted_ = 0;
   for (std::size_t i = 0; i < plan.size(); ++i) {
     const Assignment& entry = plan.entries()[i];
     const auto position = static_cast<std::size_t>(entry.position);
@@ -242,6 +245,7 @@ double Server::observe(const RoundPlan& plan, const Findings& findings) {
     const bool lost = rejected && !std::isfinite(losses[position]);
     if (lost) losses[position] = 0;
     if (!trained || lost) ++left_out_;
+    if (trained && !rejected) ++counted_;
     if (measured == 0) continue;
     squares[position] = findings.of(i, Findings::kSquares);
     sizes[position] = findings.of(i, Findings::kSamples);
@@ -269,7 +273,7 @@ double Server::observe(const RoundPlan& plan, const Findings& findings) {
   for (const double one : losses) loss += std::isnan(one) ? 0 : one;
   // Attackers without data have no loss.
   const int64_t counted = std::ssize(losses) - left_out_ - std::ranges::count(samples_, 0.0);
-  return loss / static_cast<double>(counted);
+  return counted > 0 ? loss / static_cast<double>(counted) : kNothing;
 }
 
 // Writes the draw to the trace.
@@ -384,6 +388,7 @@ std::vector<TableLines> Server::take_lines() {
 
 void Server::visit(StateFields& fields) {
   if (fields.loads()) measured_ = 0;
+  if (fields.has("idle/counts")) fields.part("idle", idle_);
   fields.part("participation", participation_);
   fields.part("aggregator", parts_.aggregator);
   fields.part("optimizer", *parts_.optimizer);

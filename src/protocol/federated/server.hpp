@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "federated/idle_rounds.hpp"
 #include "federated/report.hpp"
 #include "federated/round_plan.hpp"
 #include "hanse/base/state.hpp"
@@ -47,10 +48,16 @@ class Server : public Stateful {
   // clients, or [K + 1] with a row of the rule's own; or a step by columns. Empty without
   // participants.
   Mix mix(const Weighable& trained);
+  // Has mix() left any update a weight? Not where all are too old to count.
+  bool has_weight() const { return has_weight_; }
   // What the rule alone would make of it. The rule forgets it.
   Mix trial(const Weighable& trained);
   // Tells the rules what the participants reported. Returns the mean loss over those that trained.
   double observe(const RoundPlan& plan, const Findings& findings);
+  // Notes whether the round that observe() has seen makes a step, and what the run says of rounds
+  // without one.
+  void note_step(bool steps) { idle_.add(steps && counted_ > 0, participation_.turnout()); }
+  std::string remark() const { return idle_.remark(); }
   // Prepares the steps along the sum of a round that observe() has seen; moves `control`, unless it
   // is empty, by the sum of the clients' second rows. `received` [P]: the model that the first
   // participant received, for rules that mix it in. REQUIRES: participants.
@@ -93,6 +100,7 @@ class Server : public Stateful {
   std::string sampling_lines_;          // of sampling.csv, not yet taken
   DirectionReport directions_;          // of rules that need the Gram matrix
   ParticipationReport participations_;  // with settings.participation
+  IdleRounds idle_;
   RoundTrace trace_;
 
   // The round in progress:
@@ -102,11 +110,13 @@ class Server : public Stateful {
   std::vector<double> losses_;         // F_i in the draw's order, when the rule needs them
   std::vector<double> squared_norms_;  // in the draw's order; NaN of a client that was left out
   std::vector<double> weights_;        // what updates count, in the draw's order; empty: by layers
-  double coefficients_ = 0;            // their sum
+  bool has_weight_ = true;
+  double coefficients_ = 0;  // their sum
   std::span<const float> received_;
   double scale_ = 1;  // of the sum of the updates, by the rule
   double mixed_loss_;
   int64_t left_out_ = 0;
+  int64_t counted_ = 0;  // updates in the sum
 };
 
 }  // namespace hanse

@@ -259,6 +259,7 @@ SumStep FederatedTrainer::prepare_step(const Findings& findings, std::span<const
   plan_->observe(findings);
   attempt(failure_, [&] {
     record.loss = server_->observe(*plan_, findings);
+    server_->note_step(weighing_->has_step());
     if (has_sum) {
       server_->prepare_step(control_, second_row, starts_->of_first(theta_));
     }
@@ -362,6 +363,8 @@ ClientStateStore* FederatedTrainer::client_states() { return parts_.runner->stat
 bool FederatedTrainer::keeps_state_of(int64_t client) const { return plan_->homes().keeps(client); }
 
 std::string FederatedTrainer::end() const { return parts_.privacy ? parts_.privacy->end() : ""; }
+
+std::string FederatedTrainer::remark() const { return server_ ? server_->remark() : ""; }
 
 void FederatedTrainer::collect() {
   runner().bring();

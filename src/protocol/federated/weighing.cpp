@@ -87,9 +87,14 @@ void Weighing::drawn(int64_t round) {
   robustness_ = kUnknown;
   forges_ = false;
   has_step_ = true;
-  if (parts_.needs.losses || parts_.needs.after_training()) return;
+  if (!parts_.needs.losses && !parts_.needs.after_training()) weigh_before(round);
+}
+
+// Rank 0 weighs updates that nobody has made yet.
+void Weighing::weigh_before(int64_t round) {
   const RoundRoles roles = roles_of({}, round);
   const Mix mix = this->mix({}, roles, round);
+  has_step_ = parts_.server->has_weight();
   parts_.plan.weigh(mix.coefficients);
   if (parts_.attackers) measure_weights(mix.coefficients, roles);
 }
@@ -101,14 +106,7 @@ void Weighing::measured(std::vector<double> losses, const RoundContext& round) {
     parts_.comm.barrier();  // nobody trains before everyone has found the queue of losses empty
     return;
   }
-  if (server) {
-    attempt(round.failure, [&] {
-      const RoundRoles roles = roles_of({}, round.number);
-      const Mix mix = this->mix({}, roles, round.number);
-      parts_.plan.weigh(mix.coefficients);
-      if (parts_.attackers) measure_weights(mix.coefficients, roles);
-    });
-  }
+  if (server) attempt(round.failure, [&] { weigh_before(round.number); });
   parts_.plan.share(PlanMessage::kParticipants);
 }
 
@@ -375,7 +373,7 @@ void Weighing::combine_columns(ColumnStep step, std::size_t rows, const Known& k
 // Rank 0.
 void Weighing::measure(std::span<const double> coefficients, const Known& known) {
   const bool weighed = std::ranges::any_of(coefficients, [](double one) { return one != 0; });
-  has_step_ = weighed || !parts_.needs.rejects;
+  has_step_ = weighed || (!parts_.needs.rejects && parts_.server->has_weight());
   const RoundRoles& roles = known.roles;
   if (layers_ > 1 || roles.clients.empty() || !has_step_) return;
   measure_weights(coefficients, roles);

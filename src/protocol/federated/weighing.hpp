@@ -76,6 +76,7 @@ class Weighing final : public Stateful {
 
   void visit(StateFields& fields) override;
   RoundRoles roles_of(std::span<const double> norms, int64_t round) const;
+  void weigh_before(int64_t round);
   void bring_own_row(UpdateSink& sink, std::size_t position, const RoundContext& round);
   void forge(Known& known, Findings& findings, const RoundContext& round);
   double displacement(const std::vector<double>& row, std::span<const double> gram, Known known,

@@ -7,6 +7,7 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
+#include "hanse/base/stop_request.hpp"
 #include "idle_clients.hpp"
 #include "task_fields.hpp"
 #include "tasks_in_flight.hpp"
@@ -15,7 +16,7 @@ namespace hanse {
 
 namespace {
 
-// Looks at an empty world, or tasks without an arrival, after which nothing more is expected.
+// Draws of nobody, or tasks without an arrival, after which nothing more is expected.
 constexpr int64_t kMostEmpty = 1'000'000;
 constexpr int64_t kMostBarren = 1'000'000;
 
@@ -35,6 +36,7 @@ class BufferedEvents::Play {
 
   const BufferedVersion& next() {
     for (;;) {
+      leave_if_stopped();
       while (!in_flight_.empty() && in_flight_.first().known == now_) {
         take(in_flight_.take_first());
         if (std::ssize(buffer_) < options_.arrivals_of_a_version()) continue;
@@ -78,6 +80,7 @@ class BufferedEvents::Play {
   void take(BufferedTask task);
   void emit();
   void move_on();
+  Ticks next_look() const;
   void dispatch(int64_t open);
   int64_t start_again();
   void start(const Starter& drawn, int64_t place);
@@ -144,11 +147,21 @@ void BufferedEvents::Play::emit() {
   for (const BufferedTask& task : version_.members) needed_.add(task.received, -1);
 }
 
-// To the next tick at which something ends, or in an empty world for the time of one look.
+// To the next tick at which something ends, or in an empty world to that of the next look.
 void BufferedEvents::Play::move_on() {
-  const Ticks next = in_flight_.empty() ? later(now_, empty_) : in_flight_.first().known;
+  const Ticks next = in_flight_.empty() ? next_look() : in_flight_.first().known;
   area_ += static_cast<double>(in_flight_.size()) * static_cast<double>(next - now_);
   now_ = next;
+}
+
+// Nothing is in flight: when the first comes on line of those that may start.
+Ticks BufferedEvents::Play::next_look() const {
+  const bool all_slots_are_kept = std::ssize(again_) >= options_.concurrency;
+  if (!all_slots_are_kept && idle_.count() > 0) return later(now_, empty_);  // nobody was drawn
+  Ticks next = all_slots_are_kept ? kNever : on_line_.next_of_all();
+  for (const Starter& again : again_) next = std::min(next, on_line_.next_on(again.client, now_));
+  if (next != kNever) return next;
+  throw InvalidArgument("nobody comes on line any more", "clock.availability");
 }
 
 void BufferedEvents::Play::dispatch(int64_t open) {
@@ -169,9 +182,9 @@ void BufferedEvents::Play::dispatch(int64_t open) {
       }
     }
     if (!in_flight_.empty()) return;
+    leave_if_stopped();
     if (looks == kMostEmpty) {
-      throw InvalidArgument(fmt::format("nobody was on line in {} looks", looks),
-                            "clock.availability");
+      throw InvalidArgument(fmt::format("nobody was drawn in {} looks", looks), "sampler.kind");
     }
     move_on();
   }

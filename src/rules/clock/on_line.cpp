@@ -6,6 +6,7 @@
 
 #include "hanse/base/index.hpp"
 #include "hanse/base/random.hpp"
+#include "hanse/base/stop_request.hpp"
 
 namespace hanse {
 
@@ -13,6 +14,22 @@ Ticks OnLine::next_off(int64_t client, Ticks t) const { return next_change(clien
 
 Ticks OnLine::next_on(int64_t client, Ticks t) const {
   return is_on(client, t) ? t : next_change(client, t);
+}
+
+Ticks OnLine::end_of_work(int64_t client, Ticks t, Ticks work) const {
+  if (const Cycle again = cycle(client); again.on > 0) {  // behind whole periods it is as now
+    const Ticks periods = (work - 1) / again.on;
+    t = later(t, multiple(periods, again.period, client), client);
+    work -= periods * again.on;
+  }
+  for (;;) {
+    const Ticks off = next_off(client, t);
+    const Ticks end = later(t, work, client);
+    if (end < off) return end;
+    work -= off - t;
+    t = next_on(client, off);
+    leave_if_stopped();
+  }
 }
 
 std::vector<int64_t> OnLine::changes(Ticks now) {
@@ -88,6 +105,18 @@ class MarkovOnLine final : public OnLine {
     return is_on(client, interval_at(client, t));
   }
   Ticks next_change(int64_t client, Ticks t) const override { return interval_at(client, t).end; }
+  // The interval is carried along: to look for each anew would cost the square of their number.
+  Ticks end_of_work(int64_t client, Ticks t, Ticks work) const override {
+    Interval interval = interval_at(client, t);
+    for (;;) {
+      const Ticks end = later(t, work, client);
+      if (end < interval.end) return end;
+      work -= interval.end - t;
+      interval = following(client, interval);
+      t = interval.end;
+      interval = following(client, interval);
+    }
+  }
 
  protected:
   void forget(int64_t client, Ticks now) override { keep(client, interval_at(client, now)); }
@@ -98,6 +127,8 @@ class MarkovOnLine final : public OnLine {
   }
 
  private:
+  static constexpr int64_t kIntervalsUnasked = 1024;
+
   // The number-th time, from 1, that the client stays as it is, until `end`.
   struct Interval {
     int64_t number = 0;
@@ -114,6 +145,7 @@ class MarkovOnLine final : public OnLine {
     const double mean_s = is_on(client, interval) ? on_s_ : off_s_;
     const Ticks length = ticks_of(-mean_s * std::log(1 - stream.uniform()), client);
     interval.end = later(interval.end, length, client);
+    if (interval.number % kIntervalsUnasked == 0) leave_if_stopped();
     return interval;
   }
   Interval interval_at(int64_t client, Ticks t) const {
@@ -150,6 +182,9 @@ class DiurnalOnLine final : public OnLine {
     const Ticks at = place(client, t);
     return t + (at < on_ ? on_ : period_) - at;
   }
+
+ protected:
+  Cycle cycle(int64_t) const override { return {period_, on_}; }
 
  private:
   Ticks place(int64_t client, Ticks t) const { return (t + phases_[to_index(client)]) % period_; }
@@ -195,6 +230,13 @@ class PeriodicOnLine final : public OnLine {
     if (span->on > at) return t - at + span->on;
     const bool goes_on = span->off == period_ && spans[0].on == 0;  // in the next period
     return t - at + span->off + (goes_on ? spans[0].off : 0);
+  }
+
+ protected:
+  Cycle cycle(int64_t client) const override {
+    Ticks on = 0;
+    for (const Span& span : spans_of(client)) on += span.off - span.on;
+    return {period_, on};
   }
 
  private:

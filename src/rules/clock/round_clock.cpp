@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "hanse/base/index.hpp"
+#include "hanse/base/stop_request.hpp"
 #include "hanse/rules/clock/report.hpp"
 #include "idle_clients.hpp"
 #include "task_fields.hpp"
@@ -77,6 +78,7 @@ std::vector<RoundClock::Attempt> RoundClock::attempts_of(int64_t round,
   std::vector<Attempt> attempts;
   attempts.reserve(drawn.size());
   for (const int64_t client : drawn) {
+    leave_if_stopped();
     Attempt attempt;
     attempt.client = client;
     attempt.place = std::ssize(attempts);
@@ -107,11 +109,17 @@ Ticks RoundClock::end_of(std::span<const Attempt> attempts) const {
   return at->first;
 }
 
+// Where nobody is on line the round ends when somebody comes: a look that is late may find nobody.
+Ticks RoundClock::end_of_empty() const {
+  const Ticks end = later(now_, ticks_of(options_.empty_seconds));
+  return on_line_.on_line() == 0 ? std::min(end, on_line_.next_of_all()) : end;
+}
+
 const RoundTimes& RoundClock::play(int64_t round, std::span<const int64_t> drawn,
                                    std::span<const double> weights) {
   last_ = {.round = round, .start = now_};
   std::vector<Attempt> attempts = attempts_of(round, drawn);
-  last_.end = drawn.empty() ? later(now_, ticks_of(options_.empty_seconds)) : end_of(attempts);
+  last_.end = drawn.empty() ? end_of_empty() : end_of(attempts);
   choose_counted(attempts);
   take_arrived(round);
   carry(round, attempts, weights);

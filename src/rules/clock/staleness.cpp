@@ -1,8 +1,15 @@
 #include "hanse/rules/clock/staleness.hpp"
 
 #include <cmath>
+#include <limits>
 
 namespace hanse {
+
+namespace {
+
+constexpr double kRounding = 1e-9;  // of the sum of weights that a rule has made sum to 1
+
+}  // namespace
 
 double staleness_weight(const AsyncOptions& options, int64_t tau) {
   const auto t = static_cast<double>(tau);
@@ -24,11 +31,16 @@ std::vector<double> staleness_weights(const AsyncOptions& options, std::span<con
 std::vector<double> buffer_coefficients(const AsyncOptions& options, std::span<const double> m,
                                         std::span<const int64_t> tau) {
   std::vector<double> c = staleness_weights(options, tau);
-  double sum = 0;
-  for (std::size_t i = 0; i < c.size(); ++i) sum += c[i] *= m[i];
-  if (options.normalize == BufferNorm::kWeights) {
-    for (double& x : c) x /= sum;
+  double all = 0, left = 0;
+  for (std::size_t i = 0; i < c.size(); ++i) {
+    c[i] *= m[i];
+    all += std::abs(m[i]);
+    left += std::abs(c[i]);
   }
+  if (options.normalize == BufferNorm::kBuffer) return c;
+  if (std::abs(all - 1) < kRounding) all = 1;
+  const double share = left / all;
+  for (double& x : c) x = share >= std::numeric_limits<double>::min() ? x / share : 0;
   return c;
 }
 

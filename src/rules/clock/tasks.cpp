@@ -26,9 +26,9 @@ Phases GivenTimes::phases(int64_t client, int64_t, int64_t) const {
 
 std::vector<double> balanced_by_frequency(std::span<const double> lambda,
                                           std::span<const Ticks> durations) {
-  double sum = 0;
-  for (const Ticks ticks : durations) sum += static_cast<double>(ticks);
-  const double mean = sum / static_cast<double>(durations.size());
+  double rates = 0;
+  for (const Ticks ticks : durations) rates += 1 / static_cast<double>(ticks);
+  const double mean = static_cast<double>(durations.size()) / rates;
   std::vector<double> balanced(lambda.begin(), lambda.end());
   for (std::size_t i = 0; i < balanced.size(); ++i) {
     balanced[i] *= static_cast<double>(durations[i]) / mean;
@@ -57,20 +57,10 @@ Fate Tasks::fate(int64_t client, int64_t number, Ticks start, int64_t steps) con
     if (off <= fate.known && leave_ == LeaveRule::kLose) {
       return {.known = off, .phases = fate.phases};
     }
-    if (off <= fate.known) fate.known = end_of_paused(client, start, work);
+    if (off <= fate.known) fate.known = on_line_.end_of_work(client, start, work);
   }
   fate.arrives = !lost_.is_lost(client, number);
   return fate;
-}
-
-Ticks Tasks::end_of_paused(int64_t client, Ticks start, Ticks work) const {
-  for (Ticks t = start;;) {
-    const Ticks off = on_line_.next_off(client, t);
-    const Ticks end = later(t, work, client);
-    if (end < off) return end;
-    work -= off - t;
-    t = on_line_.next_on(client, off);
-  }
 }
 
 int64_t Tasks::steps_within(int64_t client, int64_t number, Ticks limit) const {

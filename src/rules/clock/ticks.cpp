@@ -46,6 +46,14 @@ Ticks later(Ticks a, Ticks b, int64_t client) {
                         whose(client), kHint);
 }
 
+Ticks multiple(int64_t n, Ticks duration, int64_t client) {
+  Ticks product = 0;
+  if (!__builtin_mul_overflow(n, duration, &product) && product <= kMostTicks) return product;
+  throw InvalidArgument(
+      fmt::format("{} times {} seconds are too long", n, number_text(seconds_of(duration))),
+      whose(client), kHint);
+}
+
 int64_t ceil_of_product(double x) { return static_cast<int64_t>(std::ceil(x - 1e-9)); }
 
 }  // namespace hanse

@@ -1,14 +1,17 @@
 #include "virtual_time.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "hanse/base/available_memory.hpp"
 #include "hanse/base/digest.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
 #include "hanse/client/round_steps.hpp"
+#include "hanse/kinds/samplers.hpp"
 #include "hanse/rules/clock/inclusion.hpp"
 
 namespace hanse {
@@ -41,6 +44,15 @@ ClientWork work_of(const TimedWork& timed) {
           .bytes = bytes_of(timed)};
 }
 
+// Bytes that the server and the plan keep of an update on its way into a version, beside its row.
+constexpr double kBytesOfUpdate = 600;
+
+// Is a client's work lost more often than another's?
+bool loses_some(const ClockOptions& clock) {
+  const bool leaves = clock.availability.kind != OnLineKind::kAlways;
+  return clock.lost.by_file || (leaves && clock.leave == LeaveRule::kLose);
+}
+
 // How those count that arrive: by who is drawn, or by who can arrive.
 CountedWeights counted_weights(const Job& job, const TimedWork& work, VirtualTime& time) {
   const Tasks& tasks = *time.clock.tasks;
@@ -60,12 +72,59 @@ CountedWeights counted_weights(const Job& job, const TimedWork& work, VirtualTim
                       never.clients, clients, never.share, job.sampler.per_round, work.per_round));
     }
   }
-  if (weights.estimator == Estimator::kUnbiased && job.clock.round != RoundEnd::kAll) {
+  if (weights.estimator == Estimator::kUnbiased &&
+      (job.clock.round != RoundEnd::kAll || loses_some(job.clock))) {
     time.greeting.push_back(
         "aggregator.estimator = unbiased holds where who counts does not depend on the client; "
         "arrival weighs by how often each client arrives in time");
   }
   return weights;
+}
+
+// What members of buffers count by, beside their draws; says where that is not what one expects.
+BufferedWeights buffered_weights(const Job& job, const TimedWork& work, VirtualTime& time) {
+  const AsyncOptions& async = job.async;
+  const int64_t clients = work.federation.clients();
+  const bool same = async.next == NextClient::kSame, all_fly = async.concurrency == clients;
+  BufferedWeights weights{.unbiased = job.aggregator.estimator == Estimator::kUnbiased};
+  const auto say = [&](const std::string& text) { time.greeting.push_back(text); };
+  if (async.balance == BalanceKind::kFrequency) {
+    const std::vector<double> ones(to_index(clients), 1.0);
+    weights.shares = balanced_by_frequency(ones, time.clock.tasks->times().of_all(clients));
+    if (!same) {
+      say("async.balance = frequency is for async.next = same: with draw slow clients count more "
+          "than their share");
+    }
+  }
+  if (same && !all_fly && !sampler_traits(job.sampler).even) {
+    say(
+        fmt::format("async.next = same: the {} clients of the first draw train all the time, and "
+                    "their weights of it stay",
+                    async.concurrency));
+  }
+  if (!weights.unbiased) return weights;
+  if (same && !(all_fly && async.balance == BalanceKind::kFrequency)) {
+    say(fmt::format(
+        "aggregator.estimator = unbiased does not hold with async.next = same: {}; it does with "
+        "async.next = draw",
+        all_fly ? "fast clients count more often"
+                : fmt::format("{} of {} clients train all the time", async.concurrency, clients)));
+  }
+  if (loses_some(job.clock) || async.max_staleness > 0) {
+    say("aggregator.estimator = unbiased does not make up for work that is lost or thrown away");
+  }
+  return weights;
+}
+
+void require_buffer(int64_t updates) {
+  const double bytes = kBytesOfUpdate * static_cast<double>(updates);
+  const auto available = static_cast<double>(available_memory());
+  if (bytes <= available) return;
+  throw InvalidArgument(
+      fmt::format("the server's notes on {} updates of a version take {:.3g} GB of memory, and "
+                  "there are {:.3g} GB",
+                  updates, 1e-9 * bytes, 1e-9 * available),
+      "async.buffer", "a smaller one");
 }
 
 }  // namespace
@@ -100,6 +159,7 @@ VirtualTime make_virtual_time(const Job& job, const TimedWork& work) {
   check_clock(job, work.federation.clients());
   time.clock = make_virtual_clock(job.clock, samples_of(work.federation), work_of(work),
                                   seed_of(job, job.clock.seed));
+  time.clock.times->of_all(work.federation.clients());  // who takes for ever is named at the start
   for (const auto& [key, path] : clock_files(job.clock)) {
     time.files[key] = file_digest_hex(path, 0);
   }
@@ -110,13 +170,9 @@ VirtualTime make_virtual_time(const Job& job, const TimedWork& work) {
                                       counted_weights(job, work, time));
     return time;
   }
-  std::vector<double> shares;
-  if (job.async.balance == BalanceKind::kFrequency) {
-    const std::vector<double> ones(to_index(work.federation.clients()), 1.0);
-    shares = balanced_by_frequency(ones, tasks.times().of_all(work.federation.clients()));
-  }
-  time.turnout =
-      make_buffered_turnout(job.async, job.clock.empty_seconds, tasks, on_line, std::move(shares));
+  require_buffer(job.async.arrivals_of_a_version());
+  time.turnout = make_buffered_turnout(job.async, job.clock.empty_seconds, tasks, on_line,
+                                       buffered_weights(job, work, time));
   if (job.async.arrivals_of_a_version() == 1) {
     time.greeting.push_back("a version of one update: the server sees each client's update");
   }

@@ -148,7 +148,10 @@ void load_written_job(const std::string& folder, const Overrides& overrides, Key
 
 // Tells on stdout and stderr of a run that has come to its end, or been stopped.
 ExitStatus tell(const RunEnd& end, const Job& job) {
-  if (end.status == ExitStatus::kStopped) {
+  if (!end.way_on.empty()) {
+    notice(
+        fmt::format("stopped within round {}, which is not kept; {}", end.rounds + 1, end.way_on));
+  } else if (end.status == ExitStatus::kStopped) {
     notice(fmt::format("stopped after round {}; go on with: hanse resume {}", end.rounds,
                        shell_word(job.run.out)));
   }
@@ -184,7 +187,7 @@ ExitStatus run_repeats(const KeyedJob& job, const Overrides& overrides, Communic
       one.run.overwrite = true;  // what a run that was killed before its first checkpoint has left
       end = begin(one, comm, start_s, job.run.out);
     }
-    if (end.status != ExitStatus::kDone) return tell({end.status, end.rounds}, job);
+    if (end.status != ExitStatus::kDone) return tell(end, job);
   }
   RunEnd all;
   agree_on(comm, [&] {
@@ -252,6 +255,7 @@ void agree_running(Communicator& comm, const std::exception_ptr& failure) {
   try {
     agree(comm, failure);
   } catch (const AgreedError& error) {
+    if (error.exit_status() == ExitStatus::kStopped) throw;
     throw AgreedError(error.what(), ExitStatus::kFailed);
   }
 }
@@ -263,6 +267,14 @@ std::string check_job_file(const std::string& job_file, const Overrides& overrid
   const auto unused = unused_keys(job);
   return fmt::format("{}: no error in its options{}\n", job_file,
                      unused.empty() ? "" : "; not used by this job: " + join(unused, ", "));
+}
+
+void agree_that_left(Communicator& comm, const std::exception_ptr& failure) {
+  try {
+    agree_running(comm, failure);
+  } catch (const AgreedError& error) {
+    if (error.exit_status() != ExitStatus::kStopped) throw;
+  }
 }
 
 ExitStatus run_job(const std::string& job_file, const Overrides& overrides, Communicator& comm,

@@ -13,6 +13,7 @@
 #include "hanse/base/log.hpp"
 #include "hanse/base/progress.hpp"
 #include "hanse/base/scope.hpp"
+#include "hanse/base/stop_request.hpp"
 #include "hanse/base/text.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/comm/bcast_list.hpp"
@@ -23,13 +24,13 @@
 #include "hanse/kinds/own_rules.hpp"
 #include "hanse/model/threads.hpp"
 #include "hanse/run/assembly.hpp"
-#include "hanse/run/execute.hpp"
 #include "hanse/run/load_job.hpp"
 #include "hanse/run/summary.hpp"
 #include "hanse/store/checkpoint.hpp"
 #include "hanse/store/run_directory.hpp"
 #include "results/facts.hpp"
 #include "results/results.hpp"
+#include "run_phases.hpp"
 #include "timeline.hpp"
 #include "virtual_dates.hpp"
 #include "watch.hpp"
@@ -50,6 +51,7 @@ class Execution {
             std::string repeats)
       : job_(job),
         comm_(comm),
+        phases_(comm),
         start_s_(start_s),
         resume_(std::move(resume)),
         repeats_(std::move(repeats)),
@@ -64,8 +66,7 @@ class Execution {
     for (const auto& [key, file] : rule_files(job, reads(kRules)))
       parts_->files[key] = file->digest;
     settle_job(*parts_, job);
-    if (is_simulated(job_)) return;
-    last_.set_samples(parts_->federation, asked_of(job).on);
+    if (!is_simulated(job_)) last_.set_samples(parts_->federation, asked_of(job).on);
   }
 
   RunEnd run() {
@@ -94,12 +95,12 @@ class Execution {
       timeline_.emplace(job_.run.out + "/timeline.json", job_.run.name, comm_, parts_->federation);
     const Scope phase(Phase::kRest);
     if (job_.evaluate.start && reads("evaluate.start") && !resume_) evaluate();
-    catch_stop_signals();
+    phases_.hear_requests(job_.run.max_seconds > 0 ? start_s_ + job_.run.max_seconds : 0);
     share_end();
     guard_.keep();
     Verdict verdict = Verdict::kGoOn;
     while (completed() < job_.run.rounds && verdict == Verdict::kGoOn && end_.empty()) {
-      comm_.enter_phase("training", completed() + 1);
+      phases_.enter("training", completed() + 1);
       RoundRecord record = protocol().round(stop_requested());
       verdict = decide(record);
       const auto failure = named_failure(protocol().failure(), parts_->federation);
@@ -108,7 +109,10 @@ class Execution {
         checkpoint(false);
         break;
       }
-      if (verdict == Verdict::kFail) agree_running(comm_, failure);
+      if (verdict == Verdict::kFail) {
+        agree_that_left(comm_, failure);
+        return {ExitStatus::kStopped, completed() - 1, "", way_on_};
+      }
       after_round(record, verdict, progress);
     }
     const bool is_done = completed() == job_.run.rounds || !end_.empty();
@@ -123,7 +127,7 @@ class Execution {
   bool is_server() const { return comm_.rank() == 0; }
   int64_t completed() const { return parts_->protocol().completed_rounds(); }
   Protocol& protocol() { return parts_->protocol(); }
-  // Does `work` on rank 0, where a rule of the user's own may fail.
+  // Does `work` on rank 0, where a user's rule may fail.
   void on_server(const std::function<void()>& work) {
     std::exception_ptr failure;
     try {
@@ -159,12 +163,12 @@ class Execution {
       const std::string text = job_text(job_);
       const Metrics columns = protocol().columns().of_round(0);
       directory_ = std::make_unique<RunDirectory>(
-          resume_
-              ? RunDirectory::reopen(job_.run.out, resume_->folder, resume_->round, text, columns)
-              : RunDirectory::create(job_.run.out, text, columns));
+          resume_ ? RunDirectory::reopen(job_.run.out, resume_->folder, resume_->round, text,
+                                         columns, evaluated_)
+                  : RunDirectory::create(job_.run.out, text, columns));
       directory_->write_partition(parts_->federation);
       if (job_.evaluate.history && reads("evaluate.history")) {
-        last_.open_history(directory_->file(ClientHistory::kFile), resume_ ? resume_->round : -1,
+        last_.open_history(directory_->file(ClientHistory::kFile), resume_ ? evaluated_ : -1,
                            parts_->federation, asked_of(job_));
       }
       write_round_ =
@@ -197,16 +201,13 @@ class Execution {
       evaluate();
     }
     if (is_server()) directory_->append_round(record);
-    trained_ += record.participants;
-    rounds_s_ += record.seconds;
+    mine_.participants += record.participants;
+    mine_.rounds_s += record.seconds;
     for (const auto& table : protocol().take_lines()) directory_->append_lines(table);
     const bool stops = verdict == Verdict::kStop && completed() < job_.run.rounds;
     if (stops || due(job_.checkpoint.every) || !end_.empty()) checkpoint(stops);
     if (!is_server()) return;
-    ProgressStatus status = last_.progress();
-    status.round = completed();
-    status.rounds = job_.run.rounds;
-    status.loss = record.loss;
+    const ProgressStatus status = last_.progress(completed(), job_.run.rounds, record.loss);
     if (monotonic_seconds() - flushed_s_ > 1) {
       directory_->flush();
       flushed_s_ = monotonic_seconds();
@@ -217,9 +218,9 @@ class Execution {
 
   void evaluate() {
     if (is_simulated(job_)) return;  // nothing has been learnt
-    comm_.enter_phase("evaluation", completed());
+    phases_.enter("evaluation", completed());
     auto found = protocol().evaluate();
-    last_.round = completed();
+    last_.round = evaluated_ = completed();
     if (reads("attack.kind")) {
       const Federation& federation = parts_->federation;
       last_.attack_success = attack_success(poison_of(job_, federation.clients()), federation,
@@ -254,7 +255,7 @@ class Execution {
   // Writes a checkpoint. One that fails leaves the older ones; the job says whether to go on. A
   // `required` one, on which a stopped run relies, is an error in any case.
   void checkpoint(bool required) {
-    comm_.enter_phase("checkpoint", completed());
+    phases_.enter("checkpoint", completed());
     const Scope phase(Phase::kCheckpoint);
     protocol().collect();
     State state;
@@ -309,6 +310,8 @@ class Execution {
   // Rank 0: what a checkpoint has of the run beside its training.
   void visit(StateFields& fields) {
     fields.all("train_losses", last_.train_losses);
+    if (fields.loads()) evaluated_ = resume_->round;  // as older versions have it
+    if (fields.has("evaluated")) fields.one("evaluated", evaluated_);
     if (fields.has("watch/seen")) fields.part("watch", *watch_);
     if (fields.has("diverged/round")) fields.part("diverged", guard_);
     if (job_.clock.is_on()) fields.part("time", time_);
@@ -321,16 +324,14 @@ class Execution {
       const Scope evaluation(Phase::kEvaluation);
       evaluate();
     }
-    comm_.enter_phase("results", completed());
+    phases_.enter("results", completed());
     protocol().collect();
     const double peak = comm_.allreduce_one(peak_memory_bytes(), ReduceOp::kMax);
-    Accounts accounts = gather_accounts(comm_, *parts_->host, energy_);
-    accounts.participants = trained_;
-    accounts.rounds_s = rounds_s_;
-    const double mine = parts_->model ? parts_->model->flops() : 0;
-    accounts.flops = comm_.allreduce_one(mine, ReduceOp::kSum);
+    if (parts_->model) mine_.flops = parts_->model->flops();
+    Accounts accounts = gather_accounts(comm_, *parts_->host, energy_, mine_);
     std::string table;
     on_server([&] {
+      if (const std::string remark = protocol().remark(); !remark.empty()) warning(remark);
       directory_->flush();
       if (!is_simulated(job_)) write_results(job_, *parts_, last_, *directory_);
       for (auto& number : protocol().columns().of_run()) last_.metrics.push_back(std::move(number));
@@ -364,11 +365,11 @@ class Execution {
 
   KeyedJob& job_;
   Communicator& comm_;
+  RunPhases phases_;
   double start_s_;
   double setup_s_ = 0;
   EnergyMeter energy_;
-  int64_t trained_ = 0;  // rank 0: participants since the start, in
-  double rounds_s_ = 0;  // so many seconds of rounds
+  RankAccount mine_;
   std::optional<ResumePoint> resume_;
   std::string repeats_;  // the folder of those that the run is one of; empty: it is alone
   std::string way_on_;   // for the hint of an error; empty: nothing is there to go on with
@@ -377,6 +378,7 @@ class Execution {
   std::unique_ptr<RunDirectory> directory_;  // rank 0
   std::function<void()> write_round_;        // rank 0; null: the protocol has nothing to write
   LastEvaluation last_;
+  int64_t evaluated_ = -1;  // the last evaluation, for a checkpoint: behind an early end is none
   double flushed_s_ = 0;
   DivergenceGuard guard_;
   std::optional<Watch> watch_;        // rank 0

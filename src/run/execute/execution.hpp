@@ -25,6 +25,7 @@ struct RunEnd {
   ExitStatus status = ExitStatus::kDone;  // or kStopped
   int64_t rounds = 0;                     // that are completed
   std::string table = {};                 // rank 0: the numbers a person looks for first, if done
+  std::string way_on = {};                // of one that has left a round: how to go on
 };
 
 // Makes rounds, evaluations, checkpoints and results, to the run's end or to a request to stop.
@@ -50,5 +51,8 @@ std::exception_ptr with_way_on(std::exception_ptr failure, const std::string& hi
 
 // As agree(), for a failure behind the start, also where a rule calls it bad input. Collective.
 void agree_running(Communicator& comm, const std::exception_ptr& failure);
+// Returns where the failure is that a round was left since the run is asked to stop (Stopped), and
+// throws any other. Collective. REQUIRES: some rank has one.
+void agree_that_left(Communicator& comm, const std::exception_ptr& failure);
 
 }  // namespace hanse

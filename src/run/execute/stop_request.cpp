@@ -1,3 +1,5 @@
+#include "hanse/base/stop_request.hpp"
+
 #include <atomic>
 #include <csignal>
 #include <cstdint>
@@ -20,11 +22,10 @@ constexpr int kEnds[] = {SIGTERM, SIGINT};
 // timeout(1) and shells send a signal to the process and to its group: one request arrives twice.
 constexpr int64_t kEcho_ns = 200'000'000;
 
-volatile std::sig_atomic_t requested = 0;
 std::atomic<int64_t> asked_to_end_ns = -1;  // when the first of kEnds came
 static_assert(std::atomic<int64_t>::is_always_lock_free);
 
-void remember(int) { requested = 1; }
+void remember(int) { request_stop(); }
 
 void remember_or_end(int signal) {
   timespec now = {};
@@ -74,7 +75,5 @@ void catch_stop_signals() {
 }
 
 void end_at_stop_signals() { let_requests_come(); }
-
-bool stop_requested() { return requested != 0; }
 
 }  // namespace hanse

@@ -64,8 +64,11 @@ void LastEvaluation::open_history(const std::string& path, int64_t done,
                   asked);
 }
 
-ProgressStatus LastEvaluation::progress() const {
+ProgressStatus LastEvaluation::progress(int64_t completed, int64_t rounds, double loss) const {
   ProgressStatus status{
+      .round = completed,
+      .rounds = rounds,
+      .loss = loss,
       .evaluated = round,
       .samples = clients_on.apart == 0 && clients_on.training > 0 ? "training " : ""};
   for (const auto& [name, value] : metrics) {

@@ -39,7 +39,7 @@ struct LastEvaluation {
                     const AskedMetrics& asked);
 
   // What the line of progress says of it: the accuracy on the common test set, where there is one.
-  ProgressStatus progress() const;
+  ProgressStatus progress(int64_t completed, int64_t rounds, double loss) const;
 
   OwnMetric own_metric;                  // null: none
   std::optional<ClientHistory> history;  // nothing: not kept

@@ -160,7 +160,8 @@ double peak_memory_bytes() {
   return 1024.0 * static_cast<double>(usage.ru_maxrss);
 }
 
-Accounts gather_accounts(Communicator& comm, Communicator& host, EnergyMeter& energy) {
+Accounts gather_accounts(Communicator& comm, Communicator& host, EnergyMeter& energy,
+                         const RankAccount& mine) {
   PhaseTotals totals = phase_totals();
   // All ranks are here at once, but did not start at once: mpirun set up the later ones meanwhile.
   double own_s = 0;
@@ -181,6 +182,9 @@ Accounts gather_accounts(Communicator& comm, Communicator& host, EnergyMeter& en
   std::array<double, 2> unknown_joules = {joules ? 0.0 : 1.0, joules.value_or(0)};
   comm.reduce(std::span(unknown_joules), ReduceOp::kSum, 0);
   Accounts found{.wall_s = wall_s,
+                 .participants = mine.participants,
+                 .rounds_s = mine.rounds_s,
+                 .flops = comm.allreduce_one(mine.flops, ReduceOp::kSum),
                  .host_memory_bytes = comm.allreduce_one(on_host, ReduceOp::kMax)};
   if (unknown_joules[0] == 0) found.joules = unknown_joules[1];
   for (std::size_t p = 0; p < kPhases; ++p) {

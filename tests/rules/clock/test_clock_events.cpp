@@ -244,11 +244,21 @@ TEST(BufferedEvents, OfLostTasksOpenASlotAndNothingElse) {
   EXPECT_NEAR(static_cast<double>(lost) / static_cast<double>(lost + arrived), 0.4, 0.04);
 }
 
+// A look is 5 ticks, and who is there between two of them is seen.
+TEST(BufferedEvents, BeginWhenTheFirstComes) {
+  const std::vector<OnInterval> intervals{{0, 3, 6}, {1, 21, 23}};
+  Events any(buffered(1, 1), {1, 1}, 0, make_periodic_on_line(2, 40, intervals));
+  for (const Ticks tick : {4, 5, 22, 44, 45}) EXPECT_EQ(any.events.next().tick, tick);
+  AsyncOptions options = buffered(1, 1);
+  options.next = NextClient::kSame;
+  Events same(options, {1, 1}, 0, make_periodic_on_line(2, 40, intervals));
+  for (const Ticks tick : {4, 5, 44, 45, 84}) EXPECT_EQ(same.events.next().tick, tick);
+}
+
 TEST(BufferedEvents, OfNobodySayThatNothingComes) {
   const std::vector<OnInterval> intervals{{0, 3, 4}};
-  Events never(buffered(1, 1), {1}, 0, make_periodic_on_line(1, 5, intervals));  // a look is 5
-  expect_error<InvalidArgument>([&] { never.events.next(); },
-                                {"nobody was on line", "clock.availability"});
+  Events never(buffered(1, 1), {1}, 0, make_periodic_on_line(1, 5, intervals));  // it always goes
+  expect_error<InvalidArgument>([&] { never.events.next(); }, {"all lost"});
   Events barren(buffered(1, 1), {2}, 1);
   expect_error<InvalidArgument>([&] { barren.events.next(); }, {"all lost"});
 }

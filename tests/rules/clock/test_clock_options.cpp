@@ -156,5 +156,35 @@ TEST(Staleness, DividesABufferByItsSizeOrByItsWeights) {
   EXPECT_DOUBLE_EQ(c[1], 6 / 7.0);
 }
 
+// What a rule gives in sum, whatever that is, is given to the members anew.
+TEST(Staleness, DividesWeightsThatDoNotSumToOne) {
+  AsyncOptions options = stale(StalenessKind::kPoly, 0.5, 4);
+  options.normalize = BufferNorm::kWeights;
+  const std::vector<int64_t> tau{3, 0};
+  EXPECT_EQ(buffer_coefficients(options, std::vector{0.3}, std::vector<int64_t>{5}),
+            std::vector{0.3});
+  const auto c = buffer_coefficients(options, std::vector{0.5, 2.0}, tau);
+  EXPECT_DOUBLE_EQ(c[0], 0.25 * 2.5 / 2.25);
+  EXPECT_DOUBLE_EQ(c[1], 2.0 * 2.5 / 2.25);
+  const auto signs = buffer_coefficients(options, std::vector{-1.0, 0.5}, tau);  // half and all
+  EXPECT_DOUBLE_EQ(signs[0], -0.5 * 1.5);
+  EXPECT_DOUBLE_EQ(signs[1], 0.5 * 1.5);
+}
+
+TEST(Staleness, LeavesNoWeightWhereAllAreTooOld) {
+  const std::vector<double> m{0.25, 0.75}, nothing{0, 0};
+  const std::vector<int64_t> tau{3, 5};
+  for (const AsyncOptions& old :
+       {stale(StalenessKind::kThreshold, 0, 0), stale(StalenessKind::kPoly, 3000, 4),
+        stale(StalenessKind::kHinge, 1e308, 0)}) {
+    for (const auto normalize : {BufferNorm::kBuffer, BufferNorm::kWeights}) {
+      AsyncOptions options = old;
+      options.normalize = normalize;
+      for (const double c : buffer_coefficients(options, m, tau)) EXPECT_LT(c, 1e-300);
+      EXPECT_EQ(buffer_coefficients(options, nothing, tau), nothing);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace hanse

@@ -170,7 +170,12 @@ TEST(ClientProfiles, NameTheClientWithAnImpossibleOne) {
 TEST(Balance, GivesAClientTheShareOfItsTime) {
   const std::vector<double> lambda{0.5, 0.25, 0.25};
   const std::vector<Ticks> durations{10, 20, 60};
-  EXPECT_EQ(balanced_by_frequency(lambda, durations), (std::vector{0.5 / 3, 0.25 * 20 / 30, 0.5}));
+  // Arrivals of clients in flight have the shares 0.6, 0.3 and 0.1, which 1/M T/H makes equal.
+  const double h = 18;  // 3 / (1/10 + 1/20 + 1/60)
+  const auto balanced = balanced_by_frequency(lambda, durations);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_DOUBLE_EQ(balanced[i], lambda[i] * static_cast<double>(durations[i]) / h);
+  }
 }
 
 }  // namespace

@@ -152,6 +152,24 @@ TEST(RoundClock, TimeGoesOnWhenNobodyIsThereAndWhileTheServerWorks) {
   EXPECT_EQ(rounds.clock.now(), 4500000);
 }
 
+TEST(RoundClock, ARoundOfNobodyEndsWhenSomebodyComes) {
+  ClockOptions options = ending(RoundEnd::kAll);
+  options.empty_seconds = 10;
+  const std::vector<OnInterval> intervals{{0, 3000000, 7000000}, {1, 14000000, 15000000}};
+  Rounds rounds(options, 1, {500000, 500000}, make_periodic_on_line(2, 40000000, intervals));
+  const auto next = [&](const Ids& drawn) {
+    rounds.clock.changes();
+    return rounds.clock.play(1, drawn).end;
+  };
+  EXPECT_EQ(next({}), 3000000);
+  EXPECT_EQ(next({0}), 3500000);
+  EXPECT_EQ(next({}), 13500000);  // client 0 is there
+  EXPECT_EQ(next({}), 14000000);
+  EXPECT_EQ(next({1}), 14500000);
+  EXPECT_EQ(next({1}), 15000000);  // it goes as its work ends
+  for (const Ticks end : {25000000, 35000000, 43000000}) EXPECT_EQ(next({}), end);
+}
+
 TEST(RoundClock, DrawsMoreThanCount) {
   ClockOptions options = ending(RoundEnd::kFirst);
   options.over_select = 1.1;

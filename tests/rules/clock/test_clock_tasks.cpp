@@ -41,6 +41,47 @@ TEST(Tasks, WhoGoesInTheTickOfTheArrivalHasGone) {
   EXPECT_EQ(Tasks(times, *on_line, {}, LeaveRule::kPause).fate(0, 1, 4).known, 20);
 }
 
+// Where work ends that pauses, tick by tick.
+Ticks walked_end(const OnLine& on_line, int64_t client, Ticks t, Ticks work) {
+  for (; work > 0; ++t) work -= on_line.is_on(client, t) ? 1 : 0;
+  while (!on_line.is_on(client, t)) ++t;
+  return t;
+}
+
+TEST(Tasks, ThatPauseEndWhereTheirTicksEnd) {
+  const std::vector<OnInterval> intervals{{0, 0, 10},  {0, 20, 26}, {0, 40, 45},
+                                          {1, 7, 100}, {2, 0, 3},   {2, 97, 100}};
+  const std::unique_ptr<OnLine> all[] = {
+      make_periodic_on_line(4, 100, intervals), make_markov_on_line(4, 5e-6, 3e-6, 7),
+      make_diurnal_on_line(4, 13e-6, 0.4, 7), make_diurnal_on_line(4, 13e-6, 1, 7)};
+  for (const auto& on_line : all) {
+    for (int64_t client = 0; client < 4; ++client) {
+      for (Ticks start = 0; start < 130; start += 3) {
+        if (!on_line->is_on(client, start)) continue;
+        for (const Ticks work : {1, 2, 5, 21, 22, 160}) {
+          EXPECT_EQ(on_line->end_of_work(client, start, work),
+                    walked_end(*on_line, client, start, work))
+              << client << ' ' << start << ' ' << work;
+        }
+      }
+    }
+  }
+}
+
+// Ten years with a pause every minute and a half, or every second: the cost is not the square.
+TEST(Tasks, OfYearsHaveMillionsOfPauses) {
+  constexpr double kTenYears_s = 3.15e8;
+  const TickTimes times({ticks_of(kTenYears_s)});
+  const auto by_chance = make_markov_on_line(1, 60, 30, 2);
+  const auto known = [&](const OnLine& on_line, Ticks start) {
+    const Tasks tasks(times, on_line, {}, LeaveRule::kPause);
+    return seconds_of(tasks.fate(0, 1, start).known);
+  };
+  EXPECT_NEAR(known(*by_chance, by_chance->next_on(0, 0)) / (1.5 * kTenYears_s), 1, 0.01);
+  const std::vector<OnInterval> half{{0, 0, 500000}};
+  EXPECT_EQ(known(*make_periodic_on_line(1, 1000000, half), 0), 2 * kTenYears_s);
+}
+
 TEST(Tasks, AreLostAsOftenAsTheirProbabilitySays) {
   const LostWork third(1 / 3.0, 4);
   const LostWork each({0, 1, 0.2}, 4);

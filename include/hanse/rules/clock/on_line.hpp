@@ -31,6 +31,11 @@ class OnLine : public Stateful {
   Ticks next_off(int64_t client, Ticks t) const;
   // The first tick from t on at which the client is on line; kNever: it does not come.
   Ticks next_on(int64_t client, Ticks t) const;
+  // When the client, on line at t, has been on line for so many ticks since. Who goes in the last
+  // of them has gone: the end is in its next time on line then. Cost: O(times on line that the work
+  // spans), of those that come again in a period no more than a period's. Throws InvalidArgument
+  // that names the client, and Stopped.
+  virtual Ticks end_of_work(int64_t client, Ticks t, Ticks work) const;
   virtual bool always() const { return false; }
 
   // Clients that came or went since the last call; in the first, and in the first after a load,
@@ -40,8 +45,16 @@ class OnLine : public Stateful {
 
   // How many are on line at the time of the last changes(); before it, all.
   int64_t on_line() const { return on_line_; }
+  // The first tick after the last changes() at which somebody comes or goes; kNever: nobody does.
+  Ticks next_of_all() const { return due_.empty() ? kNever : due_.top().first; }
 
  protected:
+  // What comes again: so many ticks on line in each period; 0: nothing does.
+  struct Cycle {
+    Ticks period = 0;
+    Ticks on = 0;
+  };
+  virtual Cycle cycle(int64_t /*client*/) const { return {}; }
   // The client's past until `now` will not be asked for again.
   virtual void forget(int64_t /*client*/, Ticks /*now*/) {}
   void visit(StateFields& fields) override;

@@ -68,8 +68,8 @@ class RoundClock : public Stateful {
 
   // Plays the round of these clients, distinct and on line, from now(), and moves now() behind it.
   // `weights` [drawn] in the draw, for those that arrive later; empty: 1. Where nobody is drawn,
-  // empty-seconds pass. Valid until the next call. Cost: O(n log n). Throws InvalidArgument that
-  // names the client whose time cannot be told.
+  // empty-seconds pass, or fewer until somebody comes on line. Valid until the next call. Cost:
+  // O(n log n). Throws InvalidArgument that names the client whose time cannot be told.
   const RoundTimes& play(int64_t round, std::span<const int64_t> drawn,
                          std::span<const double> weights = {});
   // Rounds that had been completed when tasks in flight received their models, ascending.
@@ -92,6 +92,7 @@ class RoundClock : public Stateful {
 
   std::vector<Attempt> attempts_of(int64_t round, std::span<const int64_t> drawn) const;
   Ticks end_of(std::span<const Attempt> attempts) const;
+  Ticks end_of_empty() const;
   // Marks those who count: all in time, or the first of them.
   void choose_counted(std::span<Attempt> attempts) const;
   void take_arrived(int64_t round);

@@ -16,7 +16,8 @@ double staleness_weight(const AsyncOptions& options, int64_t tau);
 std::vector<double> staleness_weights(const AsyncOptions& options, std::span<const int64_t> tau);
 
 // (B2), Nguyen et al. 2022: what the members of a buffer count whose rule gives them m_i: s_i m_i,
-// or with BufferNorm::kWeights s_i m_i / sum s m.
+// or with BufferNorm::kWeights s_i m_i sum |m| / sum |s m|, which is s_i m_i / sum s m where the
+// rule has normalized them. All 0 where that is all that is left of them.
 std::vector<double> buffer_coefficients(const AsyncOptions& options, std::span<const double> m,
                                         std::span<const int64_t> tau);
 

@@ -71,7 +71,9 @@ class GivenTimes final : public TaskTimes {
   std::vector<Ticks> durations_;  // [M]
 };
 
-// lambda_i T_i / mean T: clients that arrive at the rate 1/T_i then count lambda_i in the long run.
+// lambda_i T_i / H with H = M / sum 1/T, the harmonic mean of the times: where all M clients are in
+// flight, client i has the share (1/T_i) / sum 1/T of the arrivals, and counts lambda_i of a
+// version in the long run.
 std::vector<double> balanced_by_frequency(std::span<const double> lambda,
                                           std::span<const Ticks> durations);
 
@@ -107,7 +109,7 @@ class Tasks {
 
   // The fate of a task with so many steps that starts now, when its client is on line. A client
   // that goes off line in the tick of an arrival goes first. Cost: O(1), with LeaveRule::kPause
-  // O(intervals that the work spans). Throws InvalidArgument that names the client.
+  // that of OnLine::end_of_work(). Throws as it does.
   Fate fate(int64_t client, int64_t number, Ticks start, int64_t steps) const;
   Fate fate(int64_t client, int64_t number, Ticks start) const {
     return fate(client, number, start, times_.steps(client));
@@ -119,8 +121,6 @@ class Tasks {
   const TaskTimes& times() const { return times_; }
 
  private:
-  Ticks end_of_paused(int64_t client, Ticks start, Ticks work) const;
-
   const TaskTimes& times_;
   const OnLine& on_line_;
   LostWork lost_;

@@ -26,6 +26,8 @@ void append_seconds(std::string& text, Ticks ticks);
 
 // a + b. Throws InvalidArgument, naming the client, when the time is beyond kMostTicks.
 Ticks later(Ticks a, Ticks b, int64_t client = kNobody);
+// n times the duration, likewise.
+Ticks multiple(int64_t n, Ticks duration, int64_t client = kNobody);
 
 // ceil(x) where x is a product of a whole number and a decimal fraction: 55.00000000000001, which
 // is 1.1 x 50 in binary, is 55.
