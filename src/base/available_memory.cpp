@@ -5,7 +5,10 @@
 #include <fstream>
 #include <latch>
 #include <limits>
+#include <new>
+#include <stdexcept>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -13,6 +16,7 @@
 #include <sys/resource.h>
 
 #include "hanse/base/error.hpp"
+#include "hanse/base/scope.hpp"
 
 namespace hanse {
 
@@ -133,9 +137,19 @@ void require_threads(int64_t threads, const TriedMemory& memory, const std::stri
       limits_text(), "ulimit -u and the control group's pids.max also limit threads");
 }
 
+bool is_out_of_memory(const std::exception& error) {
+  return dynamic_cast<const std::bad_alloc*>(&error) != nullptr ||
+         dynamic_cast<const std::length_error*>(&error) != nullptr;
+}
+
 std::string out_of_memory_text() {
   const std::string limits = limits_text();
-  return limits.empty() ? "out of memory" : "out of memory: " + limits;
+  return fmt::format("out of memory in the phase {}{}", phase_name(failed_phase()),
+                     limits.empty() ? "" : ": " + limits);
+}
+
+std::string out_of_memory_report() {
+  return out_of_memory_text() + "; hint: hanse plan tells what a job takes";
 }
 
 int64_t available_memory(const std::filesystem::path& root) {
@@ -147,15 +161,32 @@ int64_t available_memory(const std::filesystem::path& root) {
   return lowest;
 }
 
+std::string memory_text(double bytes) {
+  for (const auto& [unit, name] : {std::pair{1e18, "EB"}, {1e15, "PB"}, {1e12, "TB"}}) {
+    if (bytes >= unit) return fmt::format("{:.1f} {}", bytes / unit, name);
+  }
+  return fmt::format("{:.1f} GB", 1e-9 * bytes);
+}
+
+void require_planned_memory(double bytes, const std::string& what, const std::string& where,
+                            const std::string& hint) {
+  if (bytes < static_cast<double>(kFewBytes)) return;
+  const auto available = static_cast<double>(available_memory());
+  if (bytes <= available) return;
+  throw InvalidArgument(fmt::format("{} {} of memory, and there are {}", what, memory_text(bytes),
+                                    memory_text(available)),
+                        where, hint);
+}
+
 void require_memory(int64_t bytes, const std::string& what, const std::string& where,
                     const std::string& hint) {
   if (bytes < kFewBytes) return;
   const int64_t available = available_memory();
   if (bytes <= available) return;
-  throw IoError(
-      fmt::format("{} {:.1f} GB of memory, and there are {:.1f} GB", what,
-                  1e-9 * static_cast<double>(bytes), 1e-9 * static_cast<double>(available)),
-      where, hint);
+  throw IoError(fmt::format("{} {} of memory, and there are {}", what,
+                            memory_text(static_cast<double>(bytes)),
+                            memory_text(static_cast<double>(available))),
+                where, hint);
 }
 
 std::optional<int64_t> bytes_stated(const std::filesystem::path& file, const std::string& name) {

@@ -1,5 +1,7 @@
 #include "hanse/base/scope.hpp"
 
+#include <atomic>
+#include <exception>
 #include <utility>
 
 #include "hanse/base/clock.hpp"
@@ -17,8 +19,12 @@ constexpr std::array<const char*, kPhases> kNames = {
     "set-up",   "reading", "draw", "broadcast",  "losses",     "training", "wait",
     "products", "reduce",  "step", "evaluation", "checkpoint", "output",   "rest"};
 
+std::atomic<const char*> shown{kNames.front()};
+static_assert(std::atomic<const char*>::is_always_lock_free);
+
 struct PhaseClock {
   PhaseTotals totals = {};
+  bool is_shown = false;
   Phase phase = Phase::kSetUp;
   double since_s = run_seconds();
 
@@ -28,12 +34,16 @@ struct PhaseClock {
     totals[static_cast<std::size_t>(phase)].seconds += now_s - since_s;
     phase = next;
     since_s = now_s;
+    if (is_shown) shown.store(kNames[static_cast<std::size_t>(next)], std::memory_order_relaxed);
     return now_s;
   }
 };
 
 // A thread is a rank, in tests at least.
 thread_local PhaseClock clock_of_thread;
+// The innermost phase that the exception has left which is under way, or was the last.
+thread_local Phase left_by_failure = Phase::kSetUp;
+thread_local int unwound = 0;  // std::uncaught_exceptions() when it was noted
 thread_local bool records = false;
 thread_local std::vector<Span> spans;
 
@@ -71,8 +81,12 @@ void close_range() {}
 
 const char* phase_name(Phase phase) { return kNames[static_cast<std::size_t>(phase)]; }
 
+const char* shown_phase() { return shown; }
+
+Phase failed_phase() { return unwound > 0 ? left_by_failure : clock_of_thread.phase; }
+
 void begin_phases(double start_s) {
-  clock_of_thread = {.since_s = start_s};
+  clock_of_thread = {.is_shown = true, .since_s = start_s};
   clock_of_thread.totals.front().calls = 1;
 }
 
@@ -114,6 +128,9 @@ Scope::Scope(double& total_s)
     : kind_(Kind::kTotal), span_{nullptr, run_seconds(), 0}, total_s_(&total_s) {}
 
 Scope::~Scope() {
+  const int unwinding = std::uncaught_exceptions();
+  if (unwinding > unwound) left_by_failure = clock_of_thread.phase;
+  unwound = unwinding;
   if (kind_ == Kind::kPhase) {
     span_.end_s = clock_of_thread.turn(outer_);
   } else if (span_.name || total_s_) {

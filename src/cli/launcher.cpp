@@ -21,7 +21,8 @@ const char* best_kernels() {
 
 void choose_kernels() {
   const char* wanted = std::getenv("HANSE_KERNELS");
-  if (!wanted) wanted = best_kernels();
+  // The program refuses what the processor lacks (check_kernels), with the other ranks.
+  if (!wanted || !hanse::runs_blas_kernels(wanted)) wanted = best_kernels();
   if (wanted) setenv("OPENBLAS_CORETYPE", wanted, 1);
   // run.threads starts threads, not one a core while the library is loaded.
   setenv("OPENBLAS_NUM_THREADS", "1", 1);

@@ -2,7 +2,6 @@
 
 #include <exception>
 #include <fstream>
-#include <new>
 #include <optional>
 #include <sstream>
 
@@ -16,6 +15,7 @@
 #include "hanse/comm/agreement.hpp"
 #include "hanse/comm/communicator.hpp"
 #include "hanse/comm/mpi_environment.hpp"
+#include "hanse/model/threads.hpp"
 #include "hanse/run/execute.hpp"
 #include "hanse/run/status.hpp"
 #include "hanse/store/inspect.hpp"
@@ -77,8 +77,7 @@ void require_one_build(Communicator& comm) {
 }
 
 std::string text_of(const std::exception& error) {
-  const bool is_memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
-  return is_memory ? out_of_memory_text() : error.what();
+  return is_out_of_memory(error) ? out_of_memory_report() : error.what();
 }
 
 // Rank 0 reports agreed errors, and every rank finalizes; any other error means that the ranks are
@@ -114,6 +113,7 @@ ExitStatus execute_command(const std::vector<std::string>& arguments, double sta
     std::exception_ptr misread;
     try {
       command = parse_command(arguments);
+      check_kernels();
     } catch (const InvalidArgument&) {
       misread = std::current_exception();
     }

@@ -22,10 +22,9 @@ AgreedError describe(const std::exception_ptr& failure) {
     return {error.what(), error.exit_status()};
   } catch (const AgreedError& error) {
     return error;
-  } catch (const std::bad_alloc&) {
-    return {out_of_memory_text(), ExitStatus::kFailed};
   } catch (const std::exception& error) {
-    return {first_line(error), ExitStatus::kFailed};
+    return {is_out_of_memory(error) ? out_of_memory_report() : first_line(error),
+            ExitStatus::kFailed};
   }
 }
 

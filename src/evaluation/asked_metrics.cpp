@@ -1,6 +1,7 @@
 #include "hanse/evaluation/asked_metrics.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <iterator>
 #include <numeric>
 
@@ -158,6 +159,16 @@ std::vector<std::pair<std::string, double>> named_scores(const AskedMetrics& ask
     named.emplace_back(score_column(asked.scores[i]), scores.more[i]);
   }
   return named;
+}
+
+std::vector<std::pair<std::string, std::size_t>> score_places(const AskedMetrics& asked) {
+  std::array<double, sizeof(AskedScores) / sizeof(double)> places;
+  std::iota(places.begin(), places.end(), 0.0);
+  std::vector<std::pair<std::string, std::size_t>> found;
+  for (const auto& [name, place] : named_scores(asked, std::bit_cast<AskedScores>(places))) {
+    found.emplace_back(name, static_cast<std::size_t>(place));
+  }
+  return found;
 }
 
 ClassCounts::ClassCounts(int64_t classes, const AskedMetrics& asked)

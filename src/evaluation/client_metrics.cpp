@@ -25,11 +25,22 @@ double weighted_mean(std::span<const double> values, std::span<const double> wei
   return sum / std::accumulate(weights.begin(), weights.end(), 0.0);
 }
 
-// Unweighted mean of the max(1, floor(share n)) first values.
-double head_mean(std::span<const double> sorted, double share) {
+// max(1, floor(share n)).
+std::ptrdiff_t head_of(std::span<const double> sorted, double share) {
   const auto n = static_cast<double>(sorted.size());
-  const auto count = std::max<std::size_t>(1, static_cast<std::size_t>(std::floor(share * n)));
-  return mean(sorted.subspan(0, count));
+  return std::max<std::ptrdiff_t>(1, static_cast<std::ptrdiff_t>(std::floor(share * n)));
+}
+
+// Unweighted mean of the head_of() lowest values, which are ascending; and of the highest, from
+// the highest on.
+double lowest_mean(std::span<const double> sorted, double share) {
+  return mean(sorted.first(static_cast<std::size_t>(head_of(sorted, share))));
+}
+
+double highest_mean(std::span<const double> sorted, double share) {
+  const std::ptrdiff_t count = head_of(sorted, share);
+  return std::accumulate(sorted.rbegin(), sorted.rbegin() + count, 0.0) /
+         static_cast<double>(count);
 }
 
 // sum_i (2i - n - 1) x_(i) / (n sum x), x ascending, i from 1.
@@ -71,25 +82,34 @@ double deviation(std::span<const double> values) {
   return std::sqrt(squares / static_cast<double>(values.size()));
 }
 
-std::vector<double> rising(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values;
+std::vector<double> rising(std::span<const double> values) {
+  std::vector<double> sorted(values.begin(), values.end());
+  std::sort(sorted.begin(), sorted.end());
+  return sorted;
 }
 
-void add_accuracy(const std::vector<double>& accuracy, std::span<const double> samples,
+void add_loss(std::span<const double> loss, std::span<const double> samples, Metrics& metrics) {
+  const auto low = rising(loss);
+  metrics.emplace_back("loss_mean", mean(loss));
+  metrics.emplace_back("loss_weighted", weighted_mean(loss, samples));
+  metrics.emplace_back("loss_std", deviation(loss));
+  metrics.emplace_back("loss_worst10", highest_mean(low, 0.10));
+  metrics.emplace_back("loss_best10", lowest_mean(low, 0.10));
+}
+
+void add_accuracy(std::span<const double> accuracy, std::span<const double> samples,
                   Metrics& metrics) {
   const auto low = rising(accuracy);
-  const std::vector<double> high(low.rbegin(), low.rend());
   const double h = entropy(accuracy);
-  const double worst10 = head_mean(low, 0.10);
-  const double best10 = head_mean(high, 0.10);
+  const double worst10 = lowest_mean(low, 0.10);
+  const double best10 = highest_mean(low, 0.10);
   metrics.emplace_back("accuracy_mean", mean(accuracy));
   metrics.emplace_back("accuracy_weighted", weighted_mean(accuracy, samples));
   metrics.emplace_back("accuracy_std", deviation(accuracy));
   metrics.emplace_back("accuracy_worst10", worst10);
   metrics.emplace_back("accuracy_best10", best10);
-  metrics.emplace_back("accuracy_worst5", head_mean(low, 0.05));
-  metrics.emplace_back("accuracy_best5", head_mean(high, 0.05));
+  metrics.emplace_back("accuracy_worst5", lowest_mean(low, 0.05));
+  metrics.emplace_back("accuracy_best5", highest_mean(low, 0.05));
   metrics.emplace_back("accuracy_gini", gini(low));
   metrics.emplace_back("accuracy_gap", best10 - worst10);
   metrics.emplace_back("accuracy_entropy", h);
@@ -98,7 +118,7 @@ void add_accuracy(const std::vector<double>& accuracy, std::span<const double> s
 }
 
 // Mean and spread over the clients that have such a number, and how many have none.
-void add_spread(const std::string& name, const std::vector<double>& values,
+void add_spread(const std::string& name, std::span<const double> values,
                 std::span<const double> samples, Metrics& metrics) {
   std::vector<double> low, weights;
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -109,43 +129,63 @@ void add_spread(const std::string& name, const std::vector<double>& values,
   const auto left_out = static_cast<double>(values.size() - low.size());
   const double middle = low.empty() ? 0 : mean(low);  // in the order of the clients
   const double weighted = low.empty() ? 0 : weighted_mean(low, weights);
+  weights = {};
   std::ranges::sort(low);
-  const std::vector<double> high(low.rbegin(), low.rend());
   const bool small = is_small_better_score(name);
-  const auto& worst = small ? high : low;
-  const auto& best = small ? low : high;
   const auto add = [&](const std::string& what, auto number) {
     const double nothing = std::numeric_limits<double>::quiet_NaN();
     metrics.emplace_back(name + what, low.empty() ? nothing : number());
   };
   add("", [&] { return middle; });
   add("_weighted", [&] { return weighted; });
-  add("_worst10", [&] { return head_mean(worst, 0.10); });
-  add("_worst", [&] { return worst.front(); });
-  add("_best", [&] { return best.front(); });
+  add("_worst10", [&] { return small ? highest_mean(low, 0.10) : lowest_mean(low, 0.10); });
+  add("_worst", [&] { return small ? low.back() : low.front(); });
+  add("_best", [&] { return small ? low.front() : low.back(); });
   add("_gini", [&] { return gini(low); });
-  add("_gap", [&] { return head_mean(high, 0.10) - head_mean(low, 0.10); });
+  add("_gap", [&] { return highest_mean(low, 0.10) - lowest_mean(low, 0.10); });
   metrics.emplace_back(name + "_left_out", left_out);
 }
 
-// Takes one number of each client.
-template <class Number>
-std::vector<double> numbers_of(std::span<const ClientEvaluation> clients, Number number) {
-  std::vector<double> numbers;
-  for (const ClientEvaluation& client : clients) numbers.push_back(number(client));
-  return numbers;
-}
+// Scores of the clients that have such scores.
+class ScoreNumbers {
+ public:
+  ScoreNumbers(const EvaluationView& clients, ScoresOf of) : clients_(clients), of_(of) {
+    if (of == ScoresOf::kOwn) return;
+    const NumberColumn& samples = column(Score::kSamples, 0);
+    for (std::size_t i = 0; i < samples.size(); ++i) has_.push_back(!std::isnan(samples[i]));
+  }
 
-void add_asked(std::span<const ClientEvaluation> clients, const AskedMetrics& asked,
-               std::span<const double> samples, Metrics& metrics) {
-  const auto names = named_scores(asked, {});
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    add_spread(names[i].first,
-               numbers_of(clients,
-                          [&](const ClientEvaluation& client) {
-                            return named_scores(asked, client.asked)[i].second;
-                          }),
-               samples, metrics);
+  // `room` as in NumberColumn.
+  std::span<const double> of(Score score, std::vector<double>& room, std::size_t asked = 0) const {
+    const auto all = clients_.numbers(column(score, asked), room);
+    if (has_.empty()) return all;
+    std::vector<double> found;
+    const std::size_t first = clients_.first();
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (has_[first + i]) found.push_back(all[i]);
+    }
+    room = std::move(found);
+    return room;
+  }
+
+ private:
+  const NumberColumn& column(Score score, std::size_t asked) const {
+    return clients_.table().scores(of_, score, asked);
+  }
+
+  EvaluationView clients_;
+  ScoresOf of_;
+  std::vector<bool> has_;  // by place in the table; empty: all have
+};
+
+// The metrics of scores behind those of training: accuracies, and what is asked for.
+void add_scores(const ScoreNumbers& scores, std::span<const double> samples, int64_t classes,
+                const AskedMetrics& asked, Metrics& metrics) {
+  std::vector<double> room;
+  if (classes > 0) add_accuracy(scores.of(Score::kAccuracy, room), samples, metrics);
+  if (classes == 2) add_spread("auroc", scores.of(Score::kAuroc, room), samples, metrics);
+  for (const auto& [name, place] : score_places(asked)) {
+    add_spread(name, scores.of(Score::kAsked, room, place), samples, metrics);
   }
 }
 
@@ -155,31 +195,31 @@ struct TrainingProgress {
 
 // The share of the participants whose training loss did not rise, and of all clients with a loss
 // before whose loss fell; NaN without any.
-TrainingProgress progress_since(std::span<const double> before,
-                                std::span<const ClientEvaluation> now) {
+TrainingProgress progress_since(std::span<const double> before, const EvaluationView& now) {
   double participants = 0, improved = 0, compared = 0, fell = 0;
-  for (const ClientEvaluation& client : now) {
-    if (before.empty() || std::isnan(before[to_index(client.client)])) continue;
-    const double then = before[to_index(client.client)];
+  const EvaluationTable& table = now.table();
+  for (std::size_t i = now.first(); i < now.first() + now.size() && !before.empty(); ++i) {
+    const double then = before[to_index(table.client(i))], loss = table.train_loss()[i];
+    if (std::isnan(then)) continue;
     ++compared;
-    if (client.took_part) ++participants;
-    if (client.took_part && client.train_loss <= then) ++improved;
-    if (client.train_loss < then) ++fell;
+    if (table.took_part(i)) ++participants;
+    if (table.took_part(i) && loss <= then) ++improved;
+    if (loss < then) ++fell;
   }
   return {improved / participants, fell / compared};  // 0/0: NaN
 }
 
-// The clients that have such scores, with these in place of their own.
-std::vector<ClientEvaluation> with_scores(std::span<const ClientEvaluation> clients,
-                                          std::optional<TestScores> ClientEvaluation::*which) {
-  std::vector<ClientEvaluation> found;
-  for (const ClientEvaluation& client : clients) {
-    if (!(client.*which)) continue;
-    const auto& [samples, loss, accuracy, auroc, scores] = *(client.*which);
-    found.push_back(
-        {.samples = samples, .loss = loss, .accuracy = accuracy, .auroc = auroc, .asked = scores});
-  }
-  return found;
+Metrics summarize_scores(const std::string& prefix, const EvaluationView& clients, ScoresOf of,
+                         int64_t classes, const AskedMetrics& asked) {
+  const ScoreNumbers scores(clients, of);
+  std::vector<double> room, samples_room;
+  const auto samples = scores.of(Score::kSamples, samples_room);
+  Metrics metrics;
+  if (samples.empty() && of != ScoresOf::kOwn) return metrics;
+  add_loss(scores.of(Score::kLoss, room), samples, metrics);
+  add_scores(scores, samples, classes, asked, metrics);
+  for (auto& [name, value] : metrics) name.insert(0, prefix);
+  return metrics;
 }
 
 }  // namespace
@@ -203,80 +243,64 @@ std::string counted_or_nothing(double value) {
   return {text, std::to_chars(text, std::end(text), value, std::chars_format::fixed).ptr};
 }
 
-Metrics summarize(std::span<const ClientEvaluation> clients,
-                  std::span<const double> previous_train_loss, int64_t classes,
-                  const AskedMetrics& asked) {
-  std::vector<double> loss, accuracy, samples, train_loss, train_samples;
-  for (const auto& client : clients) {
-    loss.push_back(client.loss);
-    accuracy.push_back(client.accuracy);
-    samples.push_back(client.samples);
-    train_loss.push_back(client.train_loss);
-    train_samples.push_back(client.train_samples);
+Metrics summarize(const EvaluationView& clients, std::span<const double> previous_train_loss,
+                  int64_t classes, const AskedMetrics& asked) {
+  const ScoreNumbers scores(clients, ScoresOf::kOwn);
+  std::vector<double> room, samples_room;
+  const auto samples = scores.of(Score::kSamples, samples_room);
+  Metrics metrics;
+  add_loss(scores.of(Score::kLoss, room), samples, metrics);
+  {
+    const auto loss = clients.numbers(clients.table().train_loss(), room);
+    std::vector<double> weights_room;
+    metrics.emplace_back("train_loss_mean", mean(loss));
+    metrics.emplace_back(
+        "train_loss_weighted",
+        weighted_mean(loss, clients.numbers(clients.table().train_samples(), weights_room)));
   }
-  const auto low = rising(loss);
-  const std::vector<double> high(low.rbegin(), low.rend());
-  Metrics metrics{{"loss_mean", mean(loss)},
-                  {"loss_weighted", weighted_mean(loss, samples)},
-                  {"loss_std", deviation(loss)},
-                  {"loss_worst10", head_mean(high, 0.10)},
-                  {"loss_best10", head_mean(low, 0.10)},
-                  {"train_loss_mean", mean(train_loss)},
-                  {"train_loss_weighted", weighted_mean(train_loss, train_samples)}};
-  if (classes > 0) add_accuracy(accuracy, samples, metrics);
-  if (classes == 2) {
-    add_spread("auroc", numbers_of(clients, [](const auto& client) { return client.auroc; }),
-               samples, metrics);
-  }
-  add_asked(clients, asked, samples, metrics);
+  add_scores(scores, samples, classes, asked, metrics);
   const TrainingProgress progress = progress_since(previous_train_loss, clients);
   metrics.emplace_back("improved", progress.improved);
   metrics.emplace_back("train_loss_fell", progress.fell);
   return metrics;
 }
 
-Metrics summarize_tests(const std::string& prefix, std::span<const ClientEvaluation> clients,
-                        int64_t classes, const AskedMetrics& asked) {
-  Metrics metrics;
-  for (const auto& [name, value] : summarize(clients, {}, classes, asked)) {
-    const bool of_training = name.starts_with("train_") || name == "improved";
-    if (!of_training) metrics.emplace_back(prefix + name, value);
-  }
-  return metrics;
+Metrics summarize_tests(const std::string& prefix, const EvaluationView& clients, int64_t classes,
+                        const AskedMetrics& asked) {
+  return summarize_scores(prefix, clients, ScoresOf::kOwn, classes, asked);
 }
 
-std::span<const ClientEvaluation> trained_clients(std::span<const ClientEvaluation> clients,
-                                                  const Federation& federation) {
+EvaluationView trained_clients(const EvaluationTable& clients, const Federation& federation) {
   if (federation.held_out() == 0) return clients;  // also for a protocol of its own
-  const auto first =
-      std::ranges::lower_bound(clients, federation.clients(), {}, &ClientEvaluation::client);
-  return {clients.begin(), first};
+  return EvaluationView(clients)
+      .part([&](int64_t client) { return client >= federation.clients(); })
+      .first;
 }
 
-Metrics summarize_all(std::span<const ClientEvaluation> clients,
-                      std::span<const double> previous_train_loss, const Federation& federation,
-                      const AskedMetrics& asked) {
+Metrics summarize_all(const EvaluationTable& clients, std::span<const double> previous_train_loss,
+                      const Federation& federation, const AskedMetrics& asked) {
   const int64_t classes = federation.classes();
-  const auto trained = trained_clients(clients, federation);
-  const auto held_out = clients.subspan(trained.size());
-  const auto first_for_tests = std::ranges::partition_point(
-      held_out, [&](const auto& client) { return is_for_validation(federation, client.client); });
-  const std::span for_validation(held_out.begin(), first_for_tests);
-  const auto for_tests = held_out.subspan(for_validation.size());
+  const EvaluationView trained = trained_clients(clients, federation);
+  const auto [for_validation, for_tests] =
+      EvaluationView(clients, trained.size(), clients.size()).part([&](int64_t client) {
+        return !is_for_validation(federation, client);
+      });
   Metrics metrics = summarize(trained, previous_train_loss, classes, asked);
-  const auto add = [&](const std::string& prefix, std::span<const ClientEvaluation> of) {
+  const auto add = [&](const std::string& prefix, const EvaluationView& of,
+                       ScoresOf which = ScoresOf::kOwn) {
     if (of.empty()) return;
-    std::ranges::move(summarize_tests(prefix, of, classes, asked), std::back_inserter(metrics));
+    std::ranges::move(summarize_scores(prefix, of, which, classes, asked),
+                      std::back_inserter(metrics));
   };
-  const auto shown = asked.on == EvaluateOn::kValidation ? for_validation : for_tests;
-  add("before_", with_scores(trained, &ClientEvaluation::before));
+  const EvaluationView& shown = asked.on == EvaluateOn::kValidation ? for_validation : for_tests;
+  add("before_", trained, ScoresOf::kBefore);
   add("held_out_", shown);
-  add("held_out_before_", with_scores(shown, &ClientEvaluation::before));
+  add("held_out_before_", shown, ScoresOf::kBefore);
   if (asked.clients > 0) {
     metrics.emplace_back("clients_evaluated", static_cast<double>(trained.size()));
   }
   if (asked.on != EvaluateOn::kBoth) return metrics;
-  add("validation_", with_scores(trained, &ClientEvaluation::validation));
+  add("validation_", trained, ScoresOf::kValidation);
   add("validation_held_out_", for_validation);
   return metrics;
 }

@@ -118,31 +118,15 @@ double area_under_roc(std::span<const float> scores, std::span<const int32_t> la
   return (doubled_rank_sum(scores, labels) - n_1 * (n_1 + 1)) / (2 * n_1 * n_0);
 }
 
-std::vector<ClientEvaluation> evaluate(const Federation& federation,
-                                       const EvaluationRequest& request,
-                                       const std::function<Evaluator&(std::size_t i)>& model_of,
-                                       ClassCounts* counts) {
-  std::vector<ClientEvaluation> found;
+EvaluationTable evaluate(const Federation& federation, const EvaluationRequest& request,
+                         const std::function<Evaluator&(std::size_t i)>& model_of,
+                         ClassCounts* counts) {
+  EvaluationTable found;
+  found.reserve(request.clients.size());
   for (std::size_t i = 0; i < request.clients.size(); ++i) {
     found.push_back(evaluate_one(federation, model_of(i), request.clients[i], request, counts));
   }
   return found;
-}
-
-std::vector<ClientEvaluation> gather_evaluations(Communicator& comm,
-                                                 std::span<const int64_t> clients,
-                                                 std::span<const ClientEvaluation> found) {
-  const auto places = comm.gatherv(clients, 0);
-  const auto unordered = comm.gatherv(found, 0);
-  std::vector<std::size_t> order(unordered.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::sort(order, {}, [&](std::size_t i) { return places[i]; });
-  std::vector<ClientEvaluation> all;
-  for (const std::size_t i : order) {
-    all.push_back(unordered[i]);
-    all.back().client = places[i];
-  }
-  return all;
 }
 
 std::vector<int64_t> evaluated_clients(const Federation& federation, const AskedMetrics& asked,
@@ -155,6 +139,7 @@ std::vector<int64_t> evaluated_clients(const Federation& federation, const Asked
                                    {trained, validation},
                                    {validation, trained + federation.held_out()}}) {
     std::vector<int64_t> own;
+    own.reserve(to_index(end - begin));
     for (int64_t c = begin; c < end; ++c) {
       if (federation.train(c).size() + federation.test(c).size() > 0) own.push_back(c);
     }
@@ -164,14 +149,29 @@ std::vector<int64_t> evaluated_clients(const Federation& federation, const Asked
       own.resize(to_index(asked.clients));
       std::ranges::sort(own);
     }
-    clients.insert(clients.end(), own.begin(), own.end());
+    if (clients.empty()) {
+      clients = std::move(own);
+    } else {
+      clients.insert(clients.end(), own.begin(), own.end());
+    }
     ++group;
   }
   return clients;
 }
 
+// Columns of differing numbers; and the clients' list, one that is sorted, and the losses that the
+// next evaluation is compared with.
+double evaluation_bytes(int64_t clients, int64_t classes, const AskedMetrics& asked, bool before) {
+  constexpr double kBeside = 3;
+  const double scores = 2 + (classes > 0 ? 1 : 0) + (classes == 2 ? 1 : 0) +
+                        static_cast<double>(named_scores(asked, {}).size());
+  const double times = 1 + (before ? 1 : 0) + (asked.on == EvaluateOn::kBoth ? 1 : 0);
+  return sizeof(double) * static_cast<double>(clients) * (2 + scores * times + kBeside);
+}
+
 std::vector<int64_t> evaluation_share(const Communicator& comm, const Federation& federation,
                                       std::span<const int64_t> clients) {
+  if (comm.size() == 1) return {clients.begin(), clients.end()};
   std::vector<int64_t> sizes;
   for (const int64_t c : clients) {
     sizes.push_back(federation.train(c).size() + federation.test(c).size());

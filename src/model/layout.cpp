@@ -1,29 +1,57 @@
 #include "hanse/model/layout.hpp"
 
 #include <algorithm>
-#include <functional>
-#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <fnmatch.h>
 
-#include "hanse/base/error.hpp"
+#include "hanse/base/available_memory.hpp"
 #include "hanse/base/options.hpp"
 
 namespace hanse {
 
+namespace {
+
+constexpr double kFewBytes = 16e6;
+
+}  // namespace
+
 int64_t size_of(const std::vector<int64_t>& shape) {
-  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+  int64_t size = 1;
+  for (const int64_t extent : shape) {
+    if (!__builtin_mul_overflow(size, extent, &size)) continue;
+    throw ModelTooLarge(
+        fmt::format("no memory holds a tensor of {} values", fmt::join(shape, " x ")));
+  }
+  return size;
+}
+
+// Looks at the memory whenever the model has grown by half.
+void ParameterLayout::require_memory() {
+  constexpr double kSlotBytes = 512;  // and what a model keeps beside the values
+  const double bytes = sizeof(float) * static_cast<double>(n_params_) +
+                       kSlotBytes * static_cast<double>(slots_.size());
+  if (bytes < kFewBytes || bytes < 1.5 * tested_bytes_) return;
+  tested_bytes_ = bytes;
+  const auto available = static_cast<double>(available_memory());
+  if (bytes <= available) return;
+  throw ModelTooLarge(
+      fmt::format("the model's parameters take at least {} of memory, and there are {}",
+                  memory_text(bytes), memory_text(available)));
 }
 
 int64_t ParameterLayout::append(ParameterSlot slot) {
   slot.offset = n_params_;
   slot.size = size_of(slot.shape);
-  n_params_ += slot.size;
+  if (__builtin_add_overflow(n_params_, slot.size, &n_params_)) {
+    throw ModelTooLarge("no memory holds so many parameters");
+  }
   if (slot.trainable) n_trainable_ = n_params_;
   if (slot.frozen) n_frozen_ += slot.size;
   slots_.push_back(std::move(slot));
+  require_memory();
   return slots_.back().offset;
 }
 

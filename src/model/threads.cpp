@@ -1,6 +1,9 @@
 #include "hanse/model/threads.hpp"
 
+#include <algorithm>
+#include <cstdlib>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include <cblas.h>
@@ -10,6 +13,7 @@
 #include "hanse/base/available_memory.hpp"
 #include "hanse/base/choice.hpp"
 #include "hanse/base/error.hpp"
+#include "hanse/base/options.hpp"
 #include "hanse/base/subnormals.hpp"
 #include "hanse/model/model.hpp"
 #include "hanse/model/options.hpp"
@@ -61,6 +65,16 @@ void set_model_threads(int64_t threads) {
 #endif
   static std::once_flag written;  // repeats come here again
   std::call_once(written, write_product_memory);
+}
+
+void check_kernels() {
+  const char* const wanted = std::getenv("HANSE_KERNELS");
+  if (!wanted) return;
+  std::vector<std::string> values;
+  for (const ProductFamily family : product_families()) values.emplace_back(kernels_value(family));
+  if (std::ranges::count(values, wanted) > 0) return;
+  throw InvalidArgument(fmt::format("'{}' is no family of kernels that this processor has", wanted),
+                        "HANSE_KERNELS", "it has " + join(values, ", "));
 }
 
 std::string kernel_family() {

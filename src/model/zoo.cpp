@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 #include <string>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -61,13 +63,17 @@ struct ModelKind : KindRow<ModelOptions> {
 using Options = ModelOptions;
 const auto key = keys_of<Options>("model");
 
+// Sizes of tensors: products of two are integers, and ParameterLayout tests those of all.
+const Range kExtent = between(1, std::numeric_limits<int32_t>::max());
+const Range kLayers = between(1, 65536);
+
 // A key of lstm and transformer that has another default in each.
 Keys<Options> sized(const std::string& name, int64_t Options::*field, int64_t value,
-                    const std::string& help) {
-  return with_default(key(name, field, or_auto(at_least(1)), help), field, value);
+                    const std::string& help, const Range& range = kExtent) {
+  return with_default(key(name, field, or_auto(range), help), field, value);
 }
 
-const Keys<Options> kVocabulary = key("vocabulary", &Options::vocabulary, or_auto(at_least(1)),
+const Keys<Options> kVocabulary = key("vocabulary", &Options::vocabulary, or_auto(kExtent),
                                       "tokens that samples are made of; auto: as many as classes");
 const Keys<Options> kDropout = key("dropout", &Options::dropout, from_below(0, 1),
                                    "share dropped behind each layer in training");
@@ -84,7 +90,7 @@ const std::vector<ModelKind> kModels = {
      CohortNetwork::kLayers,
      {.spec = linear_spec}},
     {{"mlp", "dense layers with ReLU, widths model.hidden",
-      key("hidden", &Options::hidden, at_least(1), "widths of the hidden layers"), check_mlp},
+      key("hidden", &Options::hidden, kExtent, "widths of the hidden layers"), check_mlp},
      make_mlp,
      CohortNetwork::kLayers,
      {.spec = mlp_spec}},
@@ -111,10 +117,9 @@ const std::vector<ModelKind> kModels = {
      {.spec = lenet_spec}},
     {{"resnet18",
       "ResNet-18 with group norm, for small images",
-      {key("channels", &Options::channels, at_least(1),
+      {key("channels", &Options::channels, kExtent,
            "channels of the first stage; doubled from stage to stage"),
-       key("groups", &Options::groups, at_least(1),
-           "groups of group norm; divide model.channels")}},
+       key("groups", &Options::groups, kExtent, "groups of group norm; divide model.channels")}},
      make_resnet18,
      CohortNetwork::kResnet,
      {}},
@@ -122,7 +127,7 @@ const std::vector<ModelKind> kModels = {
       "token embedding, LSTM layers, one dense layer on the last output",
       {kVocabulary, sized("embedding", &Options::embedding, 8, "values a token; auto: 8"),
        sized("units", &Options::units, 256, "units of a layer; auto: 256"),
-       sized("layers", &Options::layers, 2, "LSTM layers; auto: 2"), kDropout}},
+       sized("layers", &Options::layers, 2, "LSTM layers; auto: 2", kLayers), kDropout}},
      make_lstm,
      CohortNetwork::kLstm,
      {.labels_positions = true}},
@@ -130,8 +135,8 @@ const std::vector<ModelKind> kModels = {
       "token embedding, encoder layers, one dense layer on their mean",
       {kVocabulary, sized("embedding", &Options::embedding, 64, "values a token; auto: 64"),
        sized("units", &Options::units, 0, "units of the feed-forward layer; auto: 4 x embedding"),
-       sized("layers", &Options::layers, 1, "encoder layers; auto: 1"),
-       key("heads", &Options::heads, at_least(1), "attention heads; divide model.embedding"),
+       sized("layers", &Options::layers, 1, "encoder layers; auto: 1", kLayers),
+       key("heads", &Options::heads, kExtent, "attention heads; divide model.embedding"),
        kDropout}},
      nullptr,
      CohortNetwork::kTransformer,
@@ -165,6 +170,27 @@ void check_extents(const std::vector<int64_t>& extents, const std::string& what,
       std::all_of(extents.begin(), extents.end(), [](int64_t extent) { return extent >= 1; });
   if (extents.empty() || !positive) throw InvalidArgument(what + " must be positive", key);
 }
+
+namespace {
+
+// The key of the largest size: those that a kind does not read are left at small ones.
+std::string largest_size(const ModelOptions& options, bool has_file,
+                         const std::vector<int64_t>& sample_shape) {
+  if (has_file) return "model.path";
+  std::pair<const char*, int64_t> largest{"data.shape", size_of(sample_shape)};
+  const auto look_at = [&](const char* name, int64_t size) {
+    if (size >= largest.second) largest = {name, size};
+  };
+  for (const int64_t width : options.hidden) look_at("model.hidden", width);
+  look_at("model.vocabulary", options.vocabulary);
+  look_at("model.embedding", options.embedding);
+  look_at("model.units", options.units);
+  look_at("model.layers", options.layers);
+  look_at("model.channels", options.channels);
+  return largest.first;
+}
+
+}  // namespace
 
 std::vector<KindRow<ModelOptions>> model_kinds() {
   std::vector<KindRow<ModelOptions>> rows;
@@ -211,7 +237,13 @@ std::unique_ptr<Model> make_model(const ModelOptions& options,
                                       options.kind),
                           "model.kind", "lstm, transformer, torchscript and graph do");
   }
-  auto model = kind.make ? kind.make(parts) : (torch_library().*kind.traits.of_torch)(parts);
+  std::unique_ptr<Model> model;
+  try {
+    model = kind.make ? kind.make(parts) : (torch_library().*kind.traits.of_torch)(parts);
+  } catch (const ModelTooLarge& error) {
+    throw InvalidArgument(error.what(), largest_size(options, kind.traits.has_file, sample_shape),
+                          "use a smaller one");
+  }
   if (options.init == ModelInit::kZeros) model->start_from_zeros();
   return model;
 }

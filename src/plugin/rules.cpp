@@ -1,6 +1,7 @@
 #include "hanse/plugin/rules.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -104,31 +105,31 @@ OwnMetric make_own_metric(const std::string& path) {
       RuleSource{.section = "evaluate", .file = {.path = path}, .python = path.ends_with(".py")},
       HanseCreate{.kind = HANSE_METRIC});
   rule->require_function(rule->api().measure != nullptr, "measure");
-  return [rule, columns = std::vector<std::string>()](std::span<const ClientEvaluation> clients,
+  return [rule, columns = std::vector<std::string>()](const EvaluationView& clients,
                                                       const Names& names) mutable {
     std::vector<std::string> texts;
     std::vector<const char*> labels;
-    std::vector<double> samples, loss, accuracy, auroc, train_samples, train_loss;
-    for (const ClientEvaluation& client : clients) {
-      texts.push_back(names.empty() ? std::to_string(client.client)
-                                    : std::string(names.at(client.client)));
-      samples.push_back(client.samples);
-      loss.push_back(client.loss);
-      accuracy.push_back(client.accuracy);
-      auroc.push_back(client.auroc);
-      train_samples.push_back(client.train_samples);
-      train_loss.push_back(client.train_loss);
+    const EvaluationTable& table = clients.table();
+    for (std::size_t i = clients.first(); i < clients.first() + clients.size(); ++i) {
+      const int64_t client = table.client(i);
+      texts.push_back(names.empty() ? std::to_string(client) : std::string(names.at(client)));
     }
+    std::array<std::vector<double>, 6> rooms;
+    std::size_t room = 0;
+    const auto numbers = [&](const NumberColumn& column) {
+      return clients.numbers(column, rooms[room++]).data();
+    };
+    const auto own = [&](Score score) { return numbers(table.scores(ScoresOf::kOwn, score)); };
     for (const std::string& text : texts) labels.push_back(text.c_str());
     const HanseClients view{.size = sizeof(HanseClients),
-                            .clients = std::ssize(clients),
+                            .clients = std::ssize(texts),
                             .names = labels.data(),
-                            .samples = samples.data(),
-                            .loss = loss.data(),
-                            .accuracy = accuracy.data(),
-                            .auroc = auroc.data(),
-                            .train_samples = train_samples.data(),
-                            .train_loss = train_loss.data()};
+                            .samples = own(Score::kSamples),
+                            .loss = own(Score::kLoss),
+                            .accuracy = own(Score::kAccuracy),
+                            .auroc = own(Score::kAuroc),
+                            .train_samples = numbers(table.train_samples()),
+                            .train_loss = numbers(table.train_loss())};
     Metrics metrics;
     rule->require(rule->api().measure(rule->rule(), &view, &metrics, add_metric));
     auto found = columns_of(*rule, metrics);

@@ -3,6 +3,7 @@
 
 #include <exception>
 
+#include "hanse/base/available_memory.hpp"
 #include "hanse/base/error.hpp"
 
 namespace hanse {
@@ -17,6 +18,9 @@ void attempt(std::exception_ptr& failure, Work work) {
     work();
   } catch (const CommError&) {
     throw;
+  } catch (const std::exception& error) {  // out of memory: the phase is known here alone
+    failure = is_out_of_memory(error) ? std::make_exception_ptr(Error(out_of_memory_report()))
+                                      : std::current_exception();
   } catch (...) {
     failure = std::current_exception();
   }

@@ -8,6 +8,7 @@
 #include "attempt.hpp"
 #include "bandit_run.hpp"
 #include "hanse/base/clock.hpp"
+#include "hanse/base/index.hpp"
 #include "hanse/base/scope.hpp"
 #include "hanse/comm/agreement.hpp"
 
@@ -111,18 +112,19 @@ RoundRecord BanditProtocol::round(bool stop_requested) {
   return record;
 }
 
-std::vector<ClientEvaluation> BanditProtocol::evaluate() {
+EvaluationTable BanditProtocol::evaluate() {
   if (comm_.rank() != 0) return {};
   const auto pulls = static_cast<double>(std::max<int64_t>(1, completed_));
   const auto repeats = static_cast<double>(runs_.size());
-  std::vector<ClientEvaluation> clients(static_cast<std::size_t>(this->clients()));
-  for (std::size_t c = 0; c < clients.size(); ++c) {
-    clients[c] = {.samples = pulls, .train_samples = pulls, .client = static_cast<int64_t>(c)};
+  EvaluationTable clients;
+  for (int64_t c = 0; c < this->clients(); ++c) {
+    ClientEvaluation client{.samples = pulls, .train_samples = pulls, .client = c};
     for (const auto& run : runs_) {
-      clients[c].loss += run->numbers().regret_of[c] / pulls / repeats;
-      clients[c].accuracy += static_cast<double>(run->numbers().best_of[c]) / pulls / repeats;
+      client.loss += run->numbers().regret_of[to_index(c)] / pulls / repeats;
+      client.accuracy += static_cast<double>(run->numbers().best_of[to_index(c)]) / pulls / repeats;
     }
-    clients[c].train_loss = clients[c].loss;
+    client.train_loss = client.loss;
+    clients.push_back(client);
   }
   return clients;
 }

@@ -322,7 +322,7 @@ Metrics OnlineTrainer::metrics() const {
   return scores_->metrics(completed_, settings_.peers == nodes_ ? settings_.eta : 0);
 }
 
-std::vector<ClientEvaluation> OnlineTrainer::evaluate() {
+EvaluationTable OnlineTrainer::evaluate() {
   RowEvaluator evaluator(parts_.federation, parts_.model);
   std::vector<int64_t> nodes;
   EvaluationRequest request{.clients = {}, .asked = settings_.asked};
@@ -335,11 +335,12 @@ std::vector<ClientEvaluation> OnlineTrainer::evaluate() {
   const auto model_of = [&](std::size_t i) -> Evaluator& {
     return evaluator.at(row_of(theta_, nodes[i]));
   };
-  const auto found = hanse::evaluate(parts_.federation, request, model_of, &counts);
+  auto found = hanse::evaluate(parts_.federation, request, model_of, &counts);
   class_lines_ += class_lines(settings_.asked, counts, completed_, parts_.comm);
   confusion_ = confusion_text(settings_.asked, counts, parts_.comm);
   if (parts_.comm.rank() == 0) scores_->add_weights(completed_, mixture_->weights());
-  return gather_evaluations(parts_.comm, nodes, found);
+  found.gather(parts_.comm, nodes);
+  return found;
 }
 
 // Rules that mix leave every model on every rank; others bring them there now.

@@ -1,5 +1,7 @@
 #include "decompositions.hpp"
 
+#include <utility>
+
 #include <Eigen/Eigenvalues>
 #include <Eigen/QR>
 
@@ -8,7 +10,7 @@ namespace hanse {
 using Eigen::VectorXd;
 
 template <class Matrix>
-Cholesky<Matrix>::Cholesky(const Matrix& symmetric) : root_(symmetric) {}
+Cholesky<Matrix>::Cholesky(Matrix symmetric) : held_(std::move(symmetric)), root_(held_) {}
 
 template <class Matrix>
 double Cholesky<Matrix>::rcond() const {

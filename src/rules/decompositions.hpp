@@ -9,12 +9,15 @@ namespace hanse {
 using ByColumns = Eigen::MatrixXd;
 using ByRows = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
-// M = L L^T of a symmetric matrix [n, n], whose lower triangle is read. Cost n^3 / 3 flops. The
-// layout decides the order of sums, and with it the last bits.
+// M = L L^T of a symmetric matrix [n, n], whose lower triangle is read. Cost n^3 / 3 flops; the
+// memory is that of the matrix, which L takes the place of. The layout decides the order of sums,
+// and with it the last bits.
 template <class Matrix>
 class Cholesky {
  public:
-  explicit Cholesky(const Matrix& symmetric);
+  explicit Cholesky(Matrix symmetric);
+  Cholesky(const Cholesky&) = delete;
+  Cholesky& operator=(const Cholesky&) = delete;
 
   bool exists() const { return root_.info() == Eigen::Success; }  // M is positive definite
   double rcond() const;                                           // estimate of 1 / (|M| |M^-1|)
@@ -23,7 +26,8 @@ class Cholesky {
   Matrix lower() const;                                           // L, zeros above its diagonal
 
  private:
-  Eigen::LLT<Matrix> root_;
+  Matrix held_;
+  Eigen::LLT<Eigen::Ref<Matrix>> root_;  // in it
 };
 
 extern template class Cholesky<ByColumns>;

@@ -114,6 +114,17 @@ void write_file(const std::string& path, const std::string& text) {
   file.publish(path);
 }
 
+void write_file(const std::string& path, const std::function<std::string()>& next) {
+  TemporaryFile file(path + ".tmp");
+  Descriptor written(file.path(), O_WRONLY);
+  int64_t offset = 0;
+  for (std::string piece = next(); !piece.empty(); piece = next()) {
+    written.write_at(offset, piece);
+    offset += std::ssize(piece);
+  }
+  file.publish(path);
+}
+
 void sync_file(const std::string& path) { Descriptor(path, O_RDWR).sync(); }
 
 GrowingFile::GrowingFile(const std::string& path, const char* mode)

@@ -65,7 +65,7 @@ void ClientHistory::make_room(std::size_t rows) {
   temporary.publish(path_);
 }
 
-void ClientHistory::append(int64_t round, std::span<const ClientEvaluation> found) {
+void ClientHistory::append(int64_t round, const EvaluationTable& found) {
   std::vector<std::vector<float>> rows(
       columns_.size(),
       std::vector<float>(to_index(clients_), std::numeric_limits<float>::quiet_NaN()));

@@ -6,10 +6,12 @@
 #include <filesystem>
 #include <fstream>
 #include <numeric>
+#include <utility>
 
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "client_lines.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/options.hpp"
 #include "hanse/base/text.hpp"
@@ -58,6 +60,8 @@ constexpr const char* kOfEvaluations[] = {"evaluations.csv", "decisions.csv", "c
                                           "metrics.jsonl"};
 // The files that a resume copies.
 constexpr auto kCarried = std::span(kResults).first<15>();
+
+constexpr std::size_t kPieceBytes = std::size_t{1} << 20;  // of clients.csv, written at once
 
 // Clients in partition.csv: beyond, the rows of a picture cannot be distinguished.
 constexpr int64_t kMostPartitionClients = 1000;
@@ -116,22 +120,6 @@ std::string json_name(const std::string& name) {
   std::string written;
   for (const char c : name) written += c == '\\' ? std::string(2, c) : std::string(1, c);
   return written;
-}
-
-const char* split_of(const Federation& federation, int64_t client, EvaluateOn on) {
-  if (!evaluated_apart(federation, client, on)) return "train";
-  const bool trained = client < federation.clients();
-  return (trained ? on == EvaluateOn::kValidation : is_for_validation(federation, client))
-             ? "validation"
-             : "test";
-}
-
-// A client's last fields in clients.csv.
-std::string validation_fields(const ClientEvaluation& client, bool classes) {
-  if (!client.validation) return ",,,";
-  return fmt::format(",{},{:.9g},{}", static_cast<int64_t>(client.validation->samples),
-                     client.validation->loss,
-                     classes ? fmt::format("{:.9g}", client.validation->accuracy) : "");
 }
 
 // A resumed run of another version may have written other columns.
@@ -292,33 +280,15 @@ void RunDirectory::append_lines(const TableLines& lines) {
   table(lines.file, lines.header).append(lines.lines);
 }
 
-void RunDirectory::write_clients(std::span<const ClientEvaluation> clients,
-                                 const Federation& federation, const AskedMetrics& asked,
-                                 const Columns& added) {
-  const bool has_auroc = federation.classes() == 2;
-  std::string text = "client,name,split,held_out,samples,loss,accuracy";
-  if (has_auroc) text += ",auroc";
-  for (const auto& [name, value] : named_scores(asked, {})) text += fmt::format(",{}", name);
-  const bool both = asked.on == EvaluateOn::kBoth;
-  if (both) text += ",validation_samples,validation_loss,validation_accuracy";
-  text = header_of(added.of_client(0), text) + "\n";
-  for (const ClientEvaluation& found : clients) {
-    const int64_t c = found.client;
-    const bool known = c < federation.clients() + federation.held_out();
-    text += fmt::format(
-        "{},{},{},{},{},{:.9g},{}", c, known ? csv_field(federation.client_names().at(c)) : "",
-        known ? split_of(federation, c, asked.on) : "", known && c >= federation.clients() ? 1 : 0,
-        static_cast<int64_t>(found.samples), found.loss,
-        federation.classes() > 0 ? fmt::format("{:.9g}", found.accuracy) : "");
-    if (has_auroc) text += fmt::format(",{}", number_or_nothing(found.auroc));
-    for (const auto& [name, value] : named_scores(asked, found.asked)) {
-      text += fmt::format(",{}", number_or_nothing(value));
-    }
-    if (both) text += validation_fields(found, federation.classes() > 0);
-    for (const auto& [name, x] : added.of_client(c)) text.append(",").append(number_or_nothing(x));
-    text += "\n";
-  }
-  write_file(file("clients.csv"), text);
+void RunDirectory::write_clients(const EvaluationTable& clients, const Federation& federation,
+                                 const AskedMetrics& asked, const Columns& added) {
+  const ClientLines lines(federation, asked, added);
+  std::string next = lines.header();
+  std::size_t at = 0;
+  write_file(file("clients.csv"), [&] {
+    while (at < clients.size() && next.size() < kPieceBytes) next += lines.line(clients[at++]);
+    return std::exchange(next, {});
+  });
 }
 
 void RunDirectory::write_partition(const Federation& federation) {
@@ -360,6 +330,8 @@ void RunDirectory::write_summary(const std::string& json) {
 }
 
 void RunDirectory::note_failure(const std::exception_ptr& failure) noexcept {
+  std::error_code code;
+  if (!fs::exists(file("job.cfg"), code)) return;  // it was removed, and nothing is to be noted
   try {
     std::rethrow_exception(failure);
   } catch (const std::exception& error) {

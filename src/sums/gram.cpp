@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 
 #include "hanse/base/products.hpp"
 
@@ -34,6 +35,16 @@ struct GramShares {
   int64_t size(int rank) const { return begin(rank + 1) - begin(rank); }
 };
 
+namespace {
+
+// Blocks of each rank, whose triangles of so many entries are sent and added at once.
+int64_t blocks_at_once(int64_t entries, int64_t bytes) {
+  const auto each = static_cast<int64_t>(sizeof(double)) * std::max<int64_t>(1, entries);
+  return std::max<int64_t>(1, bytes / each);
+}
+
+}  // namespace
+
 int64_t block_count(std::span<const RowPart> parts) {
   int64_t blocks = 0;
   for (const RowPart& part : parts) blocks += divide(part.size(), block_length(part.size()));
@@ -56,7 +67,8 @@ GramTraffic row_traffic(std::span<const RowPart> parts, double k, int64_t ranks)
   return {.bytes = owners + rows,
           .messages = (2 + exchanges) * n * others,
           .operations = 2 + exchanges,
-          .kept_bytes = 2 * sizeof(float) * k * static_cast<double>(RowExchange::kPiece)};
+          .kept_bytes = 2 * sizeof(float) * k * others / n *
+                        static_cast<double>(std::min(longest, RowExchange::kPiece))};
 }
 
 GramTraffic gram_traffic(std::span<const RowPart> parts, double k, int64_t ranks) {
@@ -71,9 +83,18 @@ GramTraffic gram_traffic(std::span<const RowPart> parts, double k, int64_t ranks
     if (rank > 0) sent += static_cast<double>(parts.size()) * share;
   }
   const auto n = static_cast<double>(ranks);
+  const int64_t mine = divide(blocks, ranks);
+  const int64_t at_once =
+      std::min(mine, blocks_at_once(static_cast<int64_t>(entries), GramSums::kBytes));
+  const auto exchanges = static_cast<double>(divide(mine, at_once));
   traffic.bytes += sizeof(double) * sent;
-  traffic.messages += (n + 1) * (n - 1);
-  traffic.operations += 2;
+  traffic.messages += (exchanges * n + 1) * (n - 1);
+  traffic.operations += exchanges + 1;
+  const auto layers = static_cast<double>(parts.size());
+  const double copies = ranks == 1 ? 1 : 3;
+  traffic.kept_bytes += sizeof(double) * (k * k + entries * static_cast<double>(at_once) * copies +
+                                          layers * entries / n);
+  traffic.matrix_bytes = sizeof(double) * layers * (k * k + entries);
   return traffic;
 }
 
@@ -105,39 +126,56 @@ void GramBlocks::learn_owners(std::span<const int64_t> positions, int64_t k) {
   comm_.allgatherv(std::span(positions_), rows_of_);
 }
 
-std::vector<double> GramBlocks::sum(std::vector<double> products) const {
-  const GramShares shares(triangle(std::ssize(positions_)), comm_.size());
+GramSums::GramSums(Communicator& comm, const GramBlocks& blocks, int64_t bytes)
+    : comm_(comm),
+      blocks_(blocks),
+      at_once_(blocks_at_once(triangle(std::ssize(blocks.positions())), bytes)) {
+  const GramShares shares(triangle(std::ssize(blocks.positions())), comm.size());
+  sums_.resize(blocks.parts() * static_cast<std::size_t>(shares.size(comm.rank())));
+  products_.reserve(static_cast<std::size_t>(std::min(blocks.mine(), at_once_) * shares.all));
+}
+
+void GramSums::next(int64_t first) {
+  const int64_t end = std::min(first + comm_.size(), blocks_.size());
+  if (end < blocks_.size() && end - added_ < at_once_ * comm_.size()) return;
+  add(end);
+  added_ = end;
+  products_.clear();
+}
+
+// Adds the blocks before `end`.
+void GramSums::add(int64_t end) {
+  const GramShares shares(triangle(std::ssize(blocks_.positions())), comm_.size());
   const int64_t mine = shares.size(comm_.rank());
-  const std::vector<double> received =
-      comm_.size() == 1 ? std::move(products) : exchange_shares(products, shares);
+  const std::vector<double> received = comm_.size() == 1 ? std::vector<double>() : exchange(end);
+  const double* from = comm_.size() == 1 ? products_.data() : received.data();
   std::vector<const double*> next;
-  const double* from = received.data();
   for (int rank = 0; rank < comm_.size(); ++rank) {
     next.push_back(from);
-    from += blocks_of(rank) * mine;
+    from += (blocks_.blocks_of(rank, end) - blocks_.blocks_of(rank, added_)) * mine;
   }
-  std::vector<double> sums(parts_ * static_cast<std::size_t>(mine));
-  for (std::size_t b = 0; b < blocks_.size(); ++b) {
-    const double*& block = next[b % next.size()];
-    double* const part = sums.data() + static_cast<int64_t>(blocks_[b].part) * mine;
+  for (int64_t b = added_; b < end; ++b) {
+    const double*& block = next[static_cast<std::size_t>(b % comm_.size())];
+    double* const part = sums_.data() + static_cast<int64_t>(blocks_.part_of(b)) * mine;
     for (int64_t i = 0; i < mine; ++i) part[i] += block[i];
     block += mine;
   }
-  const auto all = comm_.gatherv(std::span<const double>(sums), 0);
-  return comm_.rank() == 0 ? matrices(all, shares) : std::vector<double>();
 }
 
-// Sends each rank its share of this rank's blocks. Returns this rank's shares of all blocks, those
-// of one rank after another's.
-std::vector<double> GramBlocks::exchange_shares(std::span<const double> products,
-                                                const GramShares& shares) const {
+// Sends each rank its share of this rank's blocks before `end`. Returns this rank's shares of all
+// of them, those of one rank after another's.
+std::vector<double> GramSums::exchange(int64_t end) const {
+  const GramShares shares(triangle(std::ssize(blocks_.positions())), comm_.size());
+  const auto blocks_of = [&](int rank) {
+    return blocks_.blocks_of(rank, end) - blocks_.blocks_of(rank, added_);
+  };
   std::vector<double> out;
-  out.reserve(products.size());
+  out.reserve(products_.size());
   std::vector<int64_t> sends, receives;
   const int64_t mine = blocks_of(comm_.rank());
   for (int rank = 0; rank < comm_.size(); ++rank) {
     for (int64_t block = 0; block < mine; ++block) {
-      const auto first = products.begin() + block * shares.all + shares.begin(rank);
+      const auto first = products_.begin() + block * shares.all + shares.begin(rank);
       out.insert(out.end(), first, first + shares.size(rank));
     }
     sends.push_back(mine * shares.size(rank));
@@ -149,21 +187,25 @@ std::vector<double> GramBlocks::exchange_shares(std::span<const double> products
   return in;
 }
 
-// [parts, K, K] from the shares [ranks] of [parts] lower triangles.
-std::vector<double> GramBlocks::matrices(std::span<const double> all,
-                                         const GramShares& shares) const {
-  const std::size_t k = positions_.size();
-  std::vector<double> lower(static_cast<std::size_t>(shares.all)), result(parts_ * k * k);
-  for (std::size_t part = 0; part < parts_; ++part) {
-    auto from = all.begin();
+// A triangle at the end of its matrix moves to its rows from the first on: none lies behind where
+// it comes from.
+std::vector<double> GramSums::matrices() {
+  products_ = {};
+  if (comm_.size() > 1) sums_ = comm_.gatherv(std::span<const double>(sums_), 0);
+  if (comm_.rank() != 0) return {};
+  const std::size_t k = blocks_.positions().size();
+  const GramShares shares(triangle(static_cast<int64_t>(k)), comm_.size());
+  std::vector<double> result(blocks_.parts() * k * k);
+  for (std::size_t part = 0; part < blocks_.parts(); ++part) {
+    double* const matrix = result.data() + part * k * k;
+    double* const lower = matrix + k * k - shares.all;
+    auto from = sums_.cbegin();
     for (int rank = 0; rank < comm_.size(); ++rank) {
       const int64_t size = shares.size(rank);
-      std::copy_n(from + static_cast<int64_t>(part) * size, size,
-                  lower.begin() + shares.begin(rank));
-      from += static_cast<int64_t>(parts_) * size;
+      std::copy_n(from + static_cast<int64_t>(part) * size, size, lower + shares.begin(rank));
+      from += static_cast<int64_t>(blocks_.parts()) * size;
     }
-    double* const matrix = result.data() + part * k * k;
-    const double* entry = lower.data();
+    const double* entry = lower;
     for (std::size_t row = 0; row < k; ++row) {
       std::copy_n(entry, row + 1, matrix + row * k);
       entry += row + 1;
@@ -227,7 +269,8 @@ std::vector<const float*> RowExchange::locate(std::span<const OwnedRow> rows, Ro
   return at;
 }
 
-void RowExchange::each(std::span<const OwnedRow> rows, int64_t k, const Visit& visit) {
+void RowExchange::each(std::span<const OwnedRow> rows, int64_t k, const Visit& visit,
+                       const std::function<void(int64_t first)>& done) {
   std::vector<int64_t> positions;
   for (const OwnedRow& row : rows) positions.push_back(row.position);
   blocks_.learn_owners(positions, k);
@@ -238,19 +281,25 @@ void RowExchange::each(std::span<const OwnedRow> rows, int64_t k, const Visit& v
       const RowPart part = piece_of(mine, piece);
       if (part.size() > 0) visit(mine, part, locate(rows, part));
     }
+    if (done) done(first);
   }
 }
 
 std::vector<double> GramExchange::gram(std::span<const OwnedRow> rows, int64_t k) {
-  std::vector<double> products, block;
-  products.reserve(static_cast<std::size_t>(blocks().mine() * triangle(k)));
-  each(rows, k, [&](int64_t number, RowPart part, std::span<const float* const> values) {
-    const RowPart whole = blocks().at(number);
-    if (part.begin == whole.begin) block.assign(static_cast<std::size_t>(k * k), 0);
-    add_gram(values, part.size(), block);
-    if (part.end == whole.end) append_lower(block, k, products);
-  });
-  return blocks().sum(std::move(products));
+  std::optional<GramSums> sums;  // once the owners are known
+  std::vector<double> block;
+  const auto known = [&]() -> GramSums& { return sums ? *sums : sums.emplace(comm_, blocks()); };
+  each(
+      rows, k,
+      [&](int64_t number, RowPart part, std::span<const float* const> values) {
+        const RowPart whole = blocks().at(number);
+        if (part.begin == whole.begin) block.assign(static_cast<std::size_t>(k * k), 0);
+        add_gram(values, part.size(), block);
+        if (part.end == whole.end) append_lower(block, k, known().products());
+      },
+      [&](int64_t first) { known().next(first); });
+  block = {};
+  return known().matrices();
 }
 
 }  // namespace hanse

@@ -115,7 +115,8 @@ TEST(AvailableMemory, LimitsOfTheProcess) {
       {"no room for 0.134 GB of memory, which it takes", "ulimit -v", "hint: do this"});
   expect_error<InvalidArgument>([] { require_threads(1000, {}, ""); },
                                 {"cannot start 1000 more threads", "ulimit -v", "ulimit -u"});
-  EXPECT_NE(out_of_memory_text().find("out of memory: the address space"), std::string::npos);
+  EXPECT_NE(out_of_memory_text().find("out of memory in the phase set-up: the address space"),
+            std::string::npos);
 }
 
 TEST(AvailableMemory, DataOfTheProcess) {

@@ -6,18 +6,18 @@
 namespace hanse {
 
 // Evaluates each client on one of the ranks; rank 0 has them all, in order.
-inline std::vector<ClientEvaluation> evaluate_all(Communicator& comm, const Federation& federation,
-                                                  Evaluator& model) {
+inline EvaluationTable evaluate_all(Communicator& comm, const Federation& federation,
+                                    Evaluator& model) {
   const EvaluationRequest request{
       .clients = evaluation_share(comm, federation, evaluated_clients(federation, {}, 0))};
-  const auto found =
-      evaluate(federation, request, [&](std::size_t) -> Evaluator& { return model; });
-  return gather_evaluations(comm, request.clients, found);
+  auto found = evaluate(federation, request, [&](std::size_t) -> Evaluator& { return model; });
+  found.gather(comm, request.clients);
+  return found;
 }
 
 inline ClientEvaluation evaluate_one(const Federation& federation, Evaluator& model,
                                      int64_t client) {
-  return evaluate(federation, {{client}}, [&](std::size_t) -> Evaluator& { return model; }).front();
+  return evaluate(federation, {{client}}, [&](std::size_t) -> Evaluator& { return model; })[0];
 }
 
 }  // namespace hanse

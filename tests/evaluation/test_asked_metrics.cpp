@@ -69,7 +69,7 @@ TEST(Summarize, TheSpreadOfThoseThatHaveOne) {
   const auto of = [](const Metrics& found) {
     return std::map<std::string, double>(found.begin(), found.end());
   };
-  const auto found = of(summarize(clients, {}, 2, {.f1 = true}));
+  const auto found = of(summarize(EvaluationTable(clients), {}, 2, {.f1 = true}));
   for (const auto& [name, factor] : {std::pair{std::string("auroc"), 1.0}, {"f1", 0.5}}) {
     EXPECT_DOUBLE_EQ(found.at(name), factor * 1.75 / 3);
     EXPECT_DOUBLE_EQ(found.at(name + "_weighted"), factor * 4.25 / 8);
@@ -80,11 +80,11 @@ TEST(Summarize, TheSpreadOfThoseThatHaveOne) {
     EXPECT_DOUBLE_EQ(found.at(name + "_gini"), 2 * 0.75 / (3 * 1.75));
     EXPECT_EQ(found.at(name + "_left_out"), 1);
   }
-  EXPECT_EQ(of(summarize(clients, {}, 3)).count("auroc_worst"), 0U);
-  EXPECT_EQ(of(summarize(clients, {}, 2)).count("f1"), 0U);
+  EXPECT_EQ(of(summarize(EvaluationTable(clients), {}, 3)).count("auroc_worst"), 0U);
+  EXPECT_EQ(of(summarize(EvaluationTable(clients), {}, 2)).count("f1"), 0U);
   clients.resize(2);
   clients.erase(clients.begin());
-  const auto nobody = of(summarize_tests("x_", clients, 2, {.f1 = true}));
+  const auto nobody = of(summarize_tests("x_", EvaluationTable(clients), 2, {.f1 = true}));
   EXPECT_TRUE(std::isnan(nobody.at("x_f1_gini")) && std::isnan(nobody.at("x_auroc_best")));
   EXPECT_EQ(nobody.at("x_f1_left_out"), 1);
 }
@@ -107,9 +107,9 @@ TEST(EvaluateClients, AskedMetricsOfEachClient) {
           .clients = evaluation_share(comm, federation, evaluated_clients(federation, {}, 0)),
           .asked = {.top5 = true, .balanced_accuracy = true, .classes = true, .confusion = true}};
       ClassCounts counts(9, request.asked);
-      const auto found = evaluate(
+      auto clients = evaluate(
           federation, request, [&](std::size_t) -> Evaluator& { return evaluator; }, &counts);
-      const auto clients = gather_evaluations(comm, request.clients, found);
+      clients.gather(comm, request.clients);
       const std::string text = class_lines(request.asked, counts, 7, comm);
       const std::string confused = confusion_text(request.asked, counts, comm);
       EXPECT_EQ(class_lines({}, counts, 7, comm), "");

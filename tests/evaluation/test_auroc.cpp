@@ -5,8 +5,8 @@
 
 #include <gtest/gtest.h>
 
-#include "hanse/base/random.hpp"
 #include "evaluation/evaluations.hpp"
+#include "hanse/base/random.hpp"
 #include "support/thread_communicator.hpp"
 
 namespace hanse {
@@ -102,7 +102,7 @@ TEST(Summarize, MeanAreaOfTheClientsThatHaveOne) {
           {.samples = 1 + 9 * area, .accuracy = 0.5, .train_samples = 1, .auroc = area});
       if (std::isnan(area)) clients.back().samples = 1;
     }
-    const Metrics metrics = summarize(clients, {}, classes);
+    const Metrics metrics = summarize(EvaluationTable(clients), {}, classes);
     return std::map<std::string, double>(metrics.begin(), metrics.end());
   };
   EXPECT_DOUBLE_EQ(summary({0.25, nan, 0.875, 0.75}, 2).at("auroc"), 0.625);

@@ -242,7 +242,7 @@ TEST(SampleScores, TheWorstOfWhatIsBetterSmall) {
     clients.back().asked.more[0] = value;
   }
   for (const auto& [names, worst] : {std::pair{"perplexity", 3.0}, {"mrr", 1.0}}) {
-    const auto found = summarize(clients, {}, 4, asked_metrics(names));
+    const auto found = summarize(EvaluationTable(clients), {}, 4, asked_metrics(names));
     const std::map<std::string, double> metrics(found.begin(), found.end());
     EXPECT_EQ(metrics.at(std::string(names) + "_worst"), worst);
     EXPECT_EQ(metrics.at(std::string(names) + "_worst10"), worst);

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "hanse/base/error.hpp"
 #include "hanse/base/kind.hpp"
 #include "support.hpp"
+#include "support/errors.hpp"
 
 namespace hanse {
 namespace {
@@ -245,6 +247,29 @@ TEST(Errors, NetworksNameTheShapeTheyNeed) {
     EXPECT_TRUE(
         std::isfinite(loss_and_gradient(*model, initial_row(*model), samples.batch()).loss));
   }
+}
+
+// A refused network has made no row: one of these takes exabytes.
+TEST(Errors, SizesBeyondAnyMemoryNameTheirKey) {
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  const auto expect = [](const ModelOptions& options, const std::string& key, int64_t classes) {
+    expect_error<InvalidArgument>([&] { make_model(options, {3, 8, 8}, classes); }, {key});
+  };
+  ModelOptions mlp = model_options("mlp", "cross-entropy");
+  mlp.hidden = {kMost, kMost, kMost};
+  expect(mlp, "model.hidden", 4);
+  mlp.hidden = {10, int64_t{1} << 46};
+  expect(mlp, "model.hidden", 4);
+  ModelOptions resnet = model_options("resnet18", "cross-entropy");
+  resnet.channels = int64_t{1} << 28;
+  resnet.groups = 1;
+  expect(resnet, "model.channels", 4);
+}
+
+TEST(Layout, RefusesProductsThatNoIntegerHolds) {
+  EXPECT_EQ(size_of({int64_t{1} << 31, int64_t{1} << 31}), int64_t{1} << 62);
+  EXPECT_EQ(size_of({}), 1);
+  EXPECT_THROW(size_of({int64_t{1} << 31, int64_t{1} << 32}), ModelTooLarge);
 }
 
 }  // namespace

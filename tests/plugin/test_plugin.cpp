@@ -264,7 +264,7 @@ TEST(Plugin, Optimizer) {
 
 TEST(Plugin, Metric) {
   const OwnMetric metric = make_own_metric(PLUGIN_RULES);
-  const std::vector<ClientEvaluation> clients{{.loss = 0.5}, {.loss = 2, .client = 1}};
+  const EvaluationTable clients{{.loss = 0.5}, {.loss = 2, .client = 1}};
   const Metrics found = metric(clients, {});
   EXPECT_EQ(found, (Metrics{{"first_loss", 0.5}, {"1", 1}, {"Z\\xFCrich ", 3}}));
   EXPECT_EQ(metric(clients, {})[1].second, 2);

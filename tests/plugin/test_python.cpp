@@ -361,9 +361,8 @@ TEST(Python, OptimizerOnFlatRows) {
 }
 
 TEST(Python, MetricsAreNamedNumbers) {
-  const std::vector<ClientEvaluation> clients{
-      {.samples = 3, .loss = 0.5, .accuracy = 0.25},
-      {.samples = 5, .loss = 2, .accuracy = 1, .client = 1}};
+  const EvaluationTable clients{{.samples = 3, .loss = 0.5, .accuracy = 0.25},
+                                {.samples = 5, .loss = 2, .accuracy = 1, .client = 1}};
   const auto measure = [&](const std::string& result) {
     return make_own_metric(
         python("evaluate", "class Metric:\n    def __call__(self, clients):\n        " + result)

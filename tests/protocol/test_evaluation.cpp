@@ -204,7 +204,7 @@ TEST(Summarize, EveryMetricByItsDefinition) {
           {"improved", static_cast<double>(n - (n + 2) / 3) / static_cast<double>(n)},
           {"train_loss_fell", static_cast<double>(n / 3) / static_cast<double>(n)},  // i = 2, 5
       };
-      const Metrics metrics = summarize(c.list(), before, true);
+      const Metrics metrics = summarize(EvaluationTable(c.list()), before, true);
       ASSERT_EQ(metrics.size(), expected.size());
       for (std::size_t m = 0; m < metrics.size(); ++m) {
         EXPECT_EQ(metrics[m].first, expected[m].first);
@@ -274,7 +274,7 @@ TEST(Summarize, TenPercentOfAnyNumberOfClients) {
   for (std::size_t n = 1; n <= 300; ++n) {
     std::vector<ClientEvaluation> clients(n);
     for (std::size_t i = 0; i < n; ++i) clients[i] = {1, 0, static_cast<double>(i), 1, 0};
-    const Metrics metrics = summarize(clients, {}, true);
+    const Metrics metrics = summarize(EvaluationTable(clients), {}, true);
     const std::map<std::string, double> value(metrics.begin(), metrics.end());
     const auto mean_of_first = [](std::size_t k) { return (static_cast<double>(k) - 1) / 2; };
     EXPECT_DOUBLE_EQ(value.at("accuracy_worst10"), mean_of_first(std::max<std::size_t>(1, n / 10)));
@@ -292,7 +292,7 @@ TEST(Summarize, WhoImproved) {
       clients[i].client = static_cast<int64_t>(i);
       clients[i].train_loss = now[i];
     }
-    for (const auto& [metric, value] : summarize(clients, previous, 3)) {
+    for (const auto& [metric, value] : summarize(EvaluationTable(clients), previous, 3)) {
       if (metric == name) return value;
     }
     return -1.0;
@@ -311,7 +311,8 @@ TEST(Summarize, WhoImproved) {
 }
 
 TEST(Summarize, RegressionHasNoAccuracies) {
-  for (const auto& [name, value] : summarize(make_clients(5, 0).list(), {}, false)) {
+  for (const auto& [name, value] :
+       summarize(EvaluationTable(make_clients(5, 0).list()), {}, false)) {
     EXPECT_EQ(name.find("accuracy"), std::string::npos) << name;
   }
 }

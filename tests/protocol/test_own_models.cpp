@@ -48,8 +48,9 @@ std::vector<ClientEvaluation> slow_evaluation(const TinyJob& job, int64_t rounds
   return found;
 }
 
-void expect_same(const std::vector<ClientEvaluation>& found,
-                 const std::vector<ClientEvaluation>& expected) {
+void expect_same(const EvaluationTable& table, const std::vector<ClientEvaluation>& expected) {
+  std::vector<ClientEvaluation> found;
+  for (const ClientEvaluation& client : table) found.push_back(client);
   ASSERT_EQ(found.size(), expected.size());
   for (std::size_t c = 0; c < found.size(); ++c) {
     EXPECT_EQ(found[c].loss, expected[c].loss) << "client " << c;

@@ -16,8 +16,8 @@ namespace {
 constexpr int64_t kOf = 3;  // clients
 
 // All clients but number round % 3 have numbers of their own.
-std::vector<ClientEvaluation> found(int64_t round) {
-  std::vector<ClientEvaluation> all;
+EvaluationTable found(int64_t round) {
+  EvaluationTable all;
   for (int64_t c = 0; c < kOf; ++c) {
     if (c == round % kOf) continue;
     const auto number = static_cast<double>(10 * round + c);
@@ -80,7 +80,7 @@ TEST(ClientHistory, ColumnsAreThoseOfTheClients) {
   ClientHistory history(path, -1, kOf, 2, {.f1 = true, .on = EvaluateOn::kBoth});
   ClientEvaluation client{.loss = 1, .accuracy = 2, .auroc = 3, .asked = {.f1 = 4}, .client = 1};
   client.validation = TestScores{.samples = 9, .loss = 5, .accuracy = 6, .auroc = 7, .asked = {}};
-  history.append(1, {&client, 1});
+  history.append(1, {client});
   const hdf5::Section section;
   const auto file = hdf5::File::open_to_read(path);
   float expected = 1;

@@ -145,7 +145,7 @@ TEST(RunDirectory, WritesALineARoundAndALineAnEvaluation) {
   EXPECT_EQ(content(folder / "other/metrics.jsonl"),
             "{\"round\": 1, \"split\": \"test\", \"held_out_split\": \"train\", \"loss_mean\": "
             "0.5}\n");
-  const std::vector<ClientEvaluation> clients{
+  const EvaluationTable clients{
       {.samples = 3, .loss = 0.5, .accuracy = 0.25, .auroc = 0.75, .asked = {.f1 = 0.5}},
       {.samples = 4, .loss = 1, .accuracy = 1, .client = 1},
       {.samples = 5,
@@ -210,7 +210,7 @@ TEST(RunDirectory, PartsOfARunAddColumns) {
   expect_error<IoError>([&] { RunDirectory::reopen(folder.path(), folder.path(), 2, ""); },
                         {"rounds.csv", "other columns"});
 
-  const std::vector<ClientEvaluation> clients{{.client = 0}, {.client = 1}};
+  const EvaluationTable clients{{.client = 0}, {.client = 1}};
   resumed.write_clients(clients, Federation(), {}, columns);
   EXPECT_EQ(content(folder / "clients.csv"),
             "client,name,split,held_out,samples,loss,accuracy,counted\n"

@@ -6,8 +6,8 @@
 
 #include <gtest/gtest.h>
 
-#include "sums/gram_support.hpp"
 #include "hanse/sums/gram.hpp"
+#include "sums/gram_support.hpp"
 #include "support/thread_communicator.hpp"
 
 namespace hanse {
@@ -66,6 +66,47 @@ TEST(GramExchange, ManyBlocksOfALongRow) {
     EXPECT_NEAR(alone[i], expected[i], 1e-9 * static_cast<double>(n));
   }
   EXPECT_EQ(gram_on(3, rows, parts, 1), alone);
+}
+
+// Products of ten blocks that are whole numbers, added a block of each rank at once, a few, or all.
+TEST(GramSums, AddTheBlocksInTheirOrderHoweverManyAtOnce) {
+  constexpr int64_t kRows = 5;
+  const std::vector<RowPart> parts{{0, 6 * GramBlocks::kLength},
+                                   {6 * GramBlocks::kLength, 10 * GramBlocks::kLength}};
+  const auto product = [](int64_t block, int64_t i, int64_t j) {
+    return static_cast<double>(1 + block) *
+           static_cast<double>(10 * std::max(i, j) + std::min(i, j));
+  };
+  std::vector<double> expected;
+  for (const auto& [first, last] : {std::pair{0, 6}, {6, 10}}) {
+    for (int64_t i = 0; i < kRows; ++i) {
+      for (int64_t j = 0; j < kRows; ++j) {
+        double sum = 0;
+        for (int64_t block = first; block < last; ++block) sum += product(block, i, j);
+        expected.push_back(sum);
+      }
+    }
+  }
+  for (int ranks = 1; ranks <= 4; ++ranks) {
+    for (const int64_t bytes : {int64_t{1}, int64_t{2 * 15 * 8}, GramSums::kBytes}) {
+      run_threads(ranks, [&](Communicator& comm) {
+        GramBlocks blocks(comm, parts);
+        ASSERT_EQ(blocks.size(), 10);
+        std::vector<int64_t> mine;
+        for (int64_t i = comm.rank(); i < kRows; i += comm.size()) mine.push_back(i);
+        blocks.learn_owners(mine, kRows);
+        GramSums sums(comm, blocks, bytes);
+        for (int64_t first = 0; first < blocks.size(); first += comm.size()) {
+          const int64_t block = first + comm.rank();
+          for (int64_t i = 0; i < kRows && block < blocks.size(); ++i) {
+            for (int64_t j = 0; j <= i; ++j) sums.products().push_back(product(block, i, j));
+          }
+          sums.next(first);
+        }
+        EXPECT_EQ(sums.matrices(), comm.rank() == 0 ? expected : std::vector<double>());
+      });
+    }
+  }
 }
 
 // A row a rank: what comes from another rank is part of its row. Of every value one copy travels,

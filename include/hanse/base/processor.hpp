@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 // Marks a function that uses them; call it only where has_avx512() and has_avx2() say so.
 #if defined(__x86_64__)
@@ -31,6 +32,14 @@ inline bool has_avx2() {
 #else
   return false;
 #endif
+}
+
+// Does the processor run the BLAS kernels of this family? Of an unknown one it does not.
+inline bool runs_blas_kernels(std::string_view family) {
+  if (family == "SapphireRapids" || family == "Cooperlake" || family == "SkylakeX") {
+    return has_avx512();
+  }
+  return family == "Haswell" ? has_avx2() : family == "Nehalem";
 }
 
 }  // namespace hanse

@@ -30,6 +30,13 @@ constexpr std::size_t kPhases = static_cast<std::size_t>(Phase::kRest) + 1;
 // "set-up", "training", ...; the key of summary.json.
 const char* phase_name(Phase phase);
 
+// The name of the phase in which the thread is that has called begin_phases(); any thread may ask.
+const char* shown_phase();
+
+// The phase in which this thread is, or the innermost that the last exception has left since the
+// thread has opened none: for messages.
+Phase failed_phase();
+
 struct PhaseTotal {
   double seconds = 0;
   int64_t calls = 0;

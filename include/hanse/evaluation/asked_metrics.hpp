@@ -128,6 +128,9 @@ AskedScores asked_scores(const AskedMetrics& asked, const RankCounts& counts,
 std::vector<std::pair<std::string, double>> named_scores(const AskedMetrics& asked,
                                                          const AskedScores& scores);
 
+// Name of each asked metric, in that order, and the place of its number among AskedScores'.
+std::vector<std::pair<std::string, std::size_t>> score_places(const AskedMetrics& asked);
+
 // Test samples of each class over the clients of an evaluation.
 struct ClassCounts {
   std::vector<int64_t> clients, samples, correct;  // [classes]

@@ -4,8 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <limits>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,35 +13,9 @@
 #include "hanse/comm/communicator.hpp"
 #include "hanse/data/federation.hpp"
 #include "hanse/evaluation/asked_metrics.hpp"
+#include "hanse/evaluation/evaluation_table.hpp"
 
 namespace hanse {
-
-// The scores of one model on some of a client's samples; fields as in ClientEvaluation.
-struct TestScores {
-  double samples, loss, accuracy, auroc;
-  AskedScores asked;
-};
-
-// One client, evaluated on its own data: its test samples, or its validation samples where it is
-// held out for validation or evaluate.on = validation.
-struct ClientEvaluation {
-  double samples = 0;   // test samples
-  double loss = 0;      // mean test loss
-  double accuracy = 0;  // share of test samples classified correctly
-  double train_samples = 0;
-  double train_loss = 0;                                    // mean loss over the training samples
-  double auroc = std::numeric_limits<double>::quiet_NaN();  // over the test samples; see below
-  bool took_part = true;                                    // in the last round
-  AskedScores asked = {};                                   // over the test samples
-  // Scores before evaluate.tune-steps, of a client in training; or the shared model's scores, of a
-  // client that never took part, when the scores above are its own model's.
-  std::optional<TestScores> before = std::nullopt;
-  // With evaluate.on = both, the scores of a client in training on its validation samples.
-  std::optional<TestScores> validation = std::nullopt;
-  int64_t client = 0;  // its number
-
-  TestScores test_scores() const { return {samples, loss, accuracy, auroc, asked}; }
-};
 
 // Area under the ROC curve: the chance that a sample of class 1 scores above one of class 0, ties
 // counted half. By the rank sum, (R_1 - n_1 (n_1 + 1) / 2) / (n_1 n_0), R_1 the sum of the ranks of
@@ -72,16 +44,13 @@ std::vector<int64_t> evaluated_clients(const Federation& federation, const Asked
 // Evaluations in the request's order; with kTest the training fields are NaN, the training samples
 // 0. `model_of` gives the model of the request's i-th client. Adds the clients in training to
 // `counts`, where classes are asked for. Cost: one forward pass over the samples.
-std::vector<ClientEvaluation> evaluate(const Federation& federation,
-                                       const EvaluationRequest& request,
-                                       const std::function<Evaluator&(std::size_t i)>& model_of,
-                                       ClassCounts* counts = nullptr);
+EvaluationTable evaluate(const Federation& federation, const EvaluationRequest& request,
+                         const std::function<Evaluator&(std::size_t i)>& model_of,
+                         ClassCounts* counts = nullptr);
 
-// Gathers all ranks' evaluations and their clients on rank 0, in order, clients held out of
-// training behind the others; empty elsewhere. Collective.
-std::vector<ClientEvaluation> gather_evaluations(Communicator& comm,
-                                                 std::span<const int64_t> clients,
-                                                 std::span<const ClientEvaluation> found);
+// Bytes that rank 0 takes at most for an evaluation of so many clients of data with so many
+// classes, and for its summary. `before`: with ClientEvaluation::before of all.
+double evaluation_bytes(int64_t clients, int64_t classes, const AskedMetrics& asked, bool before);
 
 // This rank's share of these clients, when any rank may evaluate any client: the shares have about
 // equally many samples.
@@ -100,17 +69,15 @@ std::string counted_or_nothing(double value);
 // which are NaN when it is empty. Accuracies are left out for regression (classes = 0), `auroc` and
 // its spread unless there are two classes, other metrics unless they are asked for. A metric counts
 // and skips clients that have no such number; without any it is NaN.
-Metrics summarize(std::span<const ClientEvaluation> clients,
-                  std::span<const double> previous_train_loss, int64_t classes,
-                  const AskedMetrics& asked = {});
+Metrics summarize(const EvaluationView& clients, std::span<const double> previous_train_loss,
+                  int64_t classes, const AskedMetrics& asked = {});
 
 // As summarize(), without the training metrics; every name starts with `prefix`.
-Metrics summarize_tests(const std::string& prefix, std::span<const ClientEvaluation> clients,
-                        int64_t classes, const AskedMetrics& asked = {});
+Metrics summarize_tests(const std::string& prefix, const EvaluationView& clients, int64_t classes,
+                        const AskedMetrics& asked = {});
 
 // The clients that are not held out of training, in order.
-std::span<const ClientEvaluation> trained_clients(std::span<const ClientEvaluation> clients,
-                                                  const Federation& federation);
+EvaluationView trained_clients(const EvaluationTable& clients, const Federation& federation);
 
 // Sums up all evaluated clients, in order, those in training in front: summarize(), and by
 // summarize_tests()
@@ -122,9 +89,8 @@ std::span<const ClientEvaluation> trained_clients(std::span<const ClientEvaluati
 //   validation_held_out_*  clients for validation.
 //   clients_evaluated    where they are drawn: the number of those in training
 // Protocols that evaluate no held-out clients leave theirs out.
-Metrics summarize_all(std::span<const ClientEvaluation> clients,
-                      std::span<const double> previous_train_loss, const Federation& federation,
-                      const AskedMetrics& asked = {});
+Metrics summarize_all(const EvaluationTable& clients, std::span<const double> previous_train_loss,
+                      const Federation& federation, const AskedMetrics& asked = {});
 
 // Adds NAME, the mean of the values of repeated runs, and for several runs NAME_std, their
 // deviation (of a sample: n - 1).

@@ -60,10 +60,10 @@ class DeviceUpdates {
                                        std::span<const int64_t> positions,
                                        const Along& along = {}) = 0;
 
-  // Collective: GramBlocks::sum of the k updates of the round. A block's products are one float64
-  // multiplication [K, L] x [L, K] of values in the draw's order, in memory of its own: the library
-  // chooses its kernel by the block and K alone, which therefore fix the bits on one kind of
-  // device. Cost: twice the multiplications of GramExchange; each rank sends K P / ranks values.
+  // Collective: GramSums::matrices() of the k updates of the round. A block's products are one
+  // float64 multiplication [K, L] x [L, K] of values in the draw's order, in memory of its own: the
+  // library chooses its kernel by the block and K alone, which therefore fix the bits on one kind
+  // of device. Cost: twice the multiplications of GramExchange; each rank sends K P / ranks values.
   virtual std::vector<double> gram(int64_t k) = 0;
 
   // Folds the kept updates by coefficients [layers, k] into `sum`, and forgets them. Returns the

@@ -5,12 +5,19 @@
 #include <string>
 #include <vector>
 
+#include "hanse/base/error.hpp"
 #include "hanse/base/row_part.hpp"
 
 namespace hanse {
 
-// The number of values of a tensor.
+// The number of values of a tensor. Throws ModelTooLarge where no integer holds it.
 int64_t size_of(const std::vector<int64_t>& shape);
+
+// A model's tensors take more memory than the process can hope for. make_model() names the key.
+class ModelTooLarge : public InvalidArgument {
+ public:
+  explicit ModelTooLarge(const std::string& what) : InvalidArgument(what, "model.kind") {}
+};
 
 struct ParameterSlot {
   std::string name;            // "fc1.weight"
@@ -58,7 +65,7 @@ class ParameterLayout {
   void add_frozen(const std::string& name, const std::vector<int64_t>& shape) {
     append({.name = name, .shape = shape, .trainable = false, .frozen = true});
   }
-  // Appends `slot`, at its own offset.
+  // Appends `slot`, at its own offset. Throws ModelTooLarge before a row of them all is made.
   int64_t append(ParameterSlot slot);
   // Notes a further name of the tensor called `name`. REQUIRES: there is one.
   void tie(const std::string& name, const std::string& also);
@@ -71,11 +78,14 @@ class ParameterLayout {
   int64_t n_frozen() const { return n_frozen_; }        // frozen values of the row
 
  private:
+  void require_memory();
+
   std::vector<ParameterSlot> slots_;
   std::vector<CarriedTensor> carried_;
   int64_t n_params_ = 0;
   int64_t n_trainable_ = 0;
   int64_t n_frozen_ = 0;
+  double tested_bytes_ = 0;  // for which there was memory
 };
 
 // The slots of which a name matches one of the shell patterns (* ? [..]), in their order. Throws

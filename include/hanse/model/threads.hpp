@@ -21,6 +21,10 @@ void require_model_threads(int64_t threads);
 // OpenBLAS has written the memory of later products.
 void set_model_threads(int64_t threads);
 
+// Throws InvalidArgument unless HANSE_KERNELS, where it is set, names a family of kernels that this
+// processor runs.
+void check_kernels();
+
 // The kernels of the libraries that this process has loaded: "openblas SkylakeX", behind
 // torch_library() "openblas SkylakeX, torch AVX512". Only processes with the same text compute the
 // same bits.

@@ -43,8 +43,7 @@ std::unique_ptr<ServerOptimizer> make_own_optimizer(const RuleSource& source, in
 std::unique_ptr<Attack> make_own_attack(const RuleSource& source);
 
 // More columns of an evaluation. `names` are the clients', in their order.
-using OwnMetric =
-    std::function<Metrics(std::span<const ClientEvaluation> clients, const Names& names)>;
+using OwnMetric = std::function<Metrics(const EvaluationView& clients, const Names& names)>;
 // `path` is a Python file, which ends in .py, or a library.
 OwnMetric make_own_metric(const std::string& path);
 

@@ -41,7 +41,7 @@ class BanditProtocol final : public Protocol {
   RoundRecord round(bool stop_requested) override;
 
   // A client's samples are its pulls of the second phase, its loss the mean regret of a pull.
-  std::vector<ClientEvaluation> evaluate() override;
+  EvaluationTable evaluate() override;
   // Means over repeats, and their deviations (of a sample: n - 1) when there are several.
   Metrics metrics() const override;
   // x-hat of each repeat.

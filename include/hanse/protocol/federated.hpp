@@ -111,7 +111,7 @@ class FederatedTrainer final : public Protocol {
   void initialize_model() override;
   RoundRecord round(bool stop_requested) override;
 
-  std::vector<ClientEvaluation> evaluate() override;
+  EvaluationTable evaluate() override;
   Metrics metrics() const override;
   std::vector<double> decision() const override;
   std::vector<TableLines> take_lines() override;

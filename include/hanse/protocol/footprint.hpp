@@ -79,4 +79,10 @@ struct FederatedFacts {
   int64_t private_rows = 0;  // rows of integers that private rounds keep; 0: rounds are not private
 };
 
+// Bytes of rank 0 for a rule's numbers of each pair of updates: the inner products while they are
+// found, or with them what the rule makes of them.
+double rule_bytes(const FederatedFacts& facts, int64_t ranks);
+// Seconds that rank 0 takes for what the rule computes of them, about.
+double rule_seconds(const FederatedFacts& facts);
+
 }  // namespace hanse

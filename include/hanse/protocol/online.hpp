@@ -86,7 +86,7 @@ class OnlineTrainer final : public Protocol {
   RoundRecord round(bool stop_requested) override;
 
   // Evaluates every node's model on the samples of the client whose stream it receives.
-  std::vector<ClientEvaluation> evaluate() override;
+  EvaluationTable evaluate() override;
   // online_loss, online_accuracy: means over nodes and rounds of a node's own model on its batches
   // and test batches. For Fed-Exp, in losses of [0, 1]: regret_mean and regret_max over nodes, of
   // the weighted loss against the best peer in hindsight; regret_own, the paper's, of the node's

@@ -68,7 +68,7 @@ class Protocol : public Stateful {
   Columns& columns() { return columns_; }
 
   // Evaluates every client's model on its own data, in client order on rank 0; empty elsewhere.
-  virtual std::vector<ClientEvaluation> evaluate() = 0;
+  virtual EvaluationTable evaluate() = 0;
   // On rank 0, the last evaluation's metrics beside accuracies and losses, and the protocol's
   // weights over clients for decisions.csv, [M] or empty.
   virtual Metrics metrics() const { return {}; }

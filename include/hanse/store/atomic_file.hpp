@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -53,6 +54,8 @@ class TemporaryFile {
 
 // Replaces the file by one with this text.
 void write_file(const std::string& path, const std::string& text);
+// The same of a text in pieces, `next()` after `next()` until one is empty.
+void write_file(const std::string& path, const std::function<std::string()>& next);
 
 // Flushes this host's buffers of the file to the disk.
 void sync_file(const std::string& path);

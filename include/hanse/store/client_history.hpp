@@ -25,7 +25,7 @@ class ClientHistory {
                 const AskedMetrics& asked);
 
   // REQUIRES: the rounds rise. Cost: the file is opened, and one row of each column is written.
-  void append(int64_t round, std::span<const ClientEvaluation> found);
+  void append(int64_t round, const EvaluationTable& found);
   // Brings the file to the disk, so that it outlives the machine's end.
   void sync() const;
 

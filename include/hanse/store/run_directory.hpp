@@ -51,7 +51,7 @@ class RunDirectory {
   // Replaces clients.csv. Accuracies are empty for regression, names if the data have none, and
   // name and split of clients that the federation does not have (bandits). Two classes have a
   // column auroc, and each asked metric has one; the `added` columns come last.
-  void write_clients(std::span<const ClientEvaluation> clients, const Federation& federation,
+  void write_clients(const EvaluationTable& clients, const Federation& federation,
                      const AskedMetrics& asked = {}, const Columns& added = {});
   // Replaces partition.csv: for the first 1,000 clients a line for each of their labels, with the
   // number of samples. Nothing for regression.

@@ -40,9 +40,12 @@ class GramBlocks {
   std::span<const int64_t> positions() const { return positions_; }
   std::span<const int64_t> rows_of() const { return rows_of_; }
 
-  // Adds the blocks: `products` are the lower triangles of this rank's blocks, row by row. Returns
-  // on rank 0 [parts, K, K], row-major and symmetric; empty elsewhere. Collective.
-  std::vector<double> sum(std::vector<double> products) const;
+  std::size_t parts() const { return parts_; }
+  std::size_t part_of(int64_t block) const { return blocks_[static_cast<std::size_t>(block)].part; }
+  // How many of the blocks before `end` are a rank's.
+  int64_t blocks_of(int rank, int64_t end) const {
+    return (end - rank + comm_.size() - 1) / comm_.size();
+  }
 
  private:
   struct Block {
@@ -50,10 +53,7 @@ class GramBlocks {
     std::size_t part;
   };
 
-  int64_t blocks_of(int rank) const { return (size() - rank + comm_.size() - 1) / comm_.size(); }
-  std::vector<double> exchange_shares(std::span<const double> products,
-                                      const GramShares& shares) const;
-  std::vector<double> matrices(std::span<const double> all, const GramShares& shares) const;
+  int64_t blocks_of(int rank) const { return blocks_of(rank, size()); }
 
   Communicator& comm_;
   std::vector<Block> blocks_;
@@ -61,6 +61,35 @@ class GramBlocks {
   int64_t longest_ = 0;
   std::vector<int64_t> positions_;
   std::vector<int64_t> rows_of_;
+};
+
+// Adds the blocks' products in the blocks' order, some blocks of each rank at once: as many as
+// their lower triangles take kBytes, one at least. Memory a rank: these triangles, with several
+// ranks three times, and its share of the sums; rank 0 has the matrices at last.
+class GramSums {
+ public:
+  static constexpr int64_t kBytes = int64_t{1} << 25;
+
+  // After learn_owners(); both must outlive it.
+  GramSums(Communicator& comm, const GramBlocks& blocks, int64_t bytes = kBytes);
+
+  // Where a rank appends the lower triangle of its next block, row by row.
+  std::vector<double>& products() { return products_; }
+  // Each rank has appended its own of the blocks from `first` on, one a rank. Collective.
+  void next(int64_t first);
+  // On rank 0 [parts, K, K], row-major and symmetric; empty elsewhere. Collective.
+  std::vector<double> matrices();
+
+ private:
+  std::vector<double> exchange(int64_t end) const;
+  void add(int64_t end);
+
+  Communicator& comm_;
+  const GramBlocks& blocks_;
+  int64_t at_once_;               // blocks of a rank
+  int64_t added_ = 0;             // blocks
+  std::vector<double> products_;  // of this rank's blocks behind those
+  std::vector<double> sums_;      // [parts] this rank's share of the triangle
 };
 
 // Appends the lower triangle of a matrix [size, size] to `out`, row by row.
@@ -89,16 +118,20 @@ class RowExchange {
       : comm_(comm), blocks_(comm, parts) {}
 
   // Visits this rank's blocks in their order, and the pieces of each. Collective. Exactly one rank
-  // must own each position in [0, k).
-  void each(std::span<const OwnedRow> rows, int64_t k, const Visit& visit);
+  // must own each position in [0, k). `done` follows on all ranks behind the blocks from `first`
+  // on, one a rank.
+  void each(std::span<const OwnedRow> rows, int64_t k, const Visit& visit,
+            const std::function<void(int64_t first)>& done = nullptr);
   const GramBlocks& blocks() const { return blocks_; }
+
+ protected:
+  Communicator& comm_;
 
  private:
   RowPart piece_of(int64_t block, int64_t piece) const;
   void exchange(std::span<const OwnedRow> rows, int64_t first_block, int64_t piece);
   std::vector<const float*> locate(std::span<const OwnedRow> rows, RowPart piece) const;
 
-  Communicator& comm_;
   GramBlocks blocks_;
   std::vector<float> out_, in_;
 };
@@ -108,17 +141,18 @@ class RowExchange {
 class GramExchange final : public RowExchange {
  public:
   using RowExchange::RowExchange;
-  // Collective, as each(). GramBlocks::sum of all products. Values that are not finite give
+  // Collective, as each(). GramSums::matrices() of all products. Values that are not finite give
   // products that are not.
   std::vector<double> gram(std::span<const OwnedRow> rows, int64_t k);
 };
 
 // What GramExchange::gram sends and keeps for `k` rows that lie evenly on the ranks.
 struct GramTraffic {
-  double bytes = 0;       // sent by all ranks
-  double messages = 0;    // from one rank to another
-  double operations = 0;  // collective ones
-  double kept_bytes = 0;  // by a rank, beside the rows
+  double bytes = 0;         // sent by all ranks
+  double messages = 0;      // from one rank to another
+  double operations = 0;    // collective ones
+  double kept_bytes = 0;    // by a rank, beside the rows
+  double matrix_bytes = 0;  // by rank 0, when all is added
 };
 GramTraffic gram_traffic(std::span<const RowPart> parts, double k, int64_t ranks);
 // The same of RowExchange::each alone.

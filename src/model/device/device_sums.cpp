@@ -162,12 +162,18 @@ class DeviceUpdatesOfTensors final : public DeviceUpdates {
       const at::Tensor rows = arrived.index_select(0, order).to(at::kDouble);
       products.push_back(at::mm(rows, rows.t()));
     }
-    std::vector<double> lower;
-    for (const at::Tensor& product : products) {
-      const at::Tensor on_host = downloaded(product);
-      append_lower({on_host.data_ptr<double>(), static_cast<std::size_t>(k * k)}, k, lower);
+    GramSums sums(comm_, blocks_);
+    auto product = products.begin();
+    for (int64_t first = 0; first < blocks_.size(); first += comm_.size()) {
+      if (product != products.end()) {
+        const at::Tensor on_host = downloaded(*product);
+        *product++ = at::Tensor();
+        append_lower({on_host.data_ptr<double>(), static_cast<std::size_t>(k * k)}, k,
+                     sums.products());
+      }
+      sums.next(first);
     }
-    return blocks_.sum(std::move(lower));
+    return sums.matrices();
   }
 
   int64_t fold(std::span<const double> coefficients, int64_t k, DeviceSum& sum) override {

@@ -156,12 +156,17 @@ const std::vector<ProductFamily>& product_families() {
 
 ProductFamily product_family_of(std::optional<std::string_view> wanted) {
   const auto& all = product_families();
-  if (!wanted || *wanted == "SapphireRapids") return all.front();
-  const ProductFamily most = *wanted == "Cooperlake" ? ProductFamily::kAvx512Bfloat16
-                             : *wanted == "SkylakeX" ? ProductFamily::kAvx512
-                             : *wanted == "Haswell"  ? ProductFamily::kAvx2
-                                                     : ProductFamily::kPlain;
+  if (!wanted) return all.front();
+  auto most = ProductFamily::kAmx;
+  while (most > ProductFamily::kPlain && *wanted != kernels_value(most)) {
+    most = static_cast<ProductFamily>(static_cast<int>(most) - 1);
+  }
   return *std::find_if(all.begin(), all.end(), [&](ProductFamily f) { return f <= most; });
+}
+
+const char* kernels_value(ProductFamily family) {
+  constexpr std::array kValues{"Nehalem", "Haswell", "SkylakeX", "Cooperlake", "SapphireRapids"};
+  return kValues[static_cast<std::size_t>(family)];
 }
 
 ProductFamily fastest_product_family() {

@@ -19,9 +19,12 @@ enum class ProductFamily { kPlain, kAvx2, kAvx512, kAvx512Bfloat16, kAmx };
 // which the first call asks for.
 const std::vector<ProductFamily>& product_families();
 
-// The first of product_families() that `wanted`, a value of HANSE_KERNELS, allows: Haswell stands
-// for AVX2, SkylakeX for AVX-512, Cooperlake for the same with BF16, SapphireRapids for AMX, other
-// names for the plain one.
+// The value of HANSE_KERNELS that stands for a family: Nehalem for the plain one, Haswell for AVX2,
+// SkylakeX for AVX-512, Cooperlake for the same with BF16, SapphireRapids for AMX.
+const char* kernels_value(ProductFamily family);
+
+// The first of product_families() that `wanted`, a value of HANSE_KERNELS, allows; the plain one
+// for other names.
 ProductFamily product_family_of(std::optional<std::string_view> wanted);
 
 // product_family_of() the environment's HANSE_KERNELS, as the first call finds it.

@@ -1,5 +1,6 @@
 #include <cmath>
 #include <functional>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -125,13 +126,14 @@ class TransformerPass {
 class TransformerModel final : public GraphModel {
  public:
   TransformerModel(const SequenceSizes& sizes, const ModelCase& c)
-      : GraphModel(c.loss, c.options.precision), sizes_(sizes), pass_(sizes, c.options.heads) {
+      : GraphModel(c.loss, c.options.precision), sizes_(sizes) {
     layout_.add("embedding.weight", {sizes.vocabulary, sizes.embedding}, sizes.embedding);
     for (int64_t layer = 0; layer < sizes.layers; ++layer) {
       add_layer(fmt::format("layers.{}.", layer));
     }
     layout_.add("fc.weight", {sizes.outputs, sizes.embedding}, sizes.embedding);
     layout_.add("fc.bias", {sizes.outputs}, sizes.embedding);
+    pass_.emplace(sizes, c.options.heads);  // the layout has refused sizes that are too large
     const auto d = static_cast<double>(sizes.embedding), length = static_cast<double>(sizes.length);
     const double a_token = 4 * d * d + 2 * d * static_cast<double>(sizes.units) + 2 * length * d;
     add_layer_work(static_cast<double>(sizes.layers) * length * a_token);
@@ -143,8 +145,8 @@ class TransformerModel final : public GraphModel {
  protected:
   at::Tensor graph(const std::vector<at::Tensor>& leaves, const Batch& batch,
                    RandomStream* noise) override {
-    return pass_.logits(leaves, token_tensor(batch, sizes_),
-                        [&](const at::Tensor& x) { return dropout(x, sizes_.dropout, noise); });
+    return pass_->logits(leaves, token_tensor(batch, sizes_),
+                         [&](const at::Tensor& x) { return dropout(x, sizes_.dropout, noise); });
   }
 
  private:
@@ -167,7 +169,7 @@ class TransformerModel final : public GraphModel {
   }
 
   SequenceSizes sizes_;
-  TransformerPass pass_;
+  std::optional<TransformerPass> pass_;
 };
 
 class TransformerForward final : public CohortForward {

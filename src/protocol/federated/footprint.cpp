@@ -1,4 +1,5 @@
 // What FederatedTrainer::round() sends, in the order in which it does, and what a rank keeps.
+#include <algorithm>
 #include <cmath>
 
 #include "federated/findings.hpp"
@@ -111,10 +112,7 @@ void keep_rows(const FederatedFacts& facts, int64_t ranks, int64_t hosts,
         facts.most_on_rank > 0 ? facts.most_on_rank : std::ceil(facts.participants / workers);
     footprint.keep("kept updates", kValue * p * most);
   }
-  if (facts.needs.gram) {
-    footprint.keep("kept updates",
-                   gram_traffic(facts.parts, weighed_updates(facts), ranks).kept_bytes);
-  }
+  footprint.keep("numbers of the rule", rule_bytes(facts, ranks));
   if (facts.needs.columns) {  // pieces of all rows, and their integers, or numbers and a copy
     const double piece = number(RowExchange::kPiece) * weighed_updates(facts);
     const double mapped = facts.needs.own_columns ? 2 * kNumber : kCount;
@@ -126,6 +124,22 @@ void keep_rows(const FederatedFacts& facts, int64_t ranks, int64_t hosts,
 }
 
 }  // namespace
+
+double rule_bytes(const FederatedFacts& facts, int64_t ranks) {
+  const AggregatorNeeds& needs = facts.needs;
+  const double k = weighed_updates(facts) + number(further_rows(needs));
+  const double layers = needs.layers ? number(std::ssize(facts.parts)) : 1;
+  double matrices = needs.matrices + (needs.layers ? layers : 0);
+  if (needs.forged) matrices += 3;  // products with the forged rows, and a trial's
+  if (!needs.gram) return kNumber * matrices * k * k;
+  const GramTraffic gram = gram_traffic(facts.parts, k, ranks);
+  return std::max({gram.kept_bytes, gram.matrix_bytes, kNumber * (layers + matrices) * k * k});
+}
+
+double rule_seconds(const FederatedFacts& facts) {
+  constexpr double kMultiplicationsASecond = 3e9;  // of dense matrices, on one core
+  return facts.needs.cubes * std::pow(weighed_updates(facts), 3) / kMultiplicationsASecond;
+}
 
 RoundFootprint FederatedTrainer::footprint(const FederatedFacts& facts, int64_t ranks,
                                            int64_t hosts) {

@@ -60,11 +60,9 @@ std::vector<double> all_squared_steps(MeasureParts parts, const RoundContext& ro
   return squared;
 }
 
-std::vector<ClientEvaluation> evaluate_viewed_models(MeasureParts parts,
-                                                     const FederatedSettings& settings,
-                                                     const RoundContext& round,
-                                                     std::span<const int64_t> clients,
-                                                     ClassCounts& counts) {
+EvaluationTable evaluate_viewed_models(MeasureParts parts, const FederatedSettings& settings,
+                                       const RoundContext& round, std::span<const int64_t> clients,
+                                       ClassCounts& counts) {
   const Federation& federation = parts.federation;
   EvaluationRequest own{.clients = {}, .asked = settings.asked};
   if (settings.own_models) {
@@ -93,9 +91,10 @@ std::vector<ClientEvaluation> evaluate_viewed_models(MeasureParts parts,
                     : runner.view(round, before.clients[i], View::kOwn);
   });
   for (std::size_t i = 0; i < places.size(); ++i) {
-    found[places[i]].before = earlier[i].test_scores();
+    found.set_before(places[i], earlier[i].test_scores());
   }
-  return gather_evaluations(parts.comm, own.clients, found);
+  found.gather(parts.comm, own.clients);
+  return found;
 }
 
 }  // namespace hanse

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -31,14 +30,6 @@ namespace {
 void add_to_mean(std::span<float> mean, std::span<const float> model, int64_t count) {
   const auto share = static_cast<float>(1 / static_cast<double>(count));
   for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += share * (model[i] - mean[i]);
-}
-
-// Sets ClientEvaluation::took_part.
-void mark_participants(std::span<ClientEvaluation> clients, std::span<const int64_t> drawn) {
-  const std::set<int64_t> participants(drawn.begin(), drawn.end());
-  for (ClientEvaluation& client : clients) {
-    client.took_part = participants.contains(client.client);
-  }
 }
 
 }  // namespace
@@ -305,16 +296,17 @@ void FederatedTrainer::backtrack(std::span<const float> before, bool failed) {
       completed_ + 1, needs_.trials + 1));
 }
 
-std::vector<ClientEvaluation> FederatedTrainer::evaluate() {
+EvaluationTable FederatedTrainer::evaluate() {
   const auto chosen = evaluated_clients(parts_.federation, settings_.asked, completed_);
   const EvaluationRequest request{
       .clients = evaluation_share(parts_.comm, parts_.federation, chosen),
       .asked = settings_.asked};
   const auto evaluate_row = [&](std::span<const float> row, ClassCounts* counts) {
-    const auto found = hanse::evaluate(
+    auto found = hanse::evaluate(
         parts_.federation, request,
         [&](std::size_t) -> Evaluator& { return runner().evaluator(row); }, counts);
-    return gather_evaluations(parts_.comm, request.clients, found);
+    found.gather(parts_.comm, request.clients);
+    return found;
   };
   const auto add_common = [&](std::span<const float> row, const std::string& prefix) {
     const auto found = evaluate_common_test(parts_.federation, runner().evaluator(row), parts_.comm,
@@ -340,7 +332,7 @@ std::vector<ClientEvaluation> FederatedTrainer::evaluate() {
                      : evaluate_row(theta_, &counts);
   class_lines_ += class_lines(settings_.asked, counts, completed_, parts_.comm);
   confusion_ = confusion_text(settings_.asked, counts, parts_.comm);
-  if (server_) mark_participants(clients, server_->drawn());
+  if (server_) clients.mark_participants(server_->drawn());
   return clients;
 }
 

@@ -40,15 +40,17 @@ class AaggffS final : public Aggregator {
         reference_(options.variant == Variant::kReference),
         k_(static_cast<std::size_t>(clients)),
         p_(k_, reference_ ? 1.0 : 1.0 / static_cast<double>(clients)),
-        linear_(k_),
-        curvature_(k_ * k_) {
+        linear_(k_) {
     const double lipschitz = options.response.c2 / (1 + options.response.c1);  // L
     alpha_ = options.alpha > 0 ? options.alpha : 4 * static_cast<double>(clients) * lipschitz;
     beta_ = options.beta > 0 ? options.beta : 1 / (4 * lipschitz);
     options_.response.falling_normal = reference_;
   }
 
-  AggregatorNeeds needs() const override { return {.losses = true, .full = true}; }
+  // The sums of curvatures, the form that is minimised, and its factor.
+  AggregatorNeeds needs() const override {
+    return {.losses = true, .full = true, .matrices = 3, .cubes = 0.5};
+  }
 
   Mix mix(const RoundReport& report) override {
     if (report.clients.size() != k_) {
@@ -71,6 +73,7 @@ class AaggffS final : public Aggregator {
   void visit(StateFields& fields) override {
     fields.fixed("decision", p_);
     fields.fixed("linear", linear_);
+    curvature_.resize(k_ * k_);
     fields.fixed("curvature", curvature_);
   }
 
@@ -80,6 +83,7 @@ class AaggffS final : public Aggregator {
     double growth = 1;  // 1 + p.r
     for (std::size_t i = 0; i < k_; ++i) growth += p_[i] * response[i];
     const double along = (1 - growth) / growth;  // g.p
+    curvature_.resize(k_ * k_);
     const double centre = reference_ ? 0 : beta_ * along;
     for (std::size_t i = 0; i < k_; ++i) {
       const double g_i = -response[i] / growth;
@@ -102,7 +106,7 @@ class AaggffS final : public Aggregator {
   double beta_;
   std::vector<double> p_;          // [K] the decision
   std::vector<double> linear_;     // [K] sum g (1 - beta g.p_tau)
-  std::vector<double> curvature_;  // [K, K] sum g g^T
+  std::vector<double> curvature_;  // [K, K] sum g g^T; empty before the first round
 };
 
 class AaggffD final : public Aggregator {

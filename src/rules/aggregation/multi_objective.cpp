@@ -189,7 +189,9 @@ class FedLf final : public Aggregator {
             .gram = true,
             .layers = true,
             .last_updates = form_.window,
-            .directions = true};
+            .directions = true,
+            .matrices = 6,
+            .cubes = 4};
   }
 
   std::vector<int64_t> absent(int64_t round, std::span<const int64_t> participants) const override {
@@ -240,7 +242,8 @@ std::unique_ptr<Aggregator> make_fedlf(const FedLfForm& form) {
 std::unique_ptr<Aggregator> make_fedmgda(double epsilon, ClientWeights weights) {
   const bool sizes = weights == ClientWeights::kSamples;
   return make_rule(
-      {.sizes = sizes, .gram = true, .directions = true}, [=](const RoundReport& report) {
+      {.sizes = sizes, .gram = true, .directions = true, .matrices = 3, .cubes = 1},
+      [=](const RoundReport& report) {
         const std::size_t k = report.clients.size();
         std::vector<double> lengths(k);  // |u_i|
         std::vector<std::size_t> used;
@@ -253,6 +256,7 @@ std::unique_ptr<Aggregator> make_fedmgda(double epsilon, ClientWeights weights) 
         if (used.empty()) return mix;
         const std::vector<double> all_shares = shares_of(report, weights);
         std::vector<double> cosines, shares, draw_weights;
+        cosines.reserve(used.size() * used.size());
         for (const std::size_t i : used) {
           shares.push_back(all_shares[i]);
           draw_weights.push_back(report.draw_weights[i]);

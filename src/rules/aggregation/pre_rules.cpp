@@ -1,6 +1,9 @@
 #include "hanse/rules/aggregation/pre_rules.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -38,6 +41,34 @@ PreRule parse_rule(std::string_view item) {
     throw unknown_rule(item, "bucketing(s) takes a whole number of rows, at least 1");
   }
   return {PreRuleKind::kBucketing, *number};
+}
+
+// The products of all rows but the last `extra`; `room` keeps them where these are some.
+GramView without_last(const GramView& gram, std::size_t extra, std::vector<double>& room) {
+  if (extra == 0) return gram;
+  const std::size_t n = gram.n - extra;
+  room.reserve(n * n);
+  for (std::size_t i = 0; i < n; ++i) {
+    const auto row = gram.entries.subspan(i * gram.n, n);
+    room.insert(room.end(), row.begin(), row.end());
+  }
+  return {room, n};
+}
+
+// A map that leaves `extra` rows behind the others as they are.
+RowMap with_extra(const RowMap& own, std::size_t extra) {
+  const std::size_t from = own.from + extra, to = own.to() + extra;
+  RowMap map{std::vector<double>(to * from), own.divisors, from};
+  map.divisors.resize(to, 1);
+  for (std::size_t a = 0; a < to; ++a) {
+    if (a >= own.to()) {
+      map.weights[a * from + own.from + a - own.to()] = 1;
+      continue;
+    }
+    std::copy_n(own.weights.begin() + static_cast<std::ptrdiff_t>(a * own.from), own.from,
+                map.weights.begin() + static_cast<std::ptrdiff_t>(a * from));
+  }
+  return map;
 }
 
 RowMap each_as_it_is(std::size_t n) {
@@ -125,21 +156,11 @@ std::vector<int64_t> bucket_permutation(uint64_t seed, int64_t round, std::size_
   return permutation;
 }
 
-// The inner products of the rows before the extra ones.
-std::vector<double> MappedRows::own_entries() const {
-  std::vector<double> own;
-  for (std::size_t i = 0; i + extra_ < n_; ++i) {
-    const auto row = std::span(entries_).subspan(i * n_, n_ - extra_);
-    own.insert(own.end(), row.begin(), row.end());
-  }
-  return own;
-}
-
 void MappedRows::apply(const PreRules& rules, int64_t f, std::span<const int64_t> permutation) {
   std::vector<int64_t> order(permutation.begin(), permutation.end());
   for (const PreRule& rule : rules.list) {
-    const std::vector<double> entries = own_entries();
-    const GramView own{entries, n_ - extra_};
+    std::vector<double> room;
+    const GramView own = without_last(gram_, extra_, room);
     switch (rule.kind) {
       case PreRuleKind::kClip:
       case PreRuleKind::kArc:
@@ -149,46 +170,37 @@ void MappedRows::apply(const PreRules& rules, int64_t f, std::span<const int64_t
       case PreRuleKind::kNnm: append(mix_nearest(own, f)); break;
       case PreRuleKind::kBucketing:
         append(bucket_rows(order, static_cast<int64_t>(rule.number)));
-        order.resize(n_ - extra_);
+        order.resize(gram_.n - extra_);
         std::iota(order.begin(), order.end(), int64_t{0});
     }
   }
 }
 
 // Applies the map, with the extra rows behind its own. Cost: O(to from (to + from)).
-void MappedRows::append(const RowMap& own) {
-  const std::size_t to = own.to() + extra_;
-  RowMap map{std::vector<double>(to * n_), own.divisors, n_};
-  map.divisors.resize(to, 1);
+void MappedRows::append(RowMap own) {
+  RowMap map = extra_ > 0 ? with_extra(own, extra_) : std::move(own);
+  const std::size_t to = map.to(), n = gram_.n;
+  std::vector<double> half(to * n);  // weights G
   for (std::size_t a = 0; a < to; ++a) {
-    if (a >= own.to()) {
-      map.weights[a * n_ + own.from + a - own.to()] = 1;
-      continue;
-    }
-    std::copy_n(own.weights.begin() + static_cast<std::ptrdiff_t>(a * own.from), own.from,
-                map.weights.begin() + static_cast<std::ptrdiff_t>(a * n_));
-  }
-  std::vector<double> half(to * n_);  // weights G
-  for (std::size_t a = 0; a < to; ++a) {
-    for (std::size_t i = 0; i < n_; ++i) {
-      const double weight = map.weights[a * n_ + i];
-      for (std::size_t j = 0; weight != 0 && j < n_; ++j) {
-        half[a * n_ + j] += weight * entries_[i * n_ + j];
+    for (std::size_t i = 0; i < n; ++i) {
+      const double weight = map.weights[a * n + i];
+      for (std::size_t j = 0; weight != 0 && j < n; ++j) {
+        half[a * n + j] += weight * gram_(i, j);
       }
     }
   }
   std::vector<double> mapped(to * to);
   for (std::size_t a = 0; a < to; ++a) {
     for (std::size_t b = 0; b <= a; ++b) {
-      const auto left = std::span(half).subspan(a * n_, n_);
-      const auto right = std::span(map.weights).subspan(b * n_, n_);
+      const auto left = std::span(half).subspan(a * n, n);
+      const auto right = std::span(map.weights).subspan(b * n, n);
       mapped[a * to + b] = mapped[b * to + a] =
           inner_product(std::span<const double>(left), std::span<const double>(right)) /
           map.divisors[a] / map.divisors[b];
     }
   }
   entries_ = std::move(mapped);
-  n_ = to;
+  gram_ = {entries_, to};
   maps_.push_back(std::move(map));
 }
 
@@ -207,25 +219,26 @@ std::vector<double> MappedRows::pull_back(std::span<const double> coefficients) 
   return {c.begin(), c.end()};
 }
 
-std::vector<double> MappedRows::even_entries() const {
-  if (maps_.empty()) return entries_;
+GramView MappedRows::even(std::vector<double>& room) const {
+  if (maps_.empty()) return gram_;
+  const std::size_t n = gram_.n;
   const std::vector<double> m = matrix();
   const auto row = [&](std::size_t a) { return std::span(m).subspan(a * from_, from_); };
-  std::vector<std::size_t> first(n_);
-  for (std::size_t a = 0; a < n_; ++a) {
+  std::vector<std::size_t> first(n);
+  for (std::size_t a = 0; a < n; ++a) {
     while (!std::ranges::equal(row(first[a]), row(a))) ++first[a];
   }
-  std::vector<double> even;
-  for (std::size_t a = 0; a < n_; ++a) {
-    for (std::size_t b = 0; b < n_; ++b) even.push_back(entries_[first[a] * n_ + first[b]]);
+  room.reserve(n * n);
+  for (std::size_t a = 0; a < n; ++a) {
+    for (std::size_t b = 0; b < n; ++b) room.push_back(gram_(first[a], first[b]));
   }
-  return even;
+  return {room, n};
 }
 
 std::vector<double> MappedRows::matrix() const {
-  std::vector<double> m(n_ * from_);
-  std::vector<double> unit(n_);
-  for (std::size_t a = 0; a < n_; ++a) {
+  std::vector<double> m(gram_.n * from_);
+  std::vector<double> unit(gram_.n);
+  for (std::size_t a = 0; a < gram_.n; ++a) {
     unit[a] = 1;
     std::ranges::copy(pull_back(unit), m.begin() + static_cast<std::ptrdiff_t>(a * from_));
     unit[a] = 0;

@@ -2,18 +2,23 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "decompositions.hpp"
 #include "hanse/base/divergence.hpp"
 #include "hanse/base/error.hpp"
+#include "hanse/base/random.hpp"
 
 namespace hanse {
 
 namespace {
 
 using Matrix = ByRows;
+using GramMap = Eigen::Map<const Matrix>;
 using Eigen::Index;
 using Eigen::VectorXd;
 
@@ -22,23 +27,95 @@ constexpr double kMostCondition = 1e12;
 constexpr double kLeastRemainder = 1e-4;  // of lengths that may cancel: rows are float32
 constexpr double kLongest = 1000;         // of a c_k g_k: the exact sum of updates has a range
 constexpr double kFirstRidge = 1e-12;     // relative to the mean of the diagonal
+constexpr int kIterations = 12;           // to the eigenvalues at either end ...
+constexpr double kClose = 4;              // ... of which they are within this factor
+constexpr double kSettled = 1e-4;         // growth of the largest's estimate that no longer counts
 constexpr double kLastRidge = 1e6;        // a Gram matrix never needs as much
 
 // Do the c_k g_k cancel so far that little more than the rows' rounding is left of x?
-bool cancels(const Matrix& g, const VectorXd& c) {
+bool cancels(const GramMap& g, const VectorXd& c) {
   const double lengths = c.cwiseAbs().dot(g.diagonal().cwiseSqrt());
   return std::sqrt(std::max(0.0, c.dot(g * c))) < kLeastRemainder * lengths;
 }
 
-// Solves (D M D) c = d for a matrix M of unit diagonal; empty when it is not well posed.
+// Estimates of M's eigenvalues at either end by iterations with M and M^-1: the largest from below,
+// the least from above, each within a factor however close the next ones are (Kuczynski and
+// Wozniakowski 1992). Cost: O(n^2).
+struct Ends {
+  VectorXd high;  // [n] of unit length, towards the largest one's vector
+  double most = 0, least = 0;
+
+  Ends(const Matrix& m, const Cholesky<Matrix>& factor) : high(m.rows()) {
+    RandomStream stream(0, Purpose::kInitialize);
+    for (double& x : high) x = stream.normal();
+    high.normalize();
+    VectorXd low = high;
+    for (int i = 0; i < kIterations; ++i) {
+      rise(m);
+      low = factor.solve(low);
+      least = 1 / low.norm();
+      low *= least;
+    }
+  }
+
+  void rise(const Matrix& m) {
+    high = m * high;
+    most = high.norm();
+    high /= most;
+  }
+};
+
+// Is M less the share of its largest eigenvalue that kMostCondition leaves positive definite? Cost:
+// a factorization.
+bool stays_definite(const Matrix& m, Ends ends) {
+  for (double before = 0; ends.most - before > kSettled * ends.most;) {
+    before = ends.most;
+    for (int i = 0; i < kIterations; ++i) ends.rise(m);
+  }
+  Matrix rest = m;
+  rest.diagonal().array() -= ends.most / kMostCondition;
+  return Cholesky<Matrix>(std::move(rest)).exists();
+}
+
+// Solves (D M D) c = d for a matrix M of unit diagonal; empty when it is not well posed. One copy
+// of M is held at once.
 VectorXd solve_scaled(const Matrix& m, const VectorXd& scale, const VectorXd& d) {
-  const VectorXd values = eigenvalues_of(m);
-  const Cholesky<Matrix> factor(m);
-  if (!(values[0] * kMostCondition >= values[m.rows() - 1]) || !factor.exists()) return {};
+  std::optional<Cholesky<Matrix>> factor(std::in_place, m);
+  if (!factor->exists()) return {};
+  const Ends ends(m, *factor);
+  if (!(ends.least * kMostCondition >= ends.most / kClose)) return {};
+  if (ends.least * kMostCondition < ends.most * kClose) {
+    factor.reset();
+    if (!stays_definite(m, ends)) return {};
+    factor.emplace(m);
+  }
   const VectorXd target = d.cwiseQuotient(scale);
-  VectorXd c = factor.solve(target);
-  c += factor.solve(target - m * c);
+  VectorXd c = factor->solve(target);
+  c += factor->solve(target - m * c);
   return c.cwiseQuotient(scale);
+}
+
+// The least of the ridges kFirstRidge, ten times it and so on with which `solve` finds something,
+// and what it finds. A larger ridge makes both easier, the condition and that terms do not cancel,
+// so a few of them are tried.
+template <class Solve>
+std::pair<double, VectorXd> least_ridge(const Solve& solve) {
+  std::vector<double> ridges;
+  for (double ridge = kFirstRidge; ridge < kLastRidge; ridge *= 10) ridges.push_back(ridge);
+  std::pair<double, VectorXd> least;
+  std::size_t low = 0, high = ridges.size();
+  while (low < high) {
+    const std::size_t middle = (low + high) / 2;
+    VectorXd found = solve(ridges[middle]);
+    if (found.size() == 0) {
+      low = middle + 1;
+      continue;
+    }
+    high = middle;
+    least = {ridges[middle], std::move(found)};
+  }
+  if (least.second.size() > 0) return least;
+  throw InvalidArgument("the inner products of the updates are no Gram matrix", "aggregator");
 }
 
 class DqnFed final : public Aggregator {
@@ -50,7 +127,9 @@ class DqnFed final : public Aggregator {
             .gram = true,
             .rates = true,
             .trials = backtrack_,
-            .directions = true};
+            .directions = true,
+            .matrices = 2,
+            .cubes = 1};
   }
 
   Mix mix(const RoundReport& report) override {
@@ -114,7 +193,7 @@ double lbfgs_rate(std::span<const double> gram, int64_t n) {
 
 Mix solve_rates(std::span<const double> gram, std::span<const double> rates) {
   const auto k = static_cast<Index>(rates.size());
-  const Eigen::Map<const Matrix> all(gram.data(), k, k);
+  const GramMap all(gram.data(), k, k);
   std::vector<Index> used;
   for (Index i = 0; i < k; ++i) {
     if (all(i, i) > 0) used.push_back(i);
@@ -122,20 +201,28 @@ Mix solve_rates(std::span<const double> gram, std::span<const double> rates) {
   Mix solution{.coefficients = std::vector<double>(rates.size())};
   solution.direction.dropped = k - static_cast<int64_t>(used.size());
   if (used.empty()) return solution;
-  const Matrix g = all(used, used);
+  const auto n = std::ssize(used);
+  const Matrix some = n < k ? Matrix(all(used, used)) : Matrix();
+  const GramMap g(n < k ? some.data() : all.data(), n, n);
   const VectorXd d = Eigen::Map<const VectorXd>(rates.data(), k)(used);
-  VectorXd c;
-  for (double relative = 0; c.size() == 0; relative = std::max(kFirstRidge, 10 * relative)) {
-    if (!(relative < kLastRidge)) {
-      throw InvalidArgument("the inner products of the updates are no Gram matrix", "aggregator");
-    }
-    solution.direction.ridge = relative * g.diagonal().mean();
+  const double mean = g.diagonal().mean();
+  // The c of a ridge; empty: none is to be had, or its terms cancel.
+  const auto solve = [&](double relative) {
     Matrix ridged = g;
-    ridged.diagonal().array() += solution.direction.ridge;
+    ridged.diagonal().array() += relative * mean;
     const VectorXd scale = ridged.diagonal().cwiseSqrt();
     const VectorXd inverse = scale.cwiseInverse();
-    c = solve_scaled(inverse.asDiagonal() * ridged * inverse.asDiagonal(), scale, d);
+    ridged.array().colwise() *= inverse.array();
+    ridged.array().rowwise() *= inverse.transpose().array();
+    VectorXd c = solve_scaled(ridged, scale, d);
     if (c.size() > 0 && cancels(g, c) && relative < 1) c.resize(0);
+    return c;
+  };
+  VectorXd c = solve(0);
+  if (c.size() == 0) {
+    const auto [relative, found] = least_ridge(solve);
+    solution.direction.ridge = relative * mean;
+    c = found;
   }
   solution.direction.squared_norm = std::max(0.0, c.dot(g * c));
   for (std::size_t i = 0; i < used.size(); ++i) {

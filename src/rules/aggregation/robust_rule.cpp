@@ -42,6 +42,15 @@ ExtraRow extra_row_of(RobustKind kind) {
   return kind == RobustKind::kFlTrust ? ExtraRow::kServer : ExtraRow::kNone;
 }
 
+// [n, n] that the rule makes of n rows: maps and what they map, those of steps by columns, and
+// decompositions.
+double matrices_of(const RobustOptions& o) {
+  double count = takes_columns(o.kind) ? 4 : 0;
+  if (o.kind == RobustKind::kCaf || o.kind == RobustKind::kSmea) count += 5;
+  if (!o.before.list.empty()) count += extra_row_of(o.kind) == ExtraRow::kNone ? 4 : 6;
+  return count;
+}
+
 class RobustRule final : public Aggregator {
  public:
   explicit RobustRule(const RobustOptions& options) : o_(options) {}
@@ -57,6 +66,8 @@ class RobustRule final : public Aggregator {
         .extra_row = extra_row_of(o_.kind),
         .columns = columns,
         .rejects = true,
+        .matrices = matrices_of(o_),
+        .cubes = o_.before.has(PreRuleKind::kNnm) ? 1.5 : 0,
     };
   }
 
@@ -78,6 +89,7 @@ class RobustRule final : public Aggregator {
     Places kept;  // of the report's rows; then, if there is one, the extra row
     std::size_t extra = 0;
     int64_t f = 0;
+    std::vector<double> entries;  // products of those that are kept; empty: all are
     MappedRows rows;
     std::vector<int64_t> permutation;  // [K] of bucketing
     std::size_t n() const { return rows.gram().n - extra; }
@@ -97,9 +109,12 @@ class RobustRule final : public Aggregator {
   double radius_ = std::numeric_limits<double>::quiet_NaN();
 };
 
-// The Gram matrix of the rows that are kept; without one, rows that are all alike.
+// The Gram matrix of the rows that are kept where some are left out; without one, rows that are all
+// alike.
 std::vector<double> entries_of(const RoundReport& report, const Places& kept, std::size_t n) {
   std::vector<double> entries;
+  if (!report.gram.empty() && kept.size() == n) return entries;
+  entries.reserve(kept.size() * kept.size());
   for (const std::size_t i : kept) {
     for (const std::size_t j : kept) {
       entries.push_back(report.gram.empty() ? 0 : report.gram[i * n + j]);
@@ -135,13 +150,16 @@ RobustRule::Round RobustRule::read(const RoundReport& report) const {
   }
   const auto rejected = static_cast<int64_t>(k - kept.size());
   for (std::size_t i = k; i < n; ++i) kept.push_back(i);
-  const auto entries = entries_of(report, kept, n);
+  std::vector<double> entries = entries_of(report, kept, n);
+  const GramView gram{entries.empty() ? report.gram : std::span<const double>(entries),
+                      kept.size()};
   const int64_t f = o_.byzantine.of(static_cast<int64_t>(k), o_.attack_share);
   Round round{.report = report,
               .kept = kept,
               .extra = n - k,
               .f = std::max<int64_t>(0, f - rejected),
-              .rows = MappedRows({entries, kept.size()}, n - k),
+              .entries = std::move(entries),
+              .rows = MappedRows(gram, n - k),
               .permutation = {report.permutation.begin(), report.permutation.end()}};
   if (o_.before.has(PreRuleKind::kBucketing) && round.permutation.empty()) {
     round.permutation = bucket_permutation(o_.seed, report.round, k);
@@ -192,9 +210,8 @@ Coefficients RobustRule::weigh(const Round& round) {
   const auto n = static_cast<int64_t>(gram.n);
   const int64_t f = round.f;
   // Behind nnm many rows are the same.
-  const std::vector<double> entries =
-      chooses_rows(o_.kind) ? round.rows.even_entries() : std::vector<double>();
-  const GramView even{entries, gram.n};
+  std::vector<double> room;
+  const GramView even = chooses_rows(o_.kind) ? round.rows.even(room) : gram;
   switch (o_.kind) {
     case RobustKind::kKrum:
     case RobustKind::kMultiKrum: {
@@ -244,8 +261,8 @@ ColumnRule RobustRule::column_rule(int64_t n, int64_t f) const {
 ColumnMix RobustRule::columns(const Round& round) const {
   Places chosen = all_places(round.n());
   if (o_.kind == RobustKind::kBulyan) {
-    const std::vector<double> even = round.rows.even_entries();
-    chosen = bulyan_selection({even, round.n()}, round.f, o_.variant);
+    std::vector<double> room;
+    chosen = bulyan_selection(round.rows.even(room), round.f, o_.variant);
   }
   const std::size_t k = round.report.clients.size();
   const std::vector<double> map = round.rows.matrix();

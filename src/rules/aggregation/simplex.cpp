@@ -61,7 +61,9 @@ struct Problem {
     const double rest = 1 - result.p.sum();
     const bool at_zero = rest == 1 && (result.p.array() == 0).all();
     const VectorXd linear = at_zero ? VectorXd(c(free)) : VectorXd(gradient(result.p)(free));
-    const Matrix quadratic = h(free, free);
+    const Matrix part = std::ssize(free) < size() ? Matrix(h(free, free)) : Matrix();
+    const Eigen::Map<const Matrix> quadratic(part.size() > 0 ? part.data() : h.data(),
+                                             linear.size(), linear.size());
     const Cholesky<Matrix> factor(quadratic);
     if (!factor.exists()) {
       throw InvalidArgument("the quadratic form is not positive definite", "aggregator",
@@ -209,18 +211,18 @@ bool well_posed(const Matrix& h) {
 
 // The form to minimise, in units of the shortest vector. `+ 1 1^T` adds a constant on the plane
 // sum p = 1, and makes the form definite for affinely independent vectors.
-Matrix definite_form(const Matrix& g, double& ridge) {
-  const Matrix shifted = (g / g.diagonal().minCoeff()).array() + 1;
+Matrix definite_form(const Eigen::Map<const Matrix>& g, double& ridge) {
+  Matrix h = (g / g.diagonal().minCoeff()).array() + 1;
+  const VectorXd diagonal = h.diagonal();
   for (ridge = 0; ridge <= kMostRidge; ridge = std::max(kLeastRidge, 10 * ridge)) {
-    Matrix h = shifted;
-    h.diagonal() += ridge * (shifted.diagonal().array() - 1).matrix();
+    h.diagonal() = diagonal + ridge * (diagonal.array() - 1).matrix();
     if (well_posed(h)) return h;
   }
   throw InvalidArgument("the inner products of the updates are no Gram matrix", "aggregator",
                         "they have a negative eigenvalue");
 }
 
-void require_products(const Matrix& g) {
+void require_products(const Eigen::Map<const Matrix>& g) {
   if (g.allFinite() && g.diagonal().minCoeff() >= 0) return;
   throw InvalidArgument("the inner products of the updates are no Gram matrix", "aggregator",
                         "they are finite, and squares are not negative");
@@ -275,7 +277,7 @@ std::vector<double> minimize_on_simplex(std::span<const double> h, std::span<con
 
 MinNorm min_norm(std::span<const double> gram, int64_t k, const Box& box) {
   const auto n = static_cast<std::size_t>(k);
-  const Matrix g = Eigen::Map<const Matrix>(gram.data(), k, k);
+  const Eigen::Map<const Matrix> g(gram.data(), k, k);
   require_products(g);
   MinNorm found;
   Eigen::Index least = 0;

@@ -67,7 +67,7 @@ Vector project(const Matrix& a, const Vector& theta, double radius) {
   for (int step = 0; step < kMostSteps; ++step) {
     Matrix shifted = a;
     shifted.diagonal().array() += mu;
-    const Cholesky<Matrix> factor(shifted);
+    const Cholesky<Matrix> factor(std::move(shifted));
     inside = factor.solve(target);
     const double length = inside.norm();
     if (length <= radius * (1 + kEnough)) break;

@@ -78,10 +78,10 @@ std::vector<double> shifted_newton_direction(std::span<const double> h, double s
                                              std::span<const double> g) {
   Eigen::MatrixXd matrix = unpack(h, static_cast<int64_t>(g.size()));
   matrix.diagonal().array() += shift;
-  const Cholesky<ByColumns> root(matrix);
   if (!matrix.allFinite()) {
     throw NotFinite("the Hessian is not finite", "", "a smaller server.lr may help");
   }
+  const Cholesky<ByColumns> root(std::move(matrix));
   if (!root.exists()) {
     throw InvalidArgument(fmt::format("H + {:.6g} I is not positive definite", shift), "",
                           "a model that is convex needs client.weight-decay, another one "

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "assemble.hpp"
+#include "hanse/base/available_memory.hpp"
 #include "hanse/base/digest.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/comm/agreement.hpp"
@@ -107,6 +108,26 @@ BanditSetup setup_of(const Job& job, Arms arms, uint64_t seed) {
           .seed = seed};
 }
 
+// Throws InvalidArgument where the arms' points, or each client's numbers of a network's
+// parameters, have no room.
+void check_memory(const Job& job) {
+  const BanditOptions& bandit = job.bandit;
+  const bool counts = bandit.arms == ArmSource::kAckley || bandit.arms == ArmSource::kRastrigin;
+  const auto arms = static_cast<double>(bandit.count);
+  const auto inputs = static_cast<double>(counts ? bandit.inputs : 1);
+  const auto clients = static_cast<double>(job.federation.clients);
+  const double each = sizeof(double) * static_cast<double>(job.run.repeats);
+  require_planned_memory(
+      each * arms * inputs, fmt::format("{} arms of {} numbers take", arms, inputs),
+      bandit.count > bandit.inputs ? "bandit.count" : "bandit.inputs", "use fewer");
+  if (make_bandit_rule(bandit, 1, 1, 1).model != RewardModel::kNetwork) return;
+  const double parameters = static_cast<double>(bandit.oracle.hidden) * (inputs + 2) + 1;
+  require_planned_memory(
+      each * (arms + clients) * parameters,
+      fmt::format("the {:.6g} parameters of a network, of each arm and client, take", parameters),
+      "bandit.hidden", "use fewer hidden units");
+}
+
 }  // namespace
 
 // Makes run.repeats bandits, with seeds run.seed, run.seed + 1, ... Rank 0 reads the files.
@@ -120,6 +141,7 @@ std::unique_ptr<Assembly> assemble_bandit(const Job& job, Communicator& comm) {
         arms_digest(read);
   }
   agree_on(comm, [&] {
+    check_memory(job);
     std::vector<BanditSetup> repeats;
     for (int64_t r = 0; r < job.run.repeats; ++r) {
       const auto seed = static_cast<uint64_t>(job.run.seed + r);

@@ -308,6 +308,18 @@ void build(Communicator& comm, FederatedAssembly& parts) {
     parts.own_columns = make_tried_columns(parts.drawing, federation.clients(),
                                            {max_participants, model.n_params()}, comm);
   }
+  agree_on(comm, [&] {
+    const MemoryCase asked{.job = job,
+                           .comm = comm,
+                           .federation = federation,
+                           .layout = model.layout(),
+                           .needs = rule_needs,
+                           .participants = max_participants,
+                           .tunes = parts.tuner != nullptr};
+    check_memory(asked);
+    const std::string notice = pairs_notice(asked);
+    if (!notice.empty()) parts.greeting.push_back(notice);
+  });
   make_clock(comm, parts);
   parts.privacy = make_private_training(job, model, federation, comm);
   try_sizes(job, comm, parts);

@@ -4,10 +4,15 @@
 
 #include <fmt/format.h>
 
+#include "hanse/base/available_memory.hpp"
 #include "hanse/base/error.hpp"
+#include "hanse/base/progress.hpp"
+#include "hanse/evaluation/evaluation.hpp"
+#include "hanse/job/asked.hpp"
 #include "hanse/kinds/aggregators.hpp"
 #include "hanse/kinds/samplers.hpp"
 #include "hanse/kinds/updates.hpp"
+#include "hanse/protocol/federated.hpp"
 #include "simulation.hpp"
 
 namespace hanse {
@@ -98,6 +103,51 @@ void check_root(const Job& job, const Federation& federation, const LocalUpdate&
       fmt::format("the server trains as a client that keeps nothing, and those of {} do",
                   job.client.kind),
       "client.update", "use sgd or prox");
+}
+
+void check_memory(const MemoryCase& c) {
+  const FederatedFacts facts{.clients = c.federation.clients(),
+                             .participants = static_cast<double>(c.participants),
+                             .needs = c.needs,
+                             .parts = row_parts(c.layout, c.needs.layers),
+                             .n_params = c.layout.n_params()};
+  const RoundFootprint footprint = FederatedTrainer::footprint(facts, c.comm.size(), 1);
+  require_planned_memory(
+      footprint.memory_bytes_of("model rows") + footprint.memory_bytes_of("sums"),
+      fmt::format("the rows of {} parameters that a rank keeps take", facts.n_params), "model.kind",
+      "use a smaller model");
+  if (c.comm.rank() != 0) return;
+  require_planned_memory(
+      rule_bytes(facts, c.comm.size()),
+      fmt::format("{} of {} participants takes", c.job.aggregator.kind, c.participants),
+      "aggregator.kind",
+      c.needs.full ? "aaggff-d is for many clients"
+                   : "draw fewer participants, or use a rule without numbers of each pair");
+  const AskedMetrics asked = asked_of(c.job);
+  if (asked.clients > 0) return;
+  require_planned_memory(evaluation_bytes(c.federation.clients() + c.federation.held_out(),
+                                          c.federation.classes(), asked, c.tunes),
+                         fmt::format("an evaluation of {} clients takes", c.federation.clients()),
+                         "evaluate.clients", "evaluate.clients = 1000 draws so many for each");
+}
+
+std::string pairs_notice(const MemoryCase& c) {
+  constexpr double kProductsASecond = 1e10;  // of updates' values
+  constexpr double kWorthALine_s = 2;
+  if (c.comm.rank() != 0) return "";
+  const auto k = static_cast<double>(c.participants);
+  const auto p = static_cast<double>(c.layout.n_params());
+  const double samples = static_cast<double>(c.federation.train_samples()) /
+                         static_cast<double>(c.federation.clients());
+  double seconds =
+      rule_seconds({.clients = c.federation.clients(), .participants = k, .needs = c.needs});
+  if (c.needs.gram) seconds += k * k * p / 2 / kProductsASecond;
+  const double training_s = 3 * k * samples * p / kProductsASecond;  // once through their samples
+  if (seconds < kWorthALine_s || seconds < training_s) return "";
+  return fmt::format(
+      "aggregator.kind = {}: its numbers of each pair of {} participants take about {} a round, "
+      "more than their training",
+      c.job.aggregator.kind, c.participants, duration_text(seconds));
 }
 
 }  // namespace hanse

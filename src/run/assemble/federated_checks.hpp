@@ -23,4 +23,20 @@ void check_rule(const Job& job, const AggregatorNeeds& needs);
 // The server can train on samples of its own: those of a client that is kept out of training.
 void check_root(const Job& job, const Federation& federation, const LocalUpdate& update);
 
+// What memory and work of rank 0 follow from.
+struct MemoryCase {
+  const Job& job;
+  const Communicator& comm;
+  const Federation& federation;
+  const ParameterLayout& layout;
+  const AggregatorNeeds& needs;
+  int64_t participants;  // of a round
+  bool tunes;            // before clients are evaluated
+};
+// Throws InvalidArgument where this rank has no room for the model's rows, or rank 0 for the rule's
+// numbers of each pair of participants or for the scores of the clients.
+void check_memory(const MemoryCase& c);
+// Says where the rule's work on each pair of updates will outweigh the training; or nothing.
+std::string pairs_notice(const MemoryCase& c);
+
 }  // namespace hanse

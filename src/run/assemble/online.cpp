@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "assemble.hpp"
+#include "hanse/base/available_memory.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/progress.hpp"
 #include "hanse/comm/agreement.hpp"
@@ -33,12 +34,24 @@ OnlineTrainer::Settings online_settings(const Job& job, int64_t nodes) {
           .stream = {.horizon = online.horizon, .passes = online.passes, .drift = online.drift}};
 }
 
+// Throws InvalidArgument where a rank has no room for all models, twice, and for the losses and
+// weights of all pairs of nodes.
+void check_memory(int64_t nodes, int64_t n_params) {
+  const auto n = static_cast<double>(nodes), p = static_cast<double>(n_params);
+  require_planned_memory(
+      2 * n * (sizeof(float) * p + sizeof(double) * n),
+      fmt::format("{} models of {} parameters, and the numbers of each pair of nodes, take", nodes,
+                  n_params),
+      "federation.clients", "use fewer nodes, or a smaller model");
+}
+
 }  // namespace
 
 std::unique_ptr<Assembly> assemble_online(const Job& job, Communicator& comm) {
   auto assembly = std::make_unique<OnlineAssembly>(comm);
   load_samples_and_model(job, comm, *assembly);
   const Federation& federation = assembly->federation;
+  agree_on(comm, [&] { check_memory(federation.clients(), assembly->model->n_params()); });
   assembly->engine = choose_online_engine(job, comm, *assembly);
   assembly->trained_on = assembly->engine.trained_on;
   const OnlineEngine& engine = assembly->engine;

@@ -96,7 +96,7 @@ bool evaluates_again(const Job& job) {
 
 Metrics possible_metrics(const Job& job, const Federation& federation) {
   const AskedMetrics asked = asked_of(job);
-  std::vector<ClientEvaluation> all;
+  EvaluationTable all;
   for (int64_t client = 0; client < federation.clients() + federation.held_out(); ++client) {
     if (federation.train(client).size() + federation.test(client).size() == 0) continue;
     all.push_back(possible_evaluation(job, federation, asked, client));

@@ -235,6 +235,19 @@ std::string way_on_text(const std::string& folder, int64_t round) {
                      shell_word(folder + "/job.cfg"), word);
 }
 
+std::string WayOn::hint() const {
+  std::error_code code;
+  if (text.empty() || std::filesystem::exists(file, code)) return text;
+  return "something has removed " + file;
+}
+
+WayOn way_on_from(const std::string& folder, int64_t round, const std::string& repeats) {
+  return {
+      .text = repeats.empty() ? way_on_text(folder, round)
+                              : fmt::format("`hanse resume {}` goes on", shell_word(repeats)),
+      .file = round >= 0 ? checkpoint_path(folder + "/checkpoints", round) : folder + "/job.cfg"};
+}
+
 std::string with_hint(const std::string& text, const std::string& hint) {
   if (hint.empty()) return text;
   return text + (text.find("; hint: ") == std::string::npos ? "; hint: " : "; ") + hint;

@@ -73,7 +73,7 @@ class Execution {
     try {
       return run_to_end();
     } catch (...) {  // what rank 0 alone has met
-      const auto failure = with_way_on(std::current_exception(), way_on_);
+      const auto failure = with_way_on(std::current_exception(), way_on_.hint());
       if (directory_) directory_->note_failure(failure);
       std::rethrow_exception(failure);
     }
@@ -111,7 +111,7 @@ class Execution {
       }
       if (verdict == Verdict::kFail) {
         agree_that_left(comm_, failure);
-        return {ExitStatus::kStopped, completed() - 1, "", way_on_};
+        return {ExitStatus::kStopped, completed() - 1, "", way_on_.hint()};
       }
       after_round(record, verdict, progress);
     }
@@ -135,13 +135,12 @@ class Execution {
     } catch (...) {
       failure = std::current_exception();
     }
-    agree_running(comm_, with_way_on(failure, way_on_));
+    agree_running(comm_, with_way_on(failure, way_on_.hint()));
   }
   // Notes that the folder has a checkpoint of the round, or (-1) none yet.
   void note_checkpoint(const std::string& folder, int64_t round) {
-    way_on_ = repeats_.empty() ? way_on_text(folder, round)
-                               : fmt::format("`hanse resume {}` goes on", shell_word(repeats_));
-    comm_.set_timeout(job_.comm.timeout_seconds, way_on_);
+    way_on_ = way_on_from(folder, round, repeats_);
+    comm_.set_timeout(job_.comm.timeout_seconds, way_on_.text);
   }
   bool due(int64_t every) const {
     return completed() == job_.run.rounds || (every > 0 && completed() % every == 0);
@@ -219,6 +218,7 @@ class Execution {
   void evaluate() {
     if (is_simulated(job_)) return;  // nothing has been learnt
     phases_.enter("evaluation", completed());
+    last_.clients = {};  // two tables at once would take twice the memory
     auto found = protocol().evaluate();
     last_.round = evaluated_ = completed();
     if (reads("attack.kind")) {
@@ -274,7 +274,7 @@ class Execution {
       write_checkpoint(folder, completed(), state, protocol().client_states(), comm_);
     } catch (const IoError& error) {
       if (required || job_.checkpoint.on_error == OnError::kStop) {
-        throw AgreedError(with_hint(error.what(), way_on_), ExitStatus::kFailed);
+        throw AgreedError(with_hint(error.what(), way_on_.hint()), ExitStatus::kFailed);
       }
       warning(
           fmt::format("no checkpoint of round {}: {}; the run goes on", completed(), error.what()));
@@ -372,7 +372,7 @@ class Execution {
   RankAccount mine_;
   std::optional<ResumePoint> resume_;
   std::string repeats_;  // the folder of those that the run is one of; empty: it is alone
-  std::string way_on_;   // for the hint of an error; empty: nothing is there to go on with
+  WayOn way_on_;
   std::unique_ptr<Assembly> parts_;
   std::optional<Timeline> timeline_;
   std::unique_ptr<RunDirectory> directory_;  // rank 0

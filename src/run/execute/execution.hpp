@@ -42,6 +42,14 @@ std::exception_ptr named_failure(std::exception_ptr failure, const Federation& f
 // How a user goes on with what an ended run has left in its folder: from the checkpoint of a round,
 // or (-1) from the start.
 std::string way_on_text(const std::string& folder, int64_t round);
+// How to go on after an error, and the file without which that is not possible.
+struct WayOn {
+  std::string text, file;  // empty: nothing is there to go on with
+
+  std::string hint() const;  // the text, or that the file is gone
+};
+// That of a run, or of the folder of the repeats that it is one of, where that is not empty.
+WayOn way_on_from(const std::string& folder, int64_t round, const std::string& repeats);
 
 // A message with one more hint; an empty one adds nothing.
 std::string with_hint(const std::string& text, const std::string& hint);

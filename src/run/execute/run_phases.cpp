@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "hanse/base/log.hpp"
+#include "hanse/base/scope.hpp"
 #include "hanse/run/execute.hpp"
 
 namespace hanse {
@@ -51,7 +52,8 @@ void RunPhases::watch(const std::stop_token& stop) {
 std::string RunPhases::awaited() const {
   const std::string_view phase = phase_.load();
   const std::string round = fmt::format("round {}", round_.load());
-  return phase == "training" ? round : fmt::format("the {} behind {}", phase, round);
+  if (phase != "training") return fmt::format("the {} behind {}", phase, round);
+  return fmt::format("{}, which is in the phase {}", round, shown_phase());
 }
 
 }  // namespace hanse

@@ -10,6 +10,8 @@
 #include "hanse/base/error.hpp"
 #include "hanse/base/progress.hpp"
 #include "hanse/comm/agreement.hpp"
+#include "hanse/evaluation/evaluation.hpp"
+#include "hanse/job/asked.hpp"
 #include "hanse/kinds/own_rules.hpp"
 #include "hanse/kinds/samplers.hpp"
 #include "hanse/kinds/updates.hpp"
@@ -20,6 +22,8 @@
 namespace hanse {
 
 namespace {
+
+constexpr double kWorthALine = 1e6;  // bytes
 
 FederatedFacts facts_of(const FederatedAssembly& parts, const Workload& workload) {
   const Job& job = parts.trained;
@@ -49,13 +53,24 @@ RoundFootprint footprint_on(const Cluster& cluster, FederatedFacts facts,
   return FederatedTrainer::footprint(facts, cluster.ranks, cluster.hosts);
 }
 
+// Bytes of rank 0, which has the scores of all clients of an evaluation.
+double scores_bytes(const FederatedAssembly& parts) {
+  const Federation& federation = parts.federation;
+  const AskedMetrics asked = asked_of(parts.trained);
+  int64_t clients = federation.clients();
+  if (asked.clients > 0) clients = std::min(clients, asked.clients);
+  return evaluation_bytes(clients + federation.held_out(), federation.classes(), asked,
+                          parts.tuner != nullptr);
+}
+
 double state_room(const Job& job) { return number(job.client.state_memory << 20); }
 
 // What a rank keeps of a round; not to be tried where states would go to a file.
 double round_rows_bytes(const Job& job, const RoundFootprint& footprint) {
   const double states = footprint.memory_bytes_of("client states");
   return states > state_room(job) ? std::numeric_limits<double>::infinity()
-                                  : states + footprint.memory_bytes_of("kept updates");
+                                  : states + footprint.memory_bytes_of("kept updates") +
+                                        footprint.memory_bytes_of("numbers of the rule");
 }
 
 // Share of the data that a rank touches: it trains its part of all rounds and evaluates its part of
@@ -75,24 +90,29 @@ struct Memory {
         work(rates.work_bytes + rates.state_bytes),
         pass(rates.pass_bytes),
         kept(footprint.memory_bytes_of("kept updates")),
+        rule(footprint.memory_bytes_of("numbers of the rule")),
         all_states(footprint.memory_bytes_of("client states")),
         states(std::min(all_states, state_room(parts.trained))),
-        rows(footprint.memory_bytes() - kept - all_states) {
+        rows(footprint.memory_bytes() - kept - rule - all_states) {
     const double row = sizeof(float) * number(parts.model->n_params());
     const bool runs_ahead = parts.trained.async.is_on() && parts.trained.async.ahead > 0;
     versions = row * workload.versions_kept;
     ahead = runs_ahead ? row * number(AheadTasks::kMostRows) : 0;
-    rank = start + rows + work + pass + kept + states + ahead;
+    scores = scores_bytes(parts);
+    rank = start + rows + work + pass + kept + states + ahead + numbers();
     host = number(planned.ranks_a_host()) * rank + data + versions;
   }
 
-  double data, start, work, pass, kept, all_states, states, rows;
-  double versions, ahead;
+  // Rank 0's: an evaluation comes behind a round.
+  double numbers() const { return std::max(rule, scores); }
+
+  double data, start, work, pass, kept, rule, all_states, states, rows;
+  double versions, ahead, scores;
   double rank;  // a rank's own
   double host;  // of a host, with what its ranks share
 };
 
-void describe(const Memory& memory, double load_bytes, double touched_bytes, PlanSheet& sheet) {
+void describe(const Memory& memory, const PlanCase& plan, double touched_bytes, PlanSheet& sheet) {
   sheet.add("data_bytes", "data a host, shared", memory.data);
   sheet.add("program_bytes", "program and libraries a rank", memory.start);
   sheet.add("rows_bytes", "model rows a rank", memory.rows);
@@ -100,6 +120,14 @@ void describe(const Memory& memory, double load_bytes, double touched_bytes, Pla
   if (memory.pass > 0)
     sheet.add("pass_bytes", "tensors of the network's passes a rank", memory.pass);
   if (memory.kept > 0) sheet.add("kept_bytes", "kept updates a rank", memory.kept);
+  sheet.field("rule_bytes", memory.rule);
+  if (memory.rule > kWorthALine) {
+    sheet.line("numbers of the rule, rank 0", bytes_text(memory.rule));
+  }
+  sheet.field("scores_bytes", memory.scores);
+  if (memory.scores > kWorthALine) {
+    sheet.line("scores of the clients, rank 0", bytes_text(memory.scores));
+  }
   if (memory.states > 0) {
     sheet.add("state_bytes", "client states a rank, at most", memory.states);
   }
@@ -114,8 +142,9 @@ void describe(const Memory& memory, double load_bytes, double touched_bytes, Pla
   }
   sheet.add("rank_bytes", "memory a rank", memory.rank);
   sheet.add("host_bytes", "memory a host, with data", memory.host);
-  sheet.add("peak_bytes", "greatest of a rank, with data",
-            std::max(load_bytes, memory.rank + touched_bytes));
+  sheet.add(
+      "peak_bytes", "greatest of a rank, with data",
+      std::max({plan.load_bytes, memory.rank + touched_bytes, plan.made_bytes + memory.numbers()}));
 }
 
 int64_t evaluations_of(const Job& job) {
@@ -267,9 +296,8 @@ void FederatedAssembly::plan(const PlanCase& plan, PlanSheet& sheet) {
   const std::string source = set_links(plan.options, measured.rates.machine, plan.started, planned);
   describe(planned, source, sheet);
   const RoundFootprint footprint = footprint_on(planned, measured.kind.facts, *workload);
-  describe(Memory(*this, measured.rates, *workload, footprint, plan.start_bytes, planned),
-           plan.load_bytes, touched_share(trained, *workload, planned) * number(federation.bytes()),
-           sheet);
+  describe(Memory(*this, measured.rates, *workload, footprint, plan.start_bytes, planned), plan,
+           touched_share(trained, *workload, planned) * number(federation.bytes()), sheet);
   const Rates& rates = measured.rates;
   const double busy = workload->busy_share(planned, rates.train_sample_s, rates.sample_s);
   describe_round(trained, *workload, footprint, measured.on(planned), rates, busy, sheet);

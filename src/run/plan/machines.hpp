@@ -64,6 +64,7 @@ struct PlanCase {
   Communicator& comm;
   double start_bytes = 0;  // resident before the job's objects were made
   double load_bytes = 0;  // the most resident meanwhile: reading data may take more than keeping it
+  double made_bytes = 0;  // resident when they were made
   double room_bytes = 0;  // memory that this process could have had at its start
   Cluster started = {};
   Cluster planned = {};  // links are not set

@@ -182,8 +182,11 @@ Rates measure(FederatedAssembly& parts, const Workload& workload, double row_byt
     rates.machine.add_s = addition_seconds(parts.model->n_params());
   });
   rates.machine.link.latency_s = latency_seconds(plan.started, comm);
-  const double round_s =
-      workload.training_s(plan.started, rates) + rates.product_s / number(plan.started.ranks);
+  rates.rule_s = rule_seconds({.clients = parts.federation.clients(),
+                               .participants = workload.participants,
+                               .needs = parts.aggregator->needs()});
+  const double round_s = workload.training_s(plan.started, rates) + rates.rule_s +
+                         rates.product_s / number(plan.started.ranks);
   rates.whole = row_bytes <= kMostBytes && round_s <= kWholeRound_s;
   const double steps_in_time = kParticipation_s / std::max(rates.means.train_s, 1e-6);
   // Steps of a client; 0: as the job says.

@@ -34,6 +34,8 @@ void OnlineAssembly::plan(const PlanCase& plan, PlanSheet& sheet) {
   sheet.field("ranks", ranks);
   sheet.add("data_bytes", "data a host, shared", number(federation.bytes()));
   sheet.add("rows_bytes", "model rows a rank", footprint.memory_bytes_of("model rows"));
+  sheet.add("pairs_bytes", "losses and weights of pairs a rank",
+            footprint.memory_bytes_of("losses and weights"));
   const int64_t pass = plan.comm.allreduce_one(model->pass_bytes(), ReduceOp::kMax);
   if (pass > 0) sheet.add("pass_bytes", "tensors of the network's passes a rank", number(pass));
   if (const double ridge = footprint.memory_bytes_of("ridge regressions"); ridge > 0) {
@@ -41,6 +43,9 @@ void OnlineAssembly::plan(const PlanCase& plan, PlanSheet& sheet) {
   }
   sheet.add("sent_bytes", "sent a round", footprint.bytes_sent());
   sheet.add("messages", "messages a round", int64_t{std::llround(footprint.messages())});
+  if (compares_models(experts->exchange())) {
+    sheet.add("losses", "losses a round, of all models on all batches", nodes * nodes);
+  }
   sheet.add("train_seconds", "a round's work, estimated", round_s);
   sheet.line("the run's work, estimated", duration_text(round_s * number(plan.job.run.rounds)));
 }

@@ -98,6 +98,7 @@ std::string plan_job(const std::string& job_file, const Overrides& overrides,
     if (comm.rank() == 0) Watch(job, reads, assembly->federation);
   });
   plan.load_bytes = peak_memory_bytes();
+  plan.made_bytes = resident_bytes();
   plan.started = started_cluster(job, comm, *assembly->host);
   agree_on(comm, [&] { plan.planned = planned_cluster(options, job, plan.started); });
   PlanSheet sheet;

@@ -216,6 +216,7 @@ Link measured_link(const RoundKind& kind, const Rates& rates, const Cluster& sta
 RoundTimes estimate_round(const RoundKind& kind, const Workload& workload, const Rates& rates,
                           const Cluster& started, const Cluster& planned) {
   RoundTimes times = model_round(kind, workload, rates, planned);
+  times.rest_s = rates.rule_s;
   if (!rates.whole) return times;
   const double explained_s = model_round(kind, workload, rates, started).round_s();
   times.rest_s = std::max(0.0, rates.means.round_s - explained_s);

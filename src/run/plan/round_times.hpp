@@ -35,6 +35,7 @@ struct Rates {
   double sample_s = 0;        // to evaluate a sample
   double product_s = 0;       // the inner products of a round's updates and a rule's own
                               // columns, on one rank
+  double rule_s = 0;          // of what the rule computes of these, where no whole round was timed
   double work_bytes = 0;      // that training and evaluation took beside rows and pass_bytes
   double pass_bytes = 0;      // Model::pass_bytes(), the most of a rank's
   double state_bytes = 0;     // of a checkpoint, held while it is written

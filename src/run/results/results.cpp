@@ -82,17 +82,19 @@ ProgressStatus LastEvaluation::progress(int64_t completed, int64_t rounds, doubl
   return status;
 }
 
-void LastEvaluation::take(std::vector<ClientEvaluation> found, const Job& job,
-                          const Federation& federation, Protocol& protocol,
-                          RunDirectory& directory) {
+void LastEvaluation::take(EvaluationTable found, const Job& job, const Federation& federation,
+                          Protocol& protocol, RunDirectory& directory) {
   clients = std::move(found);
   metrics = summarize_all(clients, train_losses, federation, asked_of(job));
   if (attack_success) metrics.emplace_back("attack_success", *attack_success);
   const auto trained = trained_clients(clients, federation);
   for (auto& metric : protocol.metrics()) metrics.push_back(std::move(metric));
   if (own_metric) add_own_metrics(own_metric(trained, federation.client_names()), metrics);
-  train_losses.assign(to_index(std::max(federation.clients(), std::ssize(trained))), std::nan(""));
-  for (const auto& client : trained) train_losses[to_index(client.client)] = client.train_loss;
+  train_losses.assign(
+      to_index(std::max(federation.clients(), static_cast<int64_t>(trained.size()))), std::nan(""));
+  for (std::size_t i = 0; i < trained.size(); ++i) {
+    train_losses[to_index(clients.client(i))] = clients.train_loss()[i];
+  }
   const int64_t completed = protocol.completed_rounds();
   if (completed <= directory.last_evaluation()) return;
   std::vector<std::pair<std::string, std::string>> splits;

@@ -24,7 +24,7 @@ struct Job;
 
 // What the last evaluation found; rank 0's, but for what it was made on.
 struct LastEvaluation {
-  std::vector<ClientEvaluation> clients;
+  EvaluationTable clients;
   std::vector<double> train_losses;  // [M] NaN: of a client that it was not of
   Metrics metrics;
   // The samples behind the metrics, and behind validation_*, where there are both.
@@ -47,8 +47,8 @@ struct LastEvaluation {
   // Sums up what `protocol` has found behind its rounds, and writes it to the run directory where
   // it does not stand there before a resume. Throws InvalidArgument: a metric of the user's own has
   // the name of another.
-  void take(std::vector<ClientEvaluation> found, const Job& job, const Federation& federation,
-            Protocol& protocol, RunDirectory& directory);
+  void take(EvaluationTable found, const Job& job, const Federation& federation, Protocol& protocol,
+            RunDirectory& directory);
 };
 
 // Writes the model as it is now, with all tensors that it has beside those that are trained, to a

@@ -245,5 +245,12 @@ TEST(Variants, HaveNames) {
   EXPECT_EQ(name_of(Variant::kCorrected), "corrected");
 }
 
+// What it needs is known before its matrices of clients^2 numbers are made, here 8 TB.
+TEST(AaggffS, TellsWhatItNeedsForAnyNumberOfClients) {
+  const auto rule = make_aaggff_s(silo_options(10), 1'000'000);
+  EXPECT_TRUE(rule->needs().full);
+  EXPECT_GE(rule->needs().matrices, 2);
+}
+
 }  // namespace
 }  // namespace hanse

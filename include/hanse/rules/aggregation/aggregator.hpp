@@ -41,6 +41,9 @@ struct AggregatorNeeds {
                            // nothing is left
   bool forged = false;     // participants may forge their updates (protocol/attackers.hpp)
   bool last_step = false;  // with forged: attackers see the last aggregate
+  double matrices = 0;  // [K, K] of float64 that the rule holds at once, with its state, beside the
+                        // inner products: what it takes of memory
+  double cubes = 0;     // K^3 multiplications of a mix(), about
   // An update's entry counts only if the client has had its sign in more than this share of its
   // rounds (client/sign_memory.hpp); the rule weighs by the updates' distances.
   std::optional<double> sign_share = std::nullopt;

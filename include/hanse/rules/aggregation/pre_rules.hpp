@@ -66,24 +66,22 @@ RowMap bucket_rows(std::span<const int64_t> permutation, int64_t size);
 // The permutation of a round's `n` rows: stream (seed, kBucket, round).
 std::vector<int64_t> bucket_permutation(uint64_t seed, int64_t round, std::size_t n);
 
-// What several maps make of n rows. `extra` rows at the end stay as they are, whatever is applied:
-// those that a rule brings along.
+// What several maps make of n rows, whose products must outlive it. `extra` rows at the end stay as
+// they are, whatever is applied: those that a rule brings along.
 class MappedRows {
  public:
   explicit MappedRows(const GramView& gram, std::size_t extra = 0)
-      : from_(gram.n),
-        extra_(extra),
-        entries_(gram.entries.begin(), gram.entries.end()),
-        n_(gram.n) {}
+      : from_(gram.n), extra_(extra), gram_(gram) {}
 
   // Applies the rules to the rows as they are by now. `permutation` [n] is for the bucketing that
   // comes first; a second one takes its rows in order.
   void apply(const PreRules& rules, int64_t f, std::span<const int64_t> permutation);
 
-  GramView gram() const { return {entries_, n_}; }  // [n', n'], valid until the next apply()
-  // [n', n'] those of gram() with the same bits for rows that are the same combination: between
-  // them, and between groups of them, rounding decides no tie. Cost: O(n'^2 n).
-  std::vector<double> even_entries() const;
+  GramView gram() const { return gram_; }  // [n', n'], valid until the next apply()
+  // Those of gram() with the same bits for rows that are the same combination: between them, and
+  // between groups of them, rounding decides no tie. `room` keeps them where rows are mapped. Cost:
+  // O(n'^2 n).
+  GramView even(std::vector<double>& room) const;
   // [n] M^T c' for coefficients c' [n'] of the mapped rows, each sum rounded once.
   std::vector<double> pull_back(std::span<const double> coefficients) const;
   // [n', n] M.
@@ -92,13 +90,12 @@ class MappedRows {
   double radius() const { return radius_; }
 
  private:
-  std::vector<double> own_entries() const;
-  void append(const RowMap& map);
+  void append(RowMap own);
 
   std::size_t from_;
   std::size_t extra_;
-  std::vector<double> entries_;
-  std::size_t n_;
+  std::vector<double> entries_;  // of the mapped rows; empty: nothing is mapped
+  GramView gram_;
   double radius_ = std::numeric_limits<double>::quiet_NaN();
   std::vector<RowMap> maps_;
 };

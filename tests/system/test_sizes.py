@@ -1,0 +1,146 @@
+"""What no memory holds, and what this processor lacks, is refused before it is begun: one line that
+names the key, status 2. What fits takes as much memory as hanse plan says."""
+
+import json
+import os
+import shutil
+import signal
+
+import hanse
+
+MB = 1e6
+MANY = 9223372036854775807
+PAIRS = {"data.shape": "1,4,4", "data.classes": 4, "data.test-fraction": 0, "model.kind": "linear",
+         "federation.samples": 2, "sampler.kind": "full", "run.rounds": 1, "evaluate.every": 0}
+
+
+class Refused(hanse.Case):
+    def refuse(self, *parts, changes=None, verb="run", ranks=None, **limits):
+        arguments = [f"--run.out={self.path('run')}"] if verb == "run" else []
+        process = self.hanse(verb, self.job(changes), *arguments, ranks=ranks, expect=None,
+                             **limits)
+        self.assert_one_error(process, 2, *parts)
+        self.assertEqual(len(process.lines()), 1, process.describe())
+        self.assertFalse(os.path.isdir(self.path("run")) and os.listdir(self.path("run")))
+
+    def test_widths_beyond_any_memory(self):
+        mlp = {"model.kind": "mlp"}
+        for verb in ("run", "plan"):
+            self.refuse("model.hidden", str(MANY), verb=verb, changes={**mlp, "model.hidden": MANY})
+        self.refuse("model.hidden", "2147483648", changes={**mlp, "model.hidden": 2**31})
+        self.refuse("model.hidden", "parameters take at least", "GB of memory, and there are",
+                    changes={**mlp, "model.hidden": f"5,{2**31 - 1},3", "data.shape": "1,20,20"},
+                    address_bytes=4e9)
+        self.refuse("model.hidden", "no memory holds", ranks=2,
+                    changes={**mlp, "model.hidden": ",".join(3 * [str(2**31 - 1)]),
+                             "data.shape": "1,20,20"})
+
+    def test_other_sizes_of_networks(self):
+        tokens = {"data.shape": "7", "data.tokens": 11, "data.classes": 11}
+        images = {"data.shape": "3,8,8"}
+        for kind, key, data in (
+                ("lstm", "model.units", tokens), ("lstm", "model.embedding", tokens),
+                ("lstm", "model.layers", tokens), ("lstm", "model.vocabulary", tokens),
+                ("transformer", "model.embedding", tokens), ("transformer", "model.units", tokens),
+                ("transformer", "model.layers", tokens), ("resnet18", "model.channels", images)):
+            for size in (MANY, 2**31 - 64):
+                with self.subTest(kind=kind, key=key, size=size):
+                    self.refuse(key, changes={"model.kind": kind, **data, key: size},
+                                address_bytes=4e9)
+
+    def test_numbers_of_each_pair_of_clients(self):
+        silos = {**PAIRS, "aggregator.kind": "aaggff-s"}
+        self.refuse("aaggff-s needs every client", "sampler.kind = full", address_bytes=1e9,
+                    changes={**silos, "sampler.kind": "uniform", "federation.clients": 20000})
+        for verb in ("run", "plan"):
+            self.refuse("aaggff-s of 20000 participants takes 9.6 GB", "aggregator.kind",
+                        "aaggff-d", verb=verb, address_bytes=1e9,
+                        changes={**silos, "federation.clients": 20000})
+        self.refuse("krum of 20000 participants takes", "aggregator.kind", address_bytes=1e9,
+                    changes={**silos, "aggregator.kind": "krum", "federation.clients": 20000})
+
+    def test_kernels_that_the_processor_lacks(self):
+        for changes in ({}, {"model.precision": "bfloat16"}):
+            for ranks in (None, 2):
+                self.refuse("'Zen9' is no family", "HANSE_KERNELS", "Nehalem", changes=changes,
+                            ranks=ranks, environment={"HANSE_KERNELS": "Zen9"})
+        for arguments in (["list"], ["--version"], ["plan", self.job()], ["check", self.job()]):
+            refused = self.hanse(*arguments, expect=None, environment={"HANSE_KERNELS": ""})
+            self.assert_one_error(refused, 2, "HANSE_KERNELS")
+        with open("/proc/cpuinfo") as file:
+            flags = next((line for line in file if line.startswith("flags")), "").split()
+        for name, flag in (("Haswell", "avx2"), ("SkylakeX", "avx512bw"),
+                           ("Cooperlake", "avx512_bf16"), ("SapphireRapids", "amx_bf16")):
+            environment = {"HANSE_KERNELS": name}
+            if flag in flags:
+                self.hanse("run", self.job(), f"--run.out={self.path(name)}",
+                           environment=environment)
+            else:
+                self.refuse(f"'{name}' is no family", "it has", "Nehalem", environment=environment)
+
+
+@hanse.measures_memory
+class AsPlanned(hanse.Case):
+    """The greatest memory of a run, against that which its plan says."""
+
+    def plan(self, job):
+        return json.loads(self.hanse("plan", job, "--json").stdout())
+
+    def compare(self, name, changes):
+        job = self.job({**PAIRS, **changes}, name=f"{name}.cfg")
+        plan = self.plan(job)
+        peak = hanse.summary(self.train(job, name))["peak_memory_bytes"]
+        self.assertAlmostEqual(plan["peak_bytes"] / peak, 1, delta=0.15,
+                               msg=f"{name}: {peak}, {plan}")
+        return plan, peak
+
+    def test_numbers_of_each_pair(self):
+        for kind in ("aaggff-s", "krum", "geometric-median", "fedmgda+", "dqn-fed"):
+            with self.subTest(kind=kind):
+                plan, _ = self.compare(kind, {"aggregator.kind": kind, "federation.clients": 2200})
+                self.assertGreater(plan["rule_bytes"], 2 * 8 * 2200 ** 2)
+
+    def test_evaluation_of_all_clients(self):
+        clients = 200000
+        few = {"sampler.kind": "uniform", "sampler.per-round": 6, "federation.clients": clients}
+        plan, peak = self.compare("all", few)
+        self.assertEqual(plan["scores_bytes"], 64 * clients)
+        some = hanse.summary(self.train(self.job({**PAIRS, **few, "evaluate.clients": 1000}),
+                                        "some"))["peak_memory_bytes"]
+        self.assertLess(peak, some + 64 * clients + 2 * MB)
+
+
+class Removed(hanse.Case):
+    def test_a_run_directory_in_mid_run(self):
+        """Nothing is promised that is gone, and nothing is left in a new folder."""
+        job = self.job({"run.rounds": 10000000, "checkpoint.every": 50, "evaluate.every": 0})
+        run = self.path("run")
+        process = self.start("run", job, f"--run.out={run}")
+        self.wait_for_rounds(process, run, 200)
+        while os.path.exists(run):
+            shutil.rmtree(run, ignore_errors=True)
+        process.signal(signal.SIGTERM)
+        ended = process.wait()
+        self.assertEqual(ended.status, 1, ended.describe())
+        self.assertNotIn("goes on after", "".join(ended.errors()), ended.describe())
+        self.assertIn("something has removed", "".join(ended.errors()), ended.describe())
+        self.assertFalse(os.path.exists(os.path.join(run, "failed.txt")))
+
+
+class Stop(hanse.Case):
+    def test_a_long_round_says_what_it_waits_for(self):
+        long = self.job({"client.steps": 10**12, "sampler.per-round": 1})
+        for name, changes in (("asked", {}), ("in-time", {"run.max-seconds": 1})):
+            run = self.path(name)
+            process = self.start("run", long, f"--run.out={run}", *hanse.options(changes))
+            process.wait_until(lambda: os.path.exists(os.path.join(run, "rounds.csv")), "rounds")
+            if not changes:
+                process.signal(signal.SIGUSR1)
+            process.wait_until(lambda: "stop requested; waiting for the end of round 1, which is "
+                               "in the phase training\n" in process.stderr(), "what it waits for")
+            process.signal(signal.SIGKILL)
+            process.wait()
+
+
+if __name__ == "__main__":
+    hanse.main()
