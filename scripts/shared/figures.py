@@ -5,6 +5,7 @@ import re
 
 import matplotlib
 import matplotlib.pyplot as plt
+from hanse.files import replacing, write_whole
 from matplotlib.font_manager import FontProperties
 
 matplotlib.use("Agg")  # pictures go to files; nothing needs a screen
@@ -91,9 +92,11 @@ def save(figure, path, dark=True):
     """As PNG, SVG or PDF, by the path's ending; the same figure makes the same bytes. SVGs follow
     the reader's dark mode where `dark` says so."""
     if path.suffix == ".svg":
-        path.write_text(svg_of(figure, path.stem, style=dark_rules() if dark else "") + "\n")
+        write_whole(path, svg_of(figure, path.stem, style=dark_rules() if dark else "") + "\n")
     else:
-        figure.savefig(path, metadata={"CreationDate": None} if path.suffix == ".pdf" else {})
+        with replacing(path) as whole:
+            figure.savefig(whole, format=path.suffix[1:],
+                           metadata={"CreationDate": None} if path.suffix == ".pdf" else {})
 
 
 def svg_of(figure, name, style=None):

@@ -15,6 +15,7 @@ import subprocess
 import tarfile
 import zipfile
 
+from hanse.files import replacing
 from hanse.program import Refused
 
 from shared import r_data
@@ -30,9 +31,8 @@ def made(result, sources, write):
     if result.exists() and result.stat().st_mtime_ns > newest:
         return result
     result.parent.mkdir(parents=True, exist_ok=True)
-    temporary = result.with_name(f"{os.getpid()}-{result.name}")
-    write(temporary)
-    temporary.rename(result)
+    with replacing(result) as temporary:
+        write(temporary)
     return result
 
 

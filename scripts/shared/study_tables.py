@@ -7,6 +7,7 @@ import shutil
 import sys
 import textwrap
 
+from hanse.files import replacing, write_whole
 from hanse.inference import LEAST_PAIRED, LEAST_WILCOXON, require_scipy
 from hanse.program import Refused
 from hanse.studies import reached
@@ -261,10 +262,10 @@ def show(study, sweep, report):
     write_numbers(study.path / "table.csv", [line.numbers() for line in lines])
     print("\n\n".join(text(table, width()) for table in tables))
     print("\n".join(["", *(textwrap.fill(line, width()) for line in words)]))
-    (study.path / "table.md").write_text("\n".join(markdown(table) for table in tables))
+    write_whole(study.path / "table.md", "\n".join(markdown(table) for table in tables))
     if report.get("latex"):
         path = study.path / "table.tex"
-        path.write_text(TEX_HEAD.replace("{title}", study.title) + "".join(map(latex, tables)))
+        write_whole(path, TEX_HEAD.replace("{title}", study.title) + "".join(map(latex, tables)))
         print(path)
 
 
@@ -315,7 +316,7 @@ def latex(table):
 def write_numbers(path, lines):
     """A CSV of these numbers; an empty field where there is none."""
     names = list(dict.fromkeys(name for line in lines for name in line))
-    with open(path, "w", newline="") as file:
+    with replacing(path) as whole, open(whole, "w", newline="") as file:
         writer = csv.DictWriter(file, names)
         writer.writeheader()
         writer.writerows(lines)

@@ -6,6 +6,7 @@ import re
 import signal
 import sys
 
+from hanse.files import replacing, write_whole
 from hanse.program import STOPPED, Refused, build_folder, find_program, mpirun  # noqa: F401
 from hanse.several import read_job
 from hanse.studies import read_folder
@@ -124,9 +125,9 @@ def markdown_table(head, rows, texts=1):
 
 def write_table(out, head, rows):
     """table.csv and table.md."""
-    with open(out / "table.csv", "w", newline="") as file:
+    with replacing(out / "table.csv") as whole, open(whole, "w", newline="") as file:
         csv.writer(file).writerows([head, *rows])
-    (out / "table.md").write_text(markdown_table(head, rows))
+    write_whole(out / "table.md", markdown_table(head, rows))
 
 
 def write_runs(sweep):
@@ -135,7 +136,7 @@ def write_runs(sweep):
     found = [(task, summary) for task, summary in found if summary]
     names = dict.fromkeys(name for _, summary in found for name in summary.get("metrics", {}))
     diverges = any("diverged" in summary for _, summary in found)
-    with open(sweep.out / "runs.csv", "w", newline="") as file:
+    with replacing(sweep.out / "runs.csv") as whole, open(whole, "w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["case", "seed", "rounds", "seconds", "model_digest", "data_digest",
                          "split", *(["diverged"] if diverges else []), *names])

@@ -20,6 +20,15 @@ constexpr std::array kRanksVariables = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
 constexpr const char* kTaskVariable = "SLURM_PROCID";
 constexpr const char* kTasksVariable = "SLURM_STEP_NUM_TASKS";
 
+// Names of processes; Linux keeps their first 15 characters.
+constexpr std::array kMpiruns = {"mpirun", "orterun", "mpiexec", "prterun"};
+// One a host, of Open MPI, MPICH and Slurm.
+constexpr std::array kHostLaunchers = {"orted", "prted", "hydra_pmi_proxy", "slurmstepd"};
+
+bool is_one_of(const auto& known, const std::string& name) {
+  return std::ranges::any_of(known, [&](const char* one) { return name.starts_with(one); });
+}
+
 const char* first_of(const auto& variables) {
   for (const char* name : variables) {
     if (const char* value = std::getenv(name)) return value;
@@ -59,14 +68,17 @@ Launch launch() {
           .by_slurm = by_slurm};
 }
 
+bool started_in_a_row() {
+  const Launch launched = launch();
+  if ((launched.ranks > 0 ? launched.ranks : launched.rank + 1) < 2) return false;
+  const std::string parent = name_of(getppid());
+  return is_one_of(kMpiruns, parent) || is_one_of(kHostLaunchers, parent);
+}
+
 int mpirun_process() {
   int parent = getppid();
   if (name_of(parent) == "hydra_pmi_proxy") parent = parent_of(parent);  // MPICH: one a host
-  const std::string name = name_of(parent);
-  for (const char* known : {"mpirun", "orterun", "mpiexec", "prterun"}) {
-    if (name.starts_with(known)) return parent;
-  }
-  return 0;
+  return is_one_of(kMpiruns, name_of(parent)) ? parent : 0;
 }
 
 }  // namespace hanse

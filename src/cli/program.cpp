@@ -118,6 +118,11 @@ ExitStatus execute_command(const std::vector<std::string>& arguments, double sta
       misread = std::current_exception();
     }
     if (!misread && !runs_on_ranks(command)) {
+      if (started_in_a_row()) {
+        const Launch launched = launch();
+        if (launched.rank > 0) return ExitStatus::kDone;
+        notice("several ranks were started: the first alone does what one process does");
+      }
       end_at_stop_signals();
       fmt::print("{}", execute_alone(command));
       return ExitStatus::kDone;

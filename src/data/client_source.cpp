@@ -39,13 +39,6 @@ void split_part(const ClientLayout& layout, ClientSplitter&& splitter, const Sam
 
 constexpr std::size_t kMostNames = 8;  // that a line shows
 
-// "a, b, c", or the first ones and " ... z".
-std::string shortened(const std::vector<std::string>& names) {
-  if (names.size() <= kMostNames) return fmt::format("{}", fmt::join(names, ", "));
-  const std::vector<std::string> first(names.begin(), names.begin() + kMostNames - 1);
-  return fmt::format("{} ... {}", fmt::join(first, ", "), names.back());
-}
-
 std::string class_text(const ClientLayout& layout) {
   const LabelForm form = layout.label_form();
   if (layout.classes == 0 && !layout.multi_label) {
@@ -74,6 +67,12 @@ std::string empty_classes(const ClientLayout& layout, std::span<const int32_t> l
 }
 
 }  // namespace
+
+std::string shortened(const std::vector<std::string>& names) {
+  if (names.size() <= kMostNames) return fmt::format("{}", fmt::join(names, ", "));
+  const std::vector<std::string> first(names.begin(), names.begin() + kMostNames - 1);
+  return fmt::format("{} ... {}", fmt::join(first, ", "), names.back());
+}
 
 int64_t ClientLayout::sample_values() const {
   return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());

@@ -25,9 +25,11 @@ struct ClientLayout {
   int64_t held_out = 0;               // the last ones: they have test samples only
   int64_t common_test = 0;            // samples behind the clients', for tests
   // The data's names; empty: they have numbers alone.
-  std::vector<std::string> client_names;  // [clients.size()]
-  std::vector<std::string> class_names;   // [scored classes]
-  std::vector<std::string> unread;        // as in Dataset
+  std::vector<std::string> client_names;   // [clients.size()]
+  std::vector<std::string> class_names;    // [scored classes]
+  std::vector<std::string> feature_names;  // as in Dataset; for messages alone
+  std::vector<std::string> unread;         // as in Dataset
+  std::vector<std::string> left_out;       // as in Dataset
 
   int64_t client_samples() const { return clients.empty() ? 0 : clients.back().end; }
   int64_t samples() const { return client_samples() + common_test; }
@@ -103,6 +105,8 @@ std::unique_ptr<ClientSource> make_copied_source(const std::string& path);
 
 // "1 user", "2 users".
 std::string counted(int64_t count, const std::string& one, const std::string& many);
+// "a, b, c"; of more than eight names the first ones and the last: "a, b, ... z".
+std::string shortened(const std::vector<std::string>& names);
 
 // The line at the start of a run that describes the data:
 // "data: 120 samples of 4 clients, 3 classes: cat, dog, horse", and behind it any oddities: classes

@@ -281,6 +281,12 @@ class Rows {
     if (wide_ == width_) return;
     dataset_.features = std::move(wider_);
     dataset_.shape = {wide_};
+    if (dataset_.feature_names.empty()) return;
+    std::vector<std::string> names(to_index(wide_));  // of several columns the first has the name
+    for (int64_t i = 0; i < width_; ++i) {
+      names[to_index(place_of(i))] = std::move(dataset_.feature_names[to_index(i)]);
+    }
+    dataset_.feature_names = std::move(names);
   }
 
  private:

@@ -10,18 +10,19 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "client_source.hpp"
 #include "csv_faults.hpp"
 #include "csv_feature.hpp"
+#include "csv_files.hpp"
 #include "csv_header.hpp"
 #include "csv_names.hpp"
+#include "csv_numbers.hpp"
 #include "csv_scanner.hpp"
-#include "file_signature.hpp"
 #include "folder_files.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
 #include "hanse/base/log.hpp"
 #include "hanse/data/dataset.hpp"
-#include "input_file.hpp"
 #include "rounded_numbers.hpp"
 
 namespace hanse {
@@ -39,28 +40,10 @@ std::vector<int64_t> shape_of(const CsvColumns& columns, const DataOptions& opti
                         "data.shape", "leave it empty for a row of numbers");
 }
 
-// A file of the table, read up to its first row.
-struct CsvFile {
-  CsvFile(std::string file, std::string name, const DataOptions& options)
-      : path(std::move(file)), client{std::move(name), true}, text(path), rows(path, {}, {}) {
-    require_text(text.view(), path, "CSV");
-    std::string_view content = text.view();
-    const CsvDialect dialect = find_dialect(content, options.label_column);
-    rows = CsvScanner(path, content, dialect);
-    columns = read_header(rows, options);
-  }
-
-  std::string path;
-  CsvField client;  // whose file it is; empty: the path names nobody
-  InputText text;
-  CsvScanner rows;
-  CsvColumns columns;
-};
-
 // Reads the rows below the headers. Labels are numbered when all of them are known.
 class CsvTable {
  public:
-  CsvTable(const std::vector<std::unique_ptr<CsvFile>>& files, const DataOptions& options)
+  CsvTable(const CsvFiles& files, const DataOptions& options)
       : files_(files),
         scanner_(files.front()->rows),
         columns_(files.front()->columns),
@@ -95,6 +78,9 @@ class CsvTable {
     close_columns();
     faults_.refuse();
     for (const CsvName& client : clients_.all()) dataset_.group_names.push_back(client.text);
+    for (const std::size_t column : features_) {
+      dataset_.feature_names.push_back(columns_.names[column]);
+    }
     dataset_.storage = Storage::kFloat;
     if (standardized_) read_precise();
     say_what_is_odd();
@@ -246,7 +232,7 @@ class CsvTable {
       if (!odd_[i]) continue;
       std::vector<int64_t> places;
       std::optional<OpenColumn> open;
-      faults_.attempt([&] { open = odd_[i]->finish(places); });
+      faults_.attempt([&] { open = odd_[i]->finish(samples_, places); });
       if (!open) continue;
       open->feature = static_cast<int64_t>(i);
       for (int64_t sample = 0; sample < samples_ && !places.empty(); ++sample) {
@@ -270,13 +256,18 @@ class CsvTable {
     for (OpenColumn& column : dataset_.open) column.missing = 0;
     if (std::ssize(kept) == samples_) return;
     if (kept.empty()) {
-      throw InvalidArgument("every row misses a value", scanner_.file(),
+      throw InvalidArgument("every row misses a value", table(),
                             "data.missing = mean fills them; data.drop-columns leaves columns out");
     }
-    notice(fmt::format("{}: {} of {} rows miss a value, and are left out", options_.path,
-                       samples_ - std::ssize(kept), samples_));
     dataset_.shape = {std::ssize(features_)};
     keep_samples(dataset_, kept);
+    const auto& gone = dataset_.left_out;
+    notice(fmt::format("{}: {} of {} rows miss a value, and are left out{}", table(),
+                       samples_ - std::ssize(kept), samples_,
+                       gone.empty() ? ""
+                                    : fmt::format(", and with them {}: {}",
+                                                  counted(std::ssize(gone), "client", "clients"),
+                                                  shortened(gone))));
   }
 
   // Is the label column's name one of its labels?
@@ -317,18 +308,21 @@ class CsvTable {
   }
 
   void say_what_is_odd() const {
-    for (const std::string& remark : columns_.remarks) {
-      notice(fmt::format("{}: {}", scanner_.file(), remark));
-    }
+    say_remarks(files_);
     const auto name = [&](int64_t column) { return place(to_index(column)); };
     const auto say = [&](const RoundedNumbers& numbers, const char* hint) {
       const std::string text = numbers.text(name);
-      if (!text.empty()) warning(fmt::format("{}, {}{}", scanner_.file(), text, hint));
+      if (!text.empty()) warning(fmt::format("{}, {}{}", table(), text, hint));
     };
     if (!standardized_) say(rounded_features_, "; data.standardize centres them before that");
     say(rounded_targets_, "");
     classes_.say_what_is_odd();
     clients_.say_what_is_odd();
+  }
+
+  // What messages on all rows call the table.
+  const std::string& table() const {
+    return files_.size() == 1 ? files_.front()->path : options_.path;
   }
 
   const CsvField& cell(std::size_t column) const {
@@ -347,7 +341,7 @@ class CsvTable {
     return fmt::format("{}, {}", scanner_.where(), place(column));
   }
 
-  const std::vector<std::unique_ptr<CsvFile>>& files_;
+  const CsvFiles& files_;
   CsvScanner scanner_;  // of the file that is read
   const CsvColumns& columns_;
   const DataOptions& options_;
@@ -364,19 +358,6 @@ class CsvTable {
   CsvNames classes_, clients_;  // labels as they are written
 };
 
-// Opens all files of the table, and reads their headers.
-std::vector<std::unique_ptr<CsvFile>> open_files(const std::string& path,
-                                                 const DataOptions& options) {
-  std::vector<std::unique_ptr<CsvFile>> files;
-  for (const auto& [file, name] : files_of_pattern(path)) {
-    files.push_back(std::make_unique<CsvFile>(file, name, options));
-    if (files.back()->columns.names == files.front()->columns.names) continue;
-    throw InvalidArgument("the header is another than that of " + files.front()->path, file,
-                          "the files of a table have the same columns");
-  }
-  return files;
-}
-
 }  // namespace
 
 Dataset read_csv(const std::string& file, const DataOptions& options) {
@@ -388,11 +369,13 @@ Dataset read_csv(const std::string& file, const DataOptions& options) {
     throw InvalidArgument("a number to predict is no class", "data.label-above",
                           "set data.task = classification");
   }
-  const auto files = open_files(file, options);
+  const PatternFiles found = files_of_pattern(file);
+  const CsvFiles files = open_files(found, options);
   const CsvColumns& columns = files.front()->columns;
   std::vector<int64_t> shape = shape_of(columns, options);
   Dataset dataset = CsvTable(files, options).read();
   dataset.shape = std::move(shape);
+  dataset.unread = found.unread;
   return dataset;
 }
 

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "csv_numbers.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/options.hpp"
 
@@ -14,6 +15,7 @@ namespace hanse {
 namespace {
 
 constexpr int64_t kMostLevels = 1000;
+constexpr int64_t kFewLevels = 20;  // below, texts that are all different may well be categories
 constexpr std::size_t kLongestDate = 40;  // bytes
 constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
 constexpr const char* kDateHint =
@@ -80,11 +82,10 @@ double CsvFeature::level(const CsvField& field) {
   const auto whole = whole_number(field.text);
   // Without a level, the first text was a fault of its own.
   if (!is_named_ && !levels_.all().empty() && to_number(field.text)) {
-    throw InvalidArgument(fmt::format("'{}' is a number, and '{}' above is none", field.text,
-                                      levels_.all().front().text),
-                          where(),
-                          fmt::format("data.category-columns = {} makes both categories", name_));
+    if (numbers_++ == 0) number_ = {field.text, &scanner_.file(), scanner_.line()};
+    return kNothing;  // finish() refuses the mixture
   }
+  ++texts_;
   const auto [number, is_new] = levels_.number({whole.value_or(field.text), field.quoted});
   if (is_new && number == kMostLevels) {
     throw InvalidArgument(
@@ -97,18 +98,21 @@ double CsvFeature::level(const CsvField& field) {
 double CsvFeature::text(const CsvField& field, int64_t numbers) {
   const bool is_refused = options_.categories == Categories::kRefuse;
   const std::string what = fmt::format("'{}' is not a number", field.text);
-  const bool is_misfit = is_date(field.text) || (is_refused && numbers == 0);
+  const bool is_misfit = is_date(field.text) || (is_refused && numbers == 0) ||
+                         (numbers > 0 && written_number(field.text));
   if (is_misfit && std::exchange(misfits_, true)) return kNothing;
   if (is_date(field.text)) throw InvalidArgument(what + " but a date", where(), kDateHint);
   if (is_refused) {
     std::string hint = number_hint(field.text);
-    if (meant_number(field.text).empty()) hint += "; data.categories = one-hot takes text, too";
+    if (meant_number(field.text).empty() && !written_number(field.text)) {
+      hint += "; data.categories = one-hot takes text, too";
+    }
     throw InvalidArgument(what, where(), hint);
   }
   if (numbers > 0) {
     throw InvalidArgument(
         fmt::format("{}, and {} above it {}", what, numbers, numbers == 1 ? "is" : "are"), where(),
-        fmt::format("correct it; data.category-columns = {} makes all of them categories", name_));
+        ways_on(written_number(field.text) ? number_hint(field.text) : "correct it"));
   }
   is_category_ = true;
   for (const Perhaps& mark : perhaps_) {
@@ -118,12 +122,70 @@ double CsvFeature::text(const CsvField& field, int64_t numbers) {
   return level(field);
 }
 
-std::optional<OpenColumn> CsvFeature::finish(std::vector<int64_t>& places) {
+std::string CsvFeature::ways_on(const std::string& hint) const {
+  return fmt::format("{}; data.category-columns = {} makes all of them categories", hint, name_);
+}
+
+// Whatever stands first, the fewer ones are blamed.
+void CsvFeature::refuse_mixture() const {
+  if (numbers_ == 0) return;
+  const CsvName& text = levels_.all().front();
+  if (numbers_ <= texts_) {
+    throw InvalidArgument(
+        fmt::format("'{}' is a number, and '{}' above is none", number_.text, text.text),
+        levels_.where(number_),
+        fmt::format("data.category-columns = {} makes both categories", name_));
+  }
+  throw InvalidArgument(fmt::format("'{}' is not a number, and {} of the column {}", text.text,
+                                    numbers_, numbers_ == 1 ? "is" : "are"),
+                        levels_.where(text),
+                        ways_on(written_number(text.text) ? number_hint(text.text) : "correct it"));
+}
+
+// "<50" and ">=50" may be categories: one number at least stands alone, or with a unit, which is
+// the same in all.
+void CsvFeature::refuse_numbers() const {
+  std::string unit;
+  const CsvName* first = nullptr;
+  for (const CsvName& level : levels_.all()) {
+    const auto number = written_number(level.text);
+    if (!number || (!number->unit.empty() && !unit.empty() && number->unit != unit)) return;
+    if (!number->unit.empty()) unit = number->unit;
+    if (number->comparison.empty() && !first) first = &level;
+  }
+  if (!first) return;
+  throw InvalidArgument(
+      fmt::format("'{}' is a number in another spelling, and so are all {} different texts of the "
+                  "column",
+                  first->text, levels_.all().size()),
+      levels_.where(*first), ways_on(number_hint(first->text)));
+}
+
+void CsvFeature::refuse_names(int64_t samples) const {
+  const int64_t levels = std::ssize(levels_.all()), known = samples - missing_;
+  if (levels < kFewLevels || 2 * levels <= known) return;
+  throw InvalidArgument(
+      fmt::format("{} different texts in {} rows, '{}' the first, name rows and are no categories",
+                  levels, known, levels_.all().front().text),
+      levels_.where(levels_.all().front()),
+      fmt::format(
+          "data.drop-columns = {0} leaves the column out; data.category-columns = {0} makes "
+          "categories of them all the same",
+          name_));
+}
+
+std::optional<OpenColumn> CsvFeature::finish(int64_t samples, std::vector<int64_t>& places) {
   if (!perhaps_.empty() && options_.missing == MissingValues::kRefuse) {
     refuse_missing(perhaps_.front().field, perhaps_.front().where);
   }
   missing_ += std::ssize(perhaps_);
   if (!is_category_ && missing_ == 0) return std::nullopt;
+  if (is_category_ && !is_named_ && !levels_.all().empty() &&
+      std::ssize(levels_.all()) <= kMostLevels) {
+    refuse_mixture();
+    refuse_numbers();
+    refuse_names(samples);
+  }
   levels_.say_what_is_odd();
   SortedNames sorted = sorted_names(levels_, false);
   places = std::move(sorted.places);

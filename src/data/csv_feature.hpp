@@ -30,17 +30,19 @@ class CsvFeature {
   // The value of a cell of this sample, which counts from 0: a number; the place of a level among
   // levels in the order of their appearance; NaN where the value is missing. A column becomes one
   // of categories at its first text if no number stands above; `patches()` are then the values that
-  // it gave before. Throws InvalidArgument: the options refuse it; of a column of dates or of texts
-  // once, for the first of them.
+  // it gave before. Throws InvalidArgument: the options refuse it; of a column of dates, of texts,
+  // or of numbers with something beside them once, for the first of them.
   double read(const CsvField& field, int64_t sample);
 
   // (sample, level) of cells above that read() took for missing, and that are levels.
   std::vector<std::pair<int64_t, int64_t>> patches() { return std::exchange(patches_, {}); }
 
   // What is left to be done when all rows are read: nothing, for a column of numbers without a
-  // missing value. `places` [levels] become the sorted places of the levels. Throws
-  // InvalidArgument: a value was missing after all.
-  std::optional<OpenColumn> finish(std::vector<int64_t>& places);
+  // missing value. `places` [levels] become the sorted places of the levels. `samples`: of the
+  // table. Throws InvalidArgument: a value was missing after all, or the column has not been called
+  // one of categories, and is none: numbers stand among its texts, all of its texts are numbers but
+  // for what stands beside them, or most of its samples have a text of their own.
+  std::optional<OpenColumn> finish(int64_t samples, std::vector<int64_t>& places);
 
  private:
   // A mark that is a level where the column has texts, and else a missing value.
@@ -54,6 +56,10 @@ class CsvFeature {
   double level(const CsvField& field);
   double text(const CsvField& field, int64_t numbers);  // that stand above it
   [[noreturn]] void refuse_missing(const CsvField& field, const std::string& where) const;
+  void refuse_mixture() const;
+  void refuse_numbers() const;
+  void refuse_names(int64_t samples) const;
+  std::string ways_on(const std::string& hint) const;
   std::string where() const;
 
   const CsvScanner& scanner_;
@@ -62,7 +68,10 @@ class CsvFeature {
   bool is_category_, is_named_;
   CsvNames levels_;
   int64_t missing_ = 0;
-  bool misfits_ = false;  // was a date refused, or a text with no number above?
+  bool misfits_ = false;  // was a text refused, and are more of its kind the same fault?
+  int64_t numbers_ = 0;   // below the first text of a column that is not called categories
+  CsvName number_;        // the first of these
+  int64_t texts_ = 0;     // cells of categories
   int64_t others_ = 0;    // cells above that are no numbers, faults too
   std::vector<Perhaps> perhaps_;
   std::vector<std::pair<int64_t, int64_t>> patches_;

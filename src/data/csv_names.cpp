@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "csv_numbers.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
 #include "hanse/base/log.hpp"
@@ -88,7 +89,7 @@ void check_mixture(const CsvNames& names) {
   warning(
       fmt::format("{}: {} of the classes are numbers and {} are none ('{}'); the numbers come "
                   "first",
-                  names.file_and_column(), numbers, words, word->text));
+                  names.file_and_column(*word), numbers, words, word->text));
 }
 
 }  // namespace
@@ -118,11 +119,13 @@ std::pair<int64_t, bool> CsvNames::number(const CsvField& field) {
 
 void CsvNames::say_what_is_odd() const {
   std::vector<std::string> marks, pairs;
+  const CsvName *mark = nullptr, *pair = nullptr;  // the first ones
   std::unordered_map<std::string, const CsvName*> first_of;
   first_of.reserve(names_.size());
   for (const CsvName& name : names_) {
     // Who puts "none" in quotes knows that it is a name.
     if (name.missing == Missing::kYes || (name.missing == Missing::kPerhaps && !name.quoted)) {
+      if (!mark) mark = &name;
       marks.push_back(fmt::format("'{}'", name.text));
     }
     if (what_ != NamesOf::kClients && whole_number(name.text))
@@ -130,6 +133,7 @@ void CsvNames::say_what_is_odd() const {
     const std::string form = common_form(name.text);
     const auto [first, is_new] = first_of.emplace(form, &name);
     if (is_new || form.empty()) continue;
+    if (!pair) pair = &name;
     pairs.push_back(fmt::format("'{}' and '{}'", first->second->text, name.text));
   }
   const auto some = [](const std::vector<std::string>& all) {
@@ -141,18 +145,19 @@ void CsvNames::say_what_is_odd() const {
                      : what_ == NamesOf::kClasses ? "class"
                                                   : "category";
   if (!marks.empty()) {
-    notice(fmt::format("{}: {} names a {} as any text does", file_and_column(), some(marks), what));
+    notice(fmt::format("{}: {} names a {} as any text does", file_and_column(*mark), some(marks),
+                       what));
   }
   if (!pairs.empty()) {
     warning(
         fmt::format("{}: {}, alike but for blanks, dots, small letters or zeros, are each a {} "
                     "of its own",
-                    file_and_column(), some(pairs), what));
+                    file_and_column(*pair), some(pairs), what));
   }
 }
 
-std::string CsvNames::file_and_column() const {
-  return fmt::format("{}, {}", scanner_.file(), place_);
+std::string CsvNames::file_and_column(const CsvName& name) const {
+  return fmt::format("{}, {}", *name.file, place_);
 }
 
 std::string CsvNames::where(const CsvName& name) const {

@@ -40,7 +40,7 @@ class CsvNames {
   // Remarks on odd but valid names: marks of missing values, names that differ by little.
   void say_what_is_odd() const;
 
-  std::string file_and_column() const;
+  std::string file_and_column(const CsvName& name) const;
   std::string where(const CsvName& name) const;
 
  private:

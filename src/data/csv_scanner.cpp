@@ -43,15 +43,6 @@ bool has_any(std::string_view text, std::initializer_list<std::string_view> part
                              [&](std::string_view part) { return text.find(part) != text.npos; });
 }
 
-// The number in `text` with `instead` in the place of every `part`; empty: none.
-std::string repaired(std::string_view text, std::string_view part, std::string_view instead) {
-  std::string result(text);
-  for (std::size_t at = 0; (at = result.find(part, at)) != result.npos; at += instead.size()) {
-    result.replace(at, part.size(), instead);
-  }
-  return result != text && to_number(result) ? result : "";
-}
-
 constexpr int64_t kMostDigits = 1000;  // of a number with an exponent
 
 // Takes the digits at the start.
@@ -99,6 +90,10 @@ bool CsvScanner::next() {
     if (!at_end() && text_[at_++] == dialect_.line_end) ++next_line_;
   }
   fields_.resize(n);
+  if (order_.size() != n) return true;
+  arranged_.resize(n);
+  for (std::size_t i = 0; i < n; ++i) std::swap(arranged_[i], fields_[order_[i]]);
+  std::swap(arranged_, fields_);
   return true;
 }
 
@@ -154,31 +149,6 @@ std::optional<double> to_number(std::string_view text) {
   const bool tiny = has_any(text, {"e-", "E-"}) || text.starts_with("0.") ||
                     text.starts_with("-0.") || text.starts_with('.') || text.starts_with("-.");
   return tiny ? 0.0 : std::numeric_limits<double>::infinity();
-}
-
-std::string meant_number(std::string_view text) {
-  constexpr std::pair<std::string_view, std::string_view> kRepairs[] = {
-      {"\u2212", "-"}, {"\u00A0", ""}, {"\u202F", ""}, {"\u2009", ""}, {"\u200B", ""},
-      {"\uFEFF", ""},  {" ", ""},      {"_", ""},      {",", "."},
-  };
-  for (const auto& [part, instead] : kRepairs) {
-    std::string number = repaired(text, part, instead);
-    if (!number.empty()) return number;
-  }
-  return "";
-}
-
-std::string number_hint(std::string_view text) {
-  if (missing_mark(text) != Missing::kNo) return "fill it in or remove the row";
-  const std::string number = meant_number(text);
-  if (text.find(',') != text.npos && text.find_first_not_of("+-0123456789.,eE") == text.npos) {
-    return "a number has a decimal point and no comma" + (number.empty() ? "" : ": " + number);
-  }
-  if (!number.empty()) {
-    return fmt::format("a character in it, seen or not, is none of a number: write {}", number);
-  }
-  if (has_any(text, {"0x", "0X"})) return "write it in decimal digits";
-  return "only the client column and class labels may be text";
 }
 
 void require_utf8(std::string_view text, const std::string& where) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "hanse/base/error.hpp"
@@ -36,6 +37,9 @@ class CsvScanner {
   bool next();
 
   const std::vector<CsvField>& fields() const { return fields_; }
+  // From the next record on field i is the one that stands at order[i]; those of a record with
+  // another number of fields stay where they are.
+  void arrange(std::vector<std::size_t> order) { order_ = std::move(order); }
   const std::string& file() const { return *file_; }
   const CsvDialect& dialect() const { return dialect_; }
   int64_t line() const { return line_; }  // where the record starts
@@ -54,7 +58,9 @@ class CsvScanner {
   std::size_t at_ = 0;
   int64_t line_ = 0;
   int64_t next_line_;
-  std::vector<CsvField> fields_;  // of the last record; the strings' memory is used again
+  std::vector<CsvField> fields_;    // of the last record; the strings' memory is used again
+  std::vector<std::size_t> order_;  // empty: fields stay where they are
+  std::vector<CsvField> arranged_;
 };
 
 // Does a text stand for a value that is missing?
@@ -67,13 +73,6 @@ Missing missing_mark(std::string_view text);
 
 // A decimal number, infinity beyond the doubles; empty: it is no number.
 std::optional<double> to_number(std::string_view text);
-
-// The number that a text means if Unicode's minus or blanks, blanks, "_" or a decimal comma are
-// mended; empty: none.
-std::string meant_number(std::string_view text);
-
-// A hint at how to mend a text that should be a number.
-std::string number_hint(std::string_view text);
 
 // A fault of the file's encoding, and not of one place.
 struct NotUtf8 : InvalidArgument {

@@ -63,7 +63,10 @@ void drop_empty_groups(Dataset& dataset) {
   for (const int64_t group : dataset.groups) new_group[static_cast<std::size_t>(group)] = 0;
   std::vector<std::string> names;
   for (std::size_t g = 0; g < new_group.size(); ++g) {
-    if (new_group[g] < 0) continue;
+    if (new_group[g] < 0) {
+      dataset.left_out.push_back(std::move(dataset.group_names[g]));
+      continue;
+    }
     new_group[g] = static_cast<int64_t>(names.size());
     names.push_back(std::move(dataset.group_names[g]));
   }

@@ -108,6 +108,7 @@ void add_trained(const ClientRanges& own, FederationSizes& sizes) {
 // Counts and orders the clients: those held out are not trained on.
 void hold_out_clients(Found& found, const FederationOptions& federation, uint64_t seed) {
   ClientLayout& layout = found.layout;
+  require_left(federation, layout.client_names, layout.left_out);
   hold_out(layout.clients, layout.client_names, layout.held_out, federation.held_out, seed);
   const int64_t for_tests = layout.held_out;
   hold_out(layout.clients, layout.client_names, layout.held_out, federation.validation_clients,
@@ -236,6 +237,7 @@ Federation Federation::load(const DataOptions& data, const FederationOptions& fe
   result.ranges_memory_ = hold_ranges(found.layout.clients, found.sizes, host);
   result.client_names_ = Names::share(found.layout.client_names, host);
   result.class_names_ = Names::share(found.layout.class_names, host);
+  result.feature_names_ = std::move(found.layout.feature_names);
   host.barrier();  // samples and ranges are there
   result.sizes_ = found.sizes;
   auto* memory = const_cast<std::byte*>(result.samples_memory_.get());
@@ -291,6 +293,11 @@ Federation Federation::with_idle(int64_t more) const {
   view.ranges_memory_ = hold_ranges(ranges, sizes, *make_single_communicator());
   view.ranges_ = reinterpret_cast<const ClientRanges*>(view.ranges_memory_.get());
   return view;
+}
+
+std::string Federation::feature_label(int64_t feature) const {
+  const std::string name = feature_names_.empty() ? "" : feature_names_[to_index(feature)];
+  return name.empty() ? fmt::format("feature {}", feature) : fmt::format("column '{}'", name);
 }
 
 int64_t Federation::bytes() const {

@@ -2,10 +2,15 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include <fmt/format.h>
 
+#include "hanse/base/error.hpp"
+
 namespace hanse {
+
+namespace fs = std::filesystem;
 
 namespace {
 
@@ -17,6 +22,41 @@ constexpr std::array kToolsNames = {"__MACOSX",
                                     "lost+found",
                                     "System Volume Information"};
 constexpr std::size_t kMostEndings = 6;
+
+// A path with one star: FOLDER/FRONT*BACK/BELOW.
+struct StarPath {
+  explicit StarPath(const std::string& path) {
+    bool is_behind = false;
+    for (const fs::path& part : fs::path(path)) {
+      const std::string name = part.string();
+      const std::size_t star = name.find('*');
+      if (star != name.npos) {
+        front = name.substr(0, star);
+        back = name.substr(star + 1);
+        is_behind = true;
+      } else {
+        (is_behind ? below : shown) /= part;
+      }
+    }
+    folder = shown.empty() ? "." : shown;
+  }
+
+  // What the star stands for in a name; nothing if the name is another.
+  std::optional<std::string> middle_of(const std::string& name) const {
+    if (name.size() <= front.size() + back.size()) return std::nullopt;
+    if (!name.starts_with(front) || !name.ends_with(back)) return std::nullopt;
+    return name.substr(front.size(), name.size() - front.size() - back.size());
+  }
+
+  std::string file_of(const std::string& name) const {
+    const fs::path own = shown / name;
+    return (below.empty() ? own : own / below).string();
+  }
+
+  fs::path shown, folder;   // as it is written, and as it is opened
+  std::string front, back;  // of the star, in its part of the path
+  fs::path below;           // empty: the star is in the file's name
+};
 
 }  // namespace
 
@@ -31,25 +71,37 @@ bool is_hidden(const std::string& name) {
   return name.starts_with('.') || std::ranges::find(kToolsNames, name) != kToolsNames.end();
 }
 
-std::vector<std::pair<std::string, std::string>> files_of_pattern(const std::string& path) {
-  namespace fs = std::filesystem;
-  const std::string name = fs::path(path).filename().string();
-  const std::size_t star = name.find('*');
+PatternFiles files_of_pattern(const std::string& path) {
+  const std::size_t star = path.find('*');
   std::error_code error;
-  if (star == name.npos || fs::exists(path, error)) return {{path, ""}};
-  const std::string front = name.substr(0, star), back = name.substr(star + 1);
-  std::vector<std::pair<std::string, std::string>> files;
-  const fs::path folder = fs::path(path).parent_path();
-  for (const auto& entry : fs::directory_iterator(folder.empty() ? "." : folder, error)) {
-    const std::string own = entry.path().filename().string();
-    if (own.size() <= front.size() + back.size()) continue;
-    if (!own.starts_with(front) || !own.ends_with(back) || entry.is_directory(error)) continue;
-    const auto middle = own.substr(front.size(), own.size() - front.size() - back.size());
-    files.emplace_back((folder / own).string(), middle);
+  if (star == path.npos || fs::exists(path, error)) return {.files = {{path, ""}}};
+  if (path.find('*', star + 1) != path.npos) {
+    throw InvalidArgument(fmt::format("'{}' has several stars", path), "data.path",
+                          "one * stands in the files' name, or in the name of one folder: "
+                          "sites/*.csv, sites/*/data.csv");
   }
-  std::ranges::sort(files, {}, &std::pair<std::string, std::string>::second);
-  if (files.empty()) files.emplace_back(path, "");
-  return files;
+  const StarPath parts(path);
+  PatternFiles found;
+  Unread unread;
+  for (const auto& entry : fs::directory_iterator(parts.folder, error)) {
+    const std::string own = entry.path().filename().string();
+    const auto middle = parts.middle_of(own);
+    const bool is_folder = entry.is_directory(error);
+    if (!middle || is_folder == parts.below.empty()) continue;
+    const std::string file = parts.file_of(own);
+    if (is_hidden(own) && !parts.front.starts_with('.')) {
+      unread.add_hidden(is_folder);
+    } else if (!is_folder || fs::is_regular_file(file, error)) {
+      found.files.emplace_back(file, *middle);
+    } else {
+      const std::string without = " without " + parts.below.string();
+      unread.add("folder" + without, "folders" + without);
+    }
+  }
+  std::ranges::sort(found.files, {}, &std::pair<std::string, std::string>::second);
+  if (found.files.empty()) return {.files = {{path, ""}}};
+  found.unread = unread.texts();
+  return found;
 }
 
 void Unread::add(const std::string& one, const std::string& many, int64_t count) {

@@ -17,10 +17,17 @@ std::string lower_case(std::string text);
 // @eaDir.
 bool is_hidden(const std::string& name);
 
-// The files of a path whose last part may have one `*`, which stands for any characters, and what
-// it stands for in each, by which they are sorted. A path without one, or of no file at all:
-// itself.
-std::vector<std::pair<std::string, std::string>> files_of_pattern(const std::string& path);
+// The files of a path that may have one `*`: in the file's name, or in the name of one folder.
+struct PatternFiles {
+  // Each with what `*` stands for, by which they are sorted. A path without a star, or of no file
+  // at all: itself, with an empty text.
+  std::vector<std::pair<std::string, std::string>> files;
+  std::vector<std::string> unread;  // what fits the star and is left out: "1 hidden file"
+};
+
+// As in a shell `*` stands for any characters, a dot at the start not among them; nor are files and
+// folders of the system and of tools taken (is_hidden). Throws InvalidArgument for two stars.
+PatternFiles files_of_pattern(const std::string& path);
 
 class Unread {
  public:

@@ -132,7 +132,7 @@ const std::vector<DataKind> kDataKinds = {
             "shape that the feature columns have together, 1,28,28 for images; empty: a row of "
             "numbers"),
         kTable, kTask}}},
-     {},
+     {.has_star = true},
      [](const DataOptions& data, int64_t, int64_t, uint64_t) { return read_csv(data.path, data); }},
     {{{"tff",
        "TensorFlow Federated's HDF5: EMNIST, CIFAR-100, Shakespeare, Stack Overflow",
@@ -220,7 +220,7 @@ const std::vector<DataKind> kDataKinds = {
 // A name that the system refuses is no file's.
 bool data_exist(const std::string& path) {
   std::error_code error;
-  return std::filesystem::exists(files_of_pattern(path).front().first, error);
+  return std::filesystem::exists(files_of_pattern(path).files.front().first, error);
 }
 
 const DataKind& find_data_kind(const std::string& name) {
@@ -229,8 +229,24 @@ const DataKind& find_data_kind(const std::string& name) {
 
 std::vector<DataKindRow> data_kinds() { return {kDataKinds.begin(), kDataKinds.end()}; }
 
+// Throws InvalidArgument: the path has a star, and names no file by it.
+void check_star(const DataOptions& data, const DataKind& kind) {
+  std::error_code error;
+  if (data.path.find('*') == data.path.npos || std::filesystem::exists(data.path, error)) return;
+  if (!kind.traits.has_star) {
+    throw InvalidArgument(
+        fmt::format("data.kind = {} reads one file or folder, and takes no *", data.kind),
+        "data.path", "data.kind = csv reads several files of one table");
+  }
+  if (data_exist(data.path)) return;
+  throw InvalidArgument(
+      fmt::format("no file is called so: {}", data.path), "data.path",
+      "* stands for one character at least, and for no dot at the start of a name");
+}
+
 void check_data(const DataOptions& data, const FederationOptions& federation) {
   const DataKind& kind = find_data_kind(data.kind);
+  if (kind.traits.reads_a_file) check_star(data, kind);
   if (kind.traits.reads_a_file && !data_exist(data.path)) {
     throw InvalidArgument(
         missing_text(data.path, "file or folder"), "data.path",

@@ -12,6 +12,7 @@ namespace hanse {
 struct DataTraits {
   bool reads_a_file = true;  // or folder: data.path
   bool own_clients = false;  // the data say whose a sample is; csv with data.client-column
+  bool has_star = false;     // data.path may name several files by a star
   bool mapped = false;       // the samples stay in a file of the host (hanse_file.hpp)
 };
 

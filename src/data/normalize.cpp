@@ -174,18 +174,19 @@ std::vector<ChannelScale> channel_scales(const std::string& text, const std::vec
   return scales;
 }
 
-void standardize(Dataset& dataset, const Partition& partition, Standardize scope) {
+void standardize(Dataset& dataset, const Partition& partition, const std::vector<char>& held_out,
+                 Standardize scope) {
   if (scope == Standardize::kNone) return;
   if (dataset.storage != Storage::kFloat) {
     throw InvalidArgument("pixels stored as bytes cannot be standardized", "data.standardize",
                           "use none: they are scaled to [0, 1] already; only data.kind = csv can");
   }
   const Features features(dataset);
-  std::vector<int64_t> training;  // of all clients
+  std::vector<int64_t> training;  // of all clients that are not held out
   for (std::size_t c = 0; c < partition.train_end.size(); ++c) {
     const auto begin = partition.order.begin() + partition.offsets[c];
     const Samples train(begin, partition.order.begin() + partition.train_end[c]);
-    training.insert(training.end(), train.begin(), train.end());
+    if (!held_out[c]) training.insert(training.end(), train.begin(), train.end());
     if (scope == Standardize::kAll) continue;
     apply(moments(features, train), features,
           Samples(begin, partition.order.begin() + partition.offsets[c + 1]));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <map>
 #include <string_view>
 #include <utility>
 
@@ -193,6 +194,33 @@ void require_classes(const std::string& folder, const std::vector<std::string>& 
   }
 }
 
+// Folders that hold folders of the same names, and no picture beside them, are domains or clients,
+// and the classes lie in them.
+void require_own_names(const std::string& folder, const std::vector<std::string>& names) {
+  std::map<std::string, int64_t> holders;
+  int64_t most = 0;
+  for (const std::string& name : names) {
+    Unread ignored;
+    const Entries inner = entries_of(folder + "/" + name, ignored);
+    if (!inner.pictures.empty() || inner.folders.size() < 2) return;
+    for (const std::string& own : inner.folders) most = std::max(most, ++holders[own]);
+  }
+  const auto shared =
+      std::ranges::count_if(holders, [](const auto& entry) { return entry.second > 1; });
+  if (shared < 2 || 2 * shared < std::ssize(holders)) return;
+  const auto example =
+      std::ranges::find(holders, most, &std::pair<const std::string, int64_t>::second);
+  throw InvalidArgument(
+      fmt::format(
+          "the folders {} and {} hold folders of the same names ({}): are they the classes?",
+          names[0], names[1], example->first),
+      folder,
+      fmt::format(
+          "data.path = {}/{} reads the classes in one of them; hanse.write_federation in "
+          "Python makes a client of each; if they are, put the pictures of each in one folder",
+          folder, names[0]));
+}
+
 // A folder with training pictures must have no class beside its parts.
 void require_no_class(const std::string& folder, const std::vector<std::string>& names,
                       const std::string& train, Unread& unread) {
@@ -237,6 +265,7 @@ void list_all(const std::string& folder, Unread& unread, PictureFolder& result) 
   if (parts[kTrain].empty()) {
     result.classes = classes_in(folder, top, unread);
     require_classes(folder, result.classes, parts);
+    require_own_names(folder, result.classes);
     add_part(folder, result.classes, unread, result);
     return;
   }
@@ -244,6 +273,7 @@ void list_all(const std::string& folder, Unread& unread, PictureFolder& result) 
   require_no_class(folder, top.folders, parts[kTrain], unread);
   const std::string train = folder + "/" + parts[kTrain];
   result.classes = classes_in(train, entries_of(train, unread), unread);
+  require_own_names(train, result.classes);
   add_part(train, result.classes, unread, result);
   add_test_part(folder, parts, unread, result);
 }

@@ -1,5 +1,5 @@
-// Large numbers that become float32, which holds all whole numbers only up to 2^24, and the names
-// of an array's elements in messages, as Python writes them.
+// Large numbers that become float32, which holds all whole numbers only up to 2^24, or bfloat16,
+// which does up to 2^8, and the names of an array's elements in messages, as Python writes them.
 #pragma once
 
 #include <cmath>
@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -62,18 +63,23 @@ void put_channels_first(const T* sample, int64_t channels, int64_t pixels, T* ou
   }
 }
 
-// Counts, for each column, the numbers beyond 2^24 that float32 cannot hold, and how many different
-// ones stay different. Cost: a comparison a number; one beyond 2^24 takes two look-ups, and memory
-// for the first 65,536 different ones of its column.
+// Counts, for each column, the numbers beyond 2^bits that a format cannot hold, and how many
+// different ones stay different. Cost: a comparison a number; one beyond 2^bits takes two look-ups,
+// and memory for the first 65,536 different ones of its column, 2^20 of all columns.
 class RoundedNumbers {
  public:
+  RoundedNumbers() = default;  // of float32
+  // `bits`: the significant ones of the format, the first one included; at most 24.
+  RoundedNumbers(int bits, std::string format)
+      : bits_(bits), without_gap_(std::ldexp(1.0, bits)), format_(std::move(format)) {}
+
   void see(double value, int64_t column = 0) {
     if (to_index(column) >= seen_.size()) seen_.resize(to_index(column) + 1);
     ++seen_[to_index(column)];
-    if (!(std::abs(value) <= kLargestWithoutGap)) see_large(value, column);
+    if (!(std::abs(value) <= without_gap_)) see_large(value, column);
   }
 
-  // The columns with a number that float32 cannot hold, in ascending order.
+  // The columns with a number that the format cannot hold, in ascending order.
   std::vector<int64_t> columns() const;
 
   bool is_rounded(int64_t column) const {
@@ -87,16 +93,20 @@ class RoundedNumbers {
   std::string text(const std::function<std::string(int64_t column)>& name) const;
 
  private:
-  static constexpr double kLargestWithoutGap = 1 << 24;
   struct Large {
     int64_t rounded = 0;
     bool whole = false;  // one of the rounded numbers is whole
     std::unordered_set<double> values;
-    std::unordered_set<float> in_float32;
+    std::unordered_set<float> in_format;
   };
 
+  float nearest(double value) const;  // in the format
   void see_large(double value, int64_t column);
 
+  int bits_ = std::numeric_limits<float>::digits;
+  double without_gap_ = std::ldexp(1.0, std::numeric_limits<float>::digits);
+  std::string format_ = "float32";
+  std::size_t kept_ = 0;       // different numbers, of all columns
   std::vector<int64_t> seen_;  // by column
   std::map<int64_t, Large> large_;
 };

@@ -27,6 +27,8 @@ class PartitionedSource final : public ClientSource {
     layout_.common_test = std::ssize(common_labels);
     layout_.client_names = std::move(names);
     layout_.class_names = dataset_.class_names;
+    layout_.feature_names = dataset_.feature_names;
+    layout_.left_out = dataset_.left_out;
     layout_.unread = dataset_.unread;
     layout_.shape = dataset_.shape;
     layout_.storage = dataset_.storage;
@@ -92,9 +94,10 @@ std::unique_ptr<ClientSource> make_partitioned_source(const DataOptions& data,
   if (named && takes_own_clients(dataset, federation)) names = dataset.group_names;
   split_train_test(partition, dataset, data.test_fraction, seed);
   split_validation(partition, dataset, names, data.validation_fraction, seed);
-  complete(dataset, partition, untrained_clients(partition.clients(), names, federation, seed),
-           data.missing, data.standardize);
-  standardize(dataset, partition, data.standardize);
+  require_left(federation, names, dataset.left_out);
+  const auto held_out = untrained_clients(partition.clients(), names, federation, seed);
+  complete(dataset, partition, held_out, data.missing, data.standardize);
+  standardize(dataset, partition, held_out, data.standardize);
   return std::make_unique<PartitionedSource>(std::move(dataset), std::move(partition),
                                              std::move(names), common_labels);
 }

@@ -9,6 +9,7 @@
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
 #include "hanse/base/options.hpp"
+#include "hanse/base/text.hpp"
 #include "hanse/data/names.hpp"
 #include "hanse/data/partition.hpp"
 #include "partition_kinds.hpp"
@@ -53,6 +54,42 @@ bool is_number(const std::string& word) {
   } catch (const InvalidArgument&) {
     return false;
   }
+}
+
+struct Word {
+  std::string text;
+  bool is_quoted = false;
+};
+
+// The words of a list with commas; in quotes a word may have commas, and "" is one quote.
+std::vector<Word> quoted_words(std::string_view text) {
+  std::vector<Word> words;
+  for (text = trim(text); !text.empty(); text = trim(text)) {
+    Word word{.is_quoted = text.front() == '"'};
+    std::size_t end = std::min(text.find(','), text.size());
+    if (word.is_quoted) {
+      for (end = 1; end < text.size() && (text[end] != '"' || text.substr(end, 2) == "\"\"");
+           ++end) {
+        if (text[end] == '"') ++end;
+        word.text += text[end];
+      }
+      if (end >= text.size()) throw InvalidArgument("a quote does not end");
+      const std::string_view rest = trim(text.substr(end + 1));
+      if (!rest.empty() && rest.front() != ',') {
+        throw InvalidArgument("text follows a closing quote", "", "a comma parts names");
+      }
+      text = rest;
+    } else {
+      word.text = trim(text.substr(0, end));
+      text.remove_prefix(end);
+    }
+    const bool goes_on = !text.empty();
+    words.push_back(std::move(word));
+    if (!goes_on) break;
+    text.remove_prefix(1);
+    if (trim(text).empty()) words.emplace_back();  // behind the last comma
+  }
+  return words;
 }
 
 }  // namespace
@@ -169,14 +206,19 @@ void split_validation(Partition& partition, const Dataset& dataset,
 }
 
 HeldOut HeldOut::parse(std::string_view text) {
-  const std::vector<std::string> words = split_list(text);
+  const std::vector<Word> words = quoted_words(text);
   HeldOut held_out;
-  if (words.size() == 1 && is_number(words[0])) {
-    held_out.number = parse_number(words[0]);
+  if (words.size() == 1 && !words[0].is_quoted && is_number(words[0].text)) {
+    held_out.number = parse_number(words[0].text);
     if (held_out.number >= 0) return held_out;
-    throw InvalidArgument(fmt::format("{} is not in [0, inf)", words[0]));
+    throw InvalidArgument(fmt::format("{} is not in [0, inf)", words[0].text));
   }
-  for (const std::string& word : words) {
+  for (const auto& [word, is_quoted] : words) {
+    if (is_quoted) {
+      held_out.names.push_back(word);
+      if (word.empty()) throw InvalidArgument("a name is empty");
+      continue;
+    }
     if (word == kEach) {
       throw InvalidArgument("'each' holds every client out once: it is for scripts/sweep", "",
                             "a client of this name is written name:each");
@@ -197,7 +239,8 @@ std::string HeldOut::text() const {
   std::vector<std::string> words;
   for (const std::string& name : names) {
     const bool is_plain = !is_number(name) && name != kEach && !name.starts_with(kName);
-    words.push_back(is_plain ? name : std::string(kName) + name);
+    const std::string field = csv_field(name);  // a list has the quotes of a table
+    words.push_back(is_plain || field != name ? field : std::string(kName) + name);
   }
   return join(words, ",");
 }
@@ -212,8 +255,13 @@ std::vector<char> chosen_clients(const HeldOut& wanted, int64_t n,
     for (int64_t c = 0; c < n && names.empty(); ++c) known.push_back(std::to_string(c));
     auto found = std::ranges::find(known, name);
     if (found == known.end()) {
+      const auto whole = std::ranges::find_if(known, [&](const std::string& one) {
+        return csv_field(one) != one && one.find(name) != one.npos;
+      });
       throw InvalidArgument(fmt::format("no client is called '{}'", name), key,
-                            suggestion(name, known));
+                            whole == known.end()
+                                ? suggestion(name, known)
+                                : "a name with a comma stands in quotes: " + csv_field(*whole));
     }
     for (; found != known.end(); found = std::find(found + 1, known.end(), name)) {
       chosen[to_index(found - known.begin())] = 1;
@@ -235,6 +283,21 @@ std::vector<char> chosen_clients(const HeldOut& wanted, int64_t n,
       .shuffle(std::span<int64_t>(order));
   for (int64_t i = 0; i < number; ++i) chosen[to_index(order[to_index(i)])] = 1;
   return chosen;
+}
+
+void require_left(const FederationOptions& federation, std::span<const std::string> names,
+                  std::span<const std::string> left_out) {
+  for (const auto& [key, wanted] :
+       {std::pair("federation.held-out", &federation.held_out),
+        {"federation.validation-clients", &federation.validation_clients}}) {
+    for (const std::string& name : wanted->names) {
+      if (std::ranges::count(left_out, name) == 0 || std::ranges::count(names, name) > 0) continue;
+      throw InvalidArgument(
+          fmt::format("no sample of the client '{}' is left", name), key,
+          "its samples were left out when the data were read: data.missing = drop "
+          "and data.labels do so, and clients of too little text");
+    }
+  }
 }
 
 std::vector<char> untrained_clients(int64_t n, std::vector<std::string> names,

@@ -76,6 +76,11 @@ enum class HeldFor { kTests, kValidation };
 std::vector<char> chosen_clients(const HeldOut& wanted, int64_t n,
                                  std::span<const std::string> names, uint64_t seed, HeldFor what);
 
+// Throws InvalidArgument, which says why, if a client that the options keep out by its name is one
+// of those without samples. `names` are those of the clients with samples.
+void require_left(const FederationOptions& federation, std::span<const std::string> names,
+                  std::span<const std::string> left_out);
+
 // Marks which of n clients nobody trains on: those for tests and those for validation.
 std::vector<char> untrained_clients(int64_t n, std::vector<std::string> names,
                                     const FederationOptions& federation, uint64_t seed);

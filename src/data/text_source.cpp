@@ -155,6 +155,9 @@ void TokenSource::choose(const std::vector<Parts>& tokens) {
         fmt::format("none of {} clients has {} training samples", tokens.size(), min_samples_),
         "data.path", "lower federation.min-samples or data.stride");
   }
+  for (std::size_t c = 0; c < tokens.size(); ++c) {
+    if (train[c] + test[c] == 0) layout_.left_out.push_back(reader_->name(static_cast<int64_t>(c)));
+  }
   if (kept_.size() < tokens.size()) {
     layout_.unread.push_back(fmt::format("{} of {} clients, which have too little text",
                                          tokens.size() - kept_.size(), tokens.size()));

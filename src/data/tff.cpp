@@ -168,6 +168,9 @@ void ArraySource::survey() {
   for (const std::size_t c : order_) {
     layout_.client_names.push_back(files_->name(static_cast<int64_t>(c)));
   }
+  for (std::size_t c = 0; c < train.size(); ++c) {
+    if (train[c] + test[c] == 0) layout_.left_out.push_back(files_->name(static_cast<int64_t>(c)));
+  }
   order_labels(counts);
   lay_validation(layout_, validation_fraction_);
 }

@@ -1,7 +1,11 @@
 #include "hanse/store/atomic_file.hpp"
 
+#include <algorithm>
 #include <cerrno>
+#include <charconv>
+#include <csignal>
 #include <filesystem>
+#include <string_view>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -42,7 +46,38 @@ void sync_folder(const std::string& folder) {
   if (status != 0 && code != EINVAL && code != ENOTSUP) fail("cannot flush the folder", folder);
 }
 
+constexpr std::string_view kTemporary = ".tmp";
+
+// Has the process ended whose number stands between `front` and the ending of the name? This
+// process is not writing the file yet, so a file with its own number is of one before it.
+bool is_left(std::string_view name, std::string_view front) {
+  if (!name.starts_with(front) || !name.ends_with(kTemporary)) return false;
+  name = name.substr(front.size(), name.size() - front.size() - kTemporary.size());
+  pid_t process = 0;
+  const auto [end, code] = std::from_chars(name.data(), name.data() + name.size(), process);
+  if (code != std::errc() || end != name.data() + name.size() || process <= 0) return false;
+  return process == getpid() || (kill(process, 0) != 0 && errno == ESRCH);
+}
+
 }  // namespace
+
+std::string host_name() {
+  char host[256] = "";
+  gethostname(host, sizeof host - 1);
+  return host;
+}
+
+std::string temporary_beside(const std::string& path) {
+  const std::string front = fmt::format("{}.{}-", path, host_name());
+  const std::string name = std::filesystem::path(front).filename().string();
+  std::error_code code;
+  for (std::filesystem::directory_iterator it(folder_of(path), code), end; !code && it != end;
+       it.increment(code)) {
+    const std::string own = it->path().filename().string();
+    if (is_left(own, name)) unlink(it->path().c_str());
+  }
+  return fmt::format("{}{}{}", front, getpid(), kTemporary);
+}
 
 Descriptor::Descriptor(const std::string& path, int flags)
     : path_(path), descriptor_(open(path.c_str(), flags | O_CLOEXEC, kMode)) {
@@ -83,7 +118,7 @@ void Descriptor::sync() {
 }
 
 TemporaryFile::TemporaryFile(const std::string& path) : path_(path) {
-  const Descriptor created(path, O_RDWR | O_CREAT | O_TRUNC);
+  const Descriptor created(path, O_RDWR | O_CREAT | O_EXCL);
 }
 
 TemporaryFile::~TemporaryFile() {
@@ -108,8 +143,21 @@ void TemporaryFile::publish(const std::string& name) {
   sync_folder(folder_of(name));
 }
 
+// A hard link never replaces a file. Where the file system has none, two that come at once may both
+// see no file; each is whole all the same.
+bool TemporaryFile::publish_new(const std::string& name) {
+  sync_file(path_);
+  if (link(path_.c_str(), name.c_str()) == 0) {
+    sync_folder(folder_of(name));
+    return true;
+  }
+  if (errno == EEXIST || std::filesystem::exists(name)) return false;
+  publish(name);
+  return true;
+}
+
 void write_file(const std::string& path, const std::string& text) {
-  TemporaryFile file(path + ".tmp");
+  TemporaryFile file(temporary_beside(path));
   Descriptor(file.path(), O_WRONLY).write_at(0, text);
   file.publish(path);
 }

@@ -50,7 +50,7 @@ ClientHistory::ClientHistory(std::string path, int64_t last, int64_t clients, in
 void ClientHistory::make_room(std::size_t rows) {
   const hdf5::Section section;
   rounds_.resize(rows, -1);
-  TemporaryFile temporary(path_ + ".tmp");
+  TemporaryFile temporary(temporary_beside(path_));
   auto file = hdf5::File::create(temporary.path());
   file.write("round", rounds_);
   const hdf5::Dataset::Block kept{0, static_cast<int64_t>(used_), 0, clients_};

@@ -30,7 +30,7 @@ void write_model(const std::string& path, const ParameterLayout& layout,
     throw std::logic_error(fmt::format("write_model: a row of {} for a layout of {} parameters",
                                        row.size(), layout.n_params()));
   }
-  TemporaryFile temporary(path + ".tmp");
+  TemporaryFile temporary(temporary_beside(path));
   temporary.require_room(estimated_bytes(layout));
   {
     const hdf5::Section section;

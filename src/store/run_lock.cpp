@@ -18,6 +18,7 @@
 #include "hanse/base/clock.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/log.hpp"
+#include "hanse/store/atomic_file.hpp"
 
 namespace hanse {
 
@@ -66,12 +67,6 @@ bool wrote_nothing(const std::string& folder) {
   return !code && std::all_of(begin(entries), end(entries), [](const fs::directory_entry& entry) {
     return entry.path().filename() == RunLock::kFile;
   });
-}
-
-std::string host_name() {
-  char host[256] = "";
-  gethostname(host, sizeof host - 1);
-  return host;
 }
 
 // What an owner writes of itself begins so.

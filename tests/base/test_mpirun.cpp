@@ -66,5 +66,11 @@ TEST(Mpirun, TasksOfSlurm) {
   expect_launched(under_mpirun, true, 1, 1);
 }
 
+// No launcher has started this process itself.
+TEST(Mpirun, ARankOfAScriptHasItsOwnCommand) {
+  const Launched launched({{"OMPI_COMM_WORLD_RANK", "2"}, {"OMPI_COMM_WORLD_SIZE", "3"}});
+  EXPECT_FALSE(started_in_a_row());
+}
+
 }  // namespace
 }  // namespace hanse

@@ -73,6 +73,33 @@ TEST_F(HeldOutTest, ClientsWithoutNamesHaveNumbers) {
                             {"no client is called '3'", "known: 0, 1, 2"});
 }
 
+TEST_F(HeldOutTest, NamesWithCommasStandInQuotes) {
+  const std::string table =
+      "site,x,label\n\"St. Mary's, London\",1,0\nnorth,1,1\n\"a \"\"b\"\"\",2,0\n";
+  const auto load = [&](const std::string& held_out) {
+    return Federation::load({.kind = "csv",
+                             .path = folder_.write("commas.csv", table),
+                             .test_fraction = 0,
+                             .client_column = "site"},
+                            {.partition = "by-column", .held_out = HeldOut::parse(held_out)}, 1,
+                            *alone_);
+  };
+  EXPECT_EQ(names_of(load("\"St. Mary's, London\"")).back(), "St. Mary's, London");
+  EXPECT_EQ(load("north, \"St. Mary's, London\"").held_out(), 2);
+  EXPECT_EQ(names_of(load("\"a \"\"b\"\"\"")).back(), "a \"b\"");
+  expect_error<AgreedError>([&] { load("St. Mary's, London"); },
+                            {"no client is called 'St. Mary's'",
+                             "a name with a comma stands in quotes: \"St. Mary's, "
+                             "London\""});
+  for (const char* text : {"\"a, b\",north", "north,\" b\"", "\"a \"\"b\"\"\"", "name:3,north"}) {
+    EXPECT_EQ(HeldOut::parse(HeldOut::parse(text).text()).names, HeldOut::parse(text).names);
+    EXPECT_EQ(HeldOut::parse(text).text(), text);
+  }
+  for (const char* text : {"\"open", "\"a\" b", "\"\"", "north,", "a,,b"}) {
+    EXPECT_THROW(HeldOut::parse(text), InvalidArgument) << text;
+  }
+}
+
 TEST_F(HeldOutTest, NamesThatAreNotThereAreRefused) {
   expect_error<AgreedError>(
       [&] { load("nord"); },

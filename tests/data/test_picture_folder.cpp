@@ -155,6 +155,29 @@ TEST_F(PictureFolderTest, FoldersThatMayBePartsOrClassesAreRefused) {
          {"class dog has test pictures alone", "/test"});
 }
 
+// Domains, or clients, with the classes in each.
+TEST_F(PictureFolderTest, FoldersOfTheSameNamesAreNoClasses) {
+  const Strings domains = {"art/cat/1.png",   "art/dog/2.png",    "photo/cat/3.png",
+                           "photo/dog/4.png", "sketch/cat/5.png", "sketch/elk/6.png"};
+  put(domains);
+  expect_bad({"the folders art and photo hold folders of the same names (cat)", folder_.path(),
+              "data.path = " + folder_.path() + "/art reads", "hanse.write_federation"});
+  fs::create_directories(folder_.file("train"));
+  for (const char* name : {"art", "photo", "sketch"}) {
+    fs::rename(folder_.file(name), folder_.file(std::string("train/") + name));
+  }
+  expect_bad({"hold folders of the same names", "/train"});
+}
+
+TEST_F(PictureFolderTest, ClassesMayHoldFolders) {
+  put({"cat/images/1.png", "dog/images/2.png"});  // one name
+  EXPECT_EQ(list().classes, (Strings{"cat", "dog"}));
+  put({"cat/a/1.png", "dog/b/2.png", "elk/c/1.png", "elk/d/1.png"});  // others
+  EXPECT_EQ(list().classes, (Strings{"cat", "dog", "elk"}));
+  put({"cat/b/1.png", "dog/a/2.png", "elk/a/2.png", "elk/3.png"});  // a picture beside them
+  EXPECT_EQ(list().classes, (Strings{"cat", "dog", "elk"}));
+}
+
 TEST_F(PictureFolderTest, InsideOfTrainAnyNameIsAClass) {
   put({"train/train/1.png", "train/test/2.png", "extra/notes.txt"});
   EXPECT_EQ(list().classes, (Strings{"test", "train"}));

@@ -45,6 +45,17 @@ TEST(RoundedNumbers, FractionsAreSaidWhereTheyBecomeOne) {
             "column 1: 1 of 2 numbers is not exact in float32, 2 different ones become 1");
 }
 
+// 8 significant bits: whole numbers to 256, multiples of 8 from 1024.
+TEST(RoundedNumbers, OfBfloat16) {
+  RoundedNumbers numbers(8, "bfloat16");
+  for (int year = 2016; year < 2024; ++year) numbers.see(year, 0);
+  for (const double value : {-256.0, 255.0, 0.1, 258.0, -1032.0}) numbers.see(value, 1);
+  EXPECT_EQ(numbers.text(name),
+            "column 0: 7 of 8 numbers are not exact in bfloat16, 8 different ones become 2");
+  numbers.see(257, 1);  // to even
+  EXPECT_EQ(numbers.columns(), (std::vector<int64_t>{0, 1}));
+}
+
 TEST(RoundedNumbers, NamesAFewColumnsOfMany) {
   RoundedNumbers numbers;
   for (int64_t column = 0; column < 9; ++column) numbers.see(16777217, column);

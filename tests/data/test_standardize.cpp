@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/error.hpp"
+#include "hanse/base/index.hpp"
 #include "hanse/data/federation.hpp"
 #include "hanse/data/partition.hpp"
 #include "support.hpp"
@@ -37,6 +38,11 @@ std::vector<float> column(const Dataset& dataset, std::size_t d) {
   return result;
 }
 
+// Nobody is held out.
+void standardize_all(Dataset& dataset, const Partition& partition, Standardize scope) {
+  standardize(dataset, partition, std::vector<char>(to_index(partition.clients())), scope);
+}
+
 // Client 0 trains on samples 3 and 0 and tests on 2; client 1 trains on 1 and 5 and tests on 4.
 const Partition kTwoClients{.order = {3, 0, 2, 1, 5, 4}, .offsets = {0, 3, 6}, .train_end = {2, 5}};
 
@@ -44,7 +50,7 @@ TEST(Standardize, EachClientByItsOwnTrainingSamples) {
   // Column 0: client 0 has 1 and 5 (mean 3, deviation 2), client 1 10 and 30 (mean 20, deviation
   // 10). Column 1 differs from it, so that columns cannot be swapped.
   Dataset dataset = table({{5, -1}, {10, 8}, {9, 7}, {1, -4}, {-10, 3}, {30, 2}});
-  standardize(dataset, kTwoClients, Standardize::kClient);
+  standardize_all(dataset, kTwoClients, Standardize::kClient);
   EXPECT_EQ(column(dataset, 0), (std::vector<float>{1, -1, 3, -1, -3, 1}));
   // Client 0: -1 and -4, mean -2.5, deviation 1.5; client 1: 8 and 2, mean 5, deviation 3.
   const auto second = column(dataset, 1);
@@ -56,11 +62,21 @@ TEST(Standardize, AllByTheTrainingSamplesOfAll) {
   // Training samples 3, 0, 1, 5 have -3, -1, 1, 3: mean 0, variance 5. Test samples 2 and 4 are far
   // outside and change neither.
   Dataset dataset = table({{-1}, {1}, {100}, {-3}, {-1000}, {3}});
-  standardize(dataset, kTwoClients, Standardize::kAll);
+  standardize_all(dataset, kTwoClients, Standardize::kAll);
   const float unit = 1 / std::sqrt(5.0F);
   const std::vector<float> expected{-unit, unit, 100 * unit, -3 * unit, -1000 * unit, 3 * unit};
   const auto found = column(dataset, 0);
   for (std::size_t i = 0; i < 6; ++i) EXPECT_FLOAT_EQ(found[i], expected[i]) << i;
+}
+
+// Client 0 trains on -3 and -1, mean -2, deviation 1; client 1, with 1 and 3, changes neither.
+TEST(Standardize, ClientsHeldOutAreScaledAndNotMeasured) {
+  Dataset dataset = table({{-1}, {1}, {100}, {-3}, {-1000}, {3}});
+  standardize(dataset, kTwoClients, {0, 1}, Standardize::kAll);
+  EXPECT_EQ(column(dataset, 0), (std::vector<float>{1, 3, 102, -1, -998, 5}));
+  Dataset own = table({{-1}, {1}, {100}, {-3}, {-1000}, {3}});
+  standardize(own, kTwoClients, {0, 1}, Standardize::kClient);
+  EXPECT_EQ(column(own, 0), (std::vector<float>{1, -1, 102, -1, -1002, 1}));
 }
 
 // 0.1 is not a float, and the mean of many has a rounding error: divided by that, nonsense.
@@ -72,7 +88,7 @@ TEST(Standardize, AConstantColumnIsOnlyCentred) {
     Partition partition{.offsets = {0, 1001}, .train_end = {1000}};
     for (int64_t i = 0; i < 1001; ++i) partition.order.push_back(i);
     Dataset dataset = table(rows);
-    standardize(dataset, partition, scope);
+    standardize_all(dataset, partition, scope);
     const auto found = column(dataset, 0);
     for (std::size_t i = 0; i < 1000; ++i) ASSERT_EQ(found[i], 0.0F) << i;
     EXPECT_FLOAT_EQ(found.back(), 2.0F);
@@ -82,18 +98,19 @@ TEST(Standardize, AConstantColumnIsOnlyCentred) {
 
 TEST(Standardize, AClientOfOneSampleGetsZeros) {
   Dataset dataset = table({{7, -3}, {1, 1}, {3, 5}});
-  standardize(dataset, {.order = {0, 1, 2}, .offsets = {0, 1, 3}, .train_end = {1, 3}},
-              Standardize::kClient);
+  standardize_all(dataset, {.order = {0, 1, 2}, .offsets = {0, 1, 3}, .train_end = {1, 3}},
+                  Standardize::kClient);
   EXPECT_EQ(column(dataset, 0), (std::vector<float>{0, -1, 1}));
   EXPECT_EQ(column(dataset, 1), (std::vector<float>{0, -1, 1}));
 }
 
 TEST(Standardize, LeavesAloneWhatIsNobodys) {
   Dataset dataset = table({{7}, {1}, {3}});
-  standardize(dataset, {.order = {2, 1}, .offsets = {0, 2}, .train_end = {2}}, Standardize::kAll);
+  standardize_all(dataset, {.order = {2, 1}, .offsets = {0, 2}, .train_end = {2}},
+                  Standardize::kAll);
   EXPECT_EQ(column(dataset, 0), (std::vector<float>{7, -1, 1}));
   Dataset same = table({{7}, {1}, {3}});
-  standardize(same, {.order = {2, 1}, .offsets = {0, 2}, .train_end = {2}}, Standardize::kNone);
+  standardize_all(same, {.order = {2, 1}, .offsets = {0, 2}, .train_end = {2}}, Standardize::kNone);
   EXPECT_EQ(column(same, 0), (std::vector<float>{7, 1, 3}));
 }
 
@@ -104,8 +121,8 @@ TEST(Standardize, PreciseFeaturesAreCentredInFloat64) {
     Dataset plain = table({{4, 5}, {8, 9}, {0, 1}, {1, 2}});
     dataset.precise = {{.feature = 0, .values = {1.7e12 + 5, 1.7e12 + 9, 1.7e12 + 1, 1.7e12 + 2}}};
     const Partition partition{.order = {2, 0, 1, 3}, .offsets = {0, 4}, .train_end = {3}};
-    standardize(dataset, partition, scope);
-    standardize(plain, partition, scope);
+    standardize_all(dataset, partition, scope);
+    standardize_all(plain, partition, scope);
     EXPECT_EQ(column(dataset, 0), column(plain, 0));
     EXPECT_EQ(column(dataset, 1), column(plain, 1));
   }
@@ -115,8 +132,8 @@ TEST(Standardize, PreciseFeaturesAreCentredInFloat64) {
 TEST(Standardize, PreciseFeaturesOfEachClient) {
   Dataset dataset = table({{1e18F}, {1}, {1e18F}, {3}});
   dataset.precise = {{.feature = 0, .values = {1e18, 1, 1e18 + 256, 3}}};
-  standardize(dataset, {.order = {0, 2, 1, 3}, .offsets = {0, 2, 4}, .train_end = {2, 4}},
-              Standardize::kClient);
+  standardize_all(dataset, {.order = {0, 2, 1, 3}, .offsets = {0, 2, 4}, .train_end = {2, 4}},
+                  Standardize::kClient);
   EXPECT_EQ(column(dataset, 0), (std::vector<float>{-1, -1, 1, 1}));
 }
 
@@ -133,11 +150,12 @@ TEST(Standardize, RefusesWhatItCannot) {
   const Partition partition{.order = {0, 1, 2}, .offsets = {0, 3}, .train_end = {2}};
   Dataset pixels{.shape = {1}, .storage = Storage::kByte, .features = {{}, {}, {}}};
   for (const Standardize scope : {Standardize::kClient, Standardize::kAll}) {
-    expect_invalid([&] { standardize(pixels, partition, scope); }, {"data.standardize", "bytes"});
+    expect_invalid([&] { standardize_all(pixels, partition, scope); },
+                   {"data.standardize", "bytes"});
   }
-  EXPECT_NO_THROW(standardize(pixels, partition, Standardize::kNone));
+  EXPECT_NO_THROW(standardize_all(pixels, partition, Standardize::kNone));
   Dataset outlier = table({{0}, {1e-30F}, {1e30F}});
-  expect_invalid([&] { standardize(outlier, partition, Standardize::kClient); },
+  expect_invalid([&] { standardize_all(outlier, partition, Standardize::kClient); },
                  {"data.standardize", "sample 2"});
 }
 

@@ -212,7 +212,13 @@ TEST_F(TablesTest, RowsThatMissAValueAreLeftOut) {
   EXPECT_EQ(found.samples(), 2);
   EXPECT_EQ(found.clients(), 1);
   EXPECT_EQ(found.client_names().at(0), "b");
-  expect_said("2 of 4 rows miss a value, and are left out");
+  expect_said("2 of 4 rows miss a value, and are left out, and with them 2 clients: a, c");
+  options_.held_out = HeldOut::parse("c");
+  expect_bad("site,x,y,label\na,1,2,0\nb,2,3,1\nb,4,5,0\nc,6,,1\n",
+             {"no sample of the client 'c' is left", "federation.held-out", "data.missing = drop"});
+  options_.held_out = HeldOut::parse("d");
+  expect_bad("site,x,y,label\na,1,2,0\nb,2,3,1\nb,4,5,0\nc,6,,1\n", {"no client is called 'd'"});
+  options_.held_out = {};
   expect_bad("site,x,label\na,?,0\n", {"every row misses a value"});
 }
 
@@ -260,6 +266,84 @@ TEST_F(TablesTest, AMixtureOfNumbersAndTextIsAMistake) {
              {"'1O' is not a number, and 1 above it is", "data.category-columns = x"});
   expect_bad("site,x,label\na,red,0\na,1,0\n",
              {"'1' is a number, and 'red' above is none", "data.category-columns = x"});
+}
+
+// Whatever stands first: the texts are few, and one line tells them.
+TEST_F(TablesTest, ValuesBelowALimitOfDetection) {
+  const std::string head = "site,x,label\n", text = "a,<0.01,0\n",
+                    numbers = "a,5,0\na,6,1\na,7,0\n";
+  const std::string hint = "half of the limit for example, or leave the cells empty";
+  for (const auto categories : {Categories::kRefuse, Categories::kOneHot}) {
+    data_.categories = categories;
+    expect_bad(head + numbers + text + text, {"'<0.01' is not a number", ":5, column 'x'", hint});
+    EXPECT_EQ(said_, "");
+  }
+  expect_bad(head + text + text + numbers, {"'<0.01' is not a number, and 3 of the column are",
+                                            ":2, column 'x'", hint, "data.category-columns = x"});
+  EXPECT_EQ(said_, "");  // one fault
+}
+
+// Decimal commas, units and the like in all texts: numbers in another spelling.
+TEST_F(TablesTest, NumbersInAnotherSpellingAreNoCategories) {
+  data_.categories = Categories::kOneHot;
+  const std::pair<const char*, const char*> kCases[] = {
+      {"\"95,5\"", "a number has a decimal point and no comma: 95.5"},
+      {"\"1,234\"", "no comma: 1.234, or without the comma where it parts thousands"},
+      {"\"1.234,5\"", "1234.5"},
+      {"80 kg", "write the number alone: 80"},
+      {"80kg", "write the number alone: 80"},
+      {"\"7,5 mg/l\"", "write the number alone: 7.5"},
+      {"45 %", "write the number alone: 45"},
+      {"$1250", "write the number alone: 1250"},
+      {"20 \u20AC", "write the number alone: 20"},
+      {"1'234", "is none of a number: write 1234"},
+      {"1 234 567", "1234567"},
+      {"\u22125", "-5"}};
+  for (const auto& [text, hint] : kCases) {
+    const std::string row = "a," + std::string(text) + ",0\n";
+    expect_bad("site,x,label\na,,0\n" + row + row, {"2 faults"});  // the empty cell
+    expect_bad("site,x,label\n" + row + row,
+               {"is a number in another spelling", ":2, column 'x'", hint,
+                "data.category-columns = x makes all of them categories"});
+  }
+  data_.category_columns = "x";
+  EXPECT_EQ(read("site,x,label\na,\"95,5\",0\na,\"1,5\",0\n"), (Rows{{0, 1}, {1, 0}}));
+}
+
+// Texts with digits that are categories.
+TEST_F(TablesTest, CategoriesMayHaveNumbers) {
+  data_.categories = Categories::kOneHot;
+  for (const auto& [one, other] :
+       std::vector<std::pair<std::string, std::string>>{{"1st", "2nd"},
+                                                        {"18-25", "26-40"},
+                                                        {"<50", ">=50"},
+                                                        {"T1", "T2"},
+                                                        {"10+", "20+"},
+                                                        {"120/80", "140/90"},
+                                                        {"1 yes", "2 no"},
+                                                        {"2 of 3", "1 of 3"},
+                                                        {"8 kg", "heavy"},
+                                                        {"1.2.3", "1.2.4"},
+                                                        {"\"1,2,3\"", "\"1,2\""},
+                                                        {"12 34", "56 78"}}) {
+    EXPECT_EQ(read("site,x,label\na," + one + ",0\na," + other + ",1\n")[0].size(), 2U) << one;
+  }
+}
+
+// 20 levels, more than half of the rows: names of rows.
+TEST_F(TablesTest, ATextForMostRowsIsNoCategory) {
+  data_.categories = Categories::kOneHot;
+  const auto table = [](int levels, int rows) {
+    std::string text = "site,id,label\n";
+    for (int i = 0; i < rows; ++i) text += fmt::format("a,p{},0\n", i % levels);
+    return text;
+  };
+  EXPECT_EQ(read(table(19, 19)).size(), 19U);
+  EXPECT_EQ(read(table(20, 40)).size(), 40U);
+  expect_bad(table(20, 39), {"20 different texts in 39 rows, 'p0' the first, name rows",
+                             ":2, column 'id'", "data.drop-columns = id leaves the column out"});
+  data_.category_columns = "id";
+  EXPECT_EQ(read(table(30, 30)).size(), 30U);
 }
 
 TEST_F(TablesTest, ANumberBelowATextThatIsNoNameIsNotComparedWithIt) {

@@ -72,6 +72,24 @@ class FramesTest(ScriptTest):
                                 (["weight"], "no column 'weight'")):
             with self.assertRaisesRegex(hanse.Refused, words):
                 hanse.write_table("t.h5", frame, label="ill", features=features)
+        twice = frame[["ill", "age", "age"]]
+        with self.assertRaisesRegex(hanse.Refused, "several columns 'age'"):
+            hanse.write_table("t.h5", twice, label="ill")
+
+    def test_texts_that_are_no_categories(self):
+        frame = pandas.DataFrame({"ill": [i % 2 for i in range(30)],
+                                  "dose": [f"{i},5" for i in range(30)],
+                                  "patient": [f"p{i}" for i in range(30)],
+                                  "weight": [f"{60 + i} kg" for i in range(30)]})
+        for name, words in (
+                ("dose", "'0,5' is a number in another spelling.*row 0, column 'dose'.*: 0.5"),
+                ("weight", "'60 kg' is a number in another spelling.*write the number alone: 60"),
+                ("patient", "30 different texts in 30 rows.*row 0, column 'patient'")):
+            with self.assertRaisesRegex(hanse.Refused, words):
+                hanse.write_table("t.h5", frame, label="ill", features=[name], categories="one-hot")
+        frame["patient"] = frame["patient"].astype("category")  # who says so means it
+        hanse.write_table("t.h5", frame, label="ill", features=["patient"],
+                          options={"federation.clients": 3})
 
     def test_all_faults_of_a_frame_are_told_by_row(self):
         frame = pandas.DataFrame({"ill": [0, 1, 1], "age": [30, None, 31], "sex": ["f", "m", "f"],
@@ -101,6 +119,16 @@ class FramesTest(ScriptTest):
         self.assertEqual(hanse.sweeps.client_names(
             {"job": os.devnull, "set": {"data.kind": "random", "federation.clients": 3}}),
             ["name:0", "name:1", "name:2"])
+
+    def test_a_sweep_over_clients_with_commas(self):
+        table = self.write("t.csv", 'site,x,label\n' + "".join(
+            f'{site},{i},{i % 2}\n' for i in range(6) for site in ('"St. Mary\'s, London"', "north")))
+        job = {"data.kind": "csv", "data.path": table, "data.client-column": "site",
+               "run.rounds": 2, "model.kind": "linear", "sampler.kind": "full"}
+        hanse.sweep(job, {"federation.held-out": ["each"]}, out="each", progress=False)
+        self.assertEqual(sorted(runs[0].held_out["name"].tolist()
+                                for runs in hanse.read_several("each").values()),
+                         [["St. Mary's, London"], ["north"]])
 
 
 @unittest.skipUnless(pyarrow, "pyarrow is not installed")

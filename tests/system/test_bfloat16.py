@@ -134,6 +134,34 @@ class Bfloat16(hanse.Case):
         refused = self.hanse("run", self.job(), f"--run.out={self.path('f')}", ranks=2, expect=None)
         self.assert_one_error(refused, 2, "kernels", "HANSE_KERNELS")
 
+    def test_large_numbers_are_told(self):
+        """Where products round them: beyond 2^8."""
+        rows = [f"s{i % 4},{2016 + i % 8},{i % 7},{int(i % 8 > 3)}" for i in range(160)]
+        table = self.write("years.csv", "\n".join(["site,year,dose,label", *rows, ""]))
+        job = {"data.kind": "csv", "data.path": table, "data.client-column": "site",
+               "data.classes": None, "model.precision": "bfloat16", "client.lr": 1e-6,
+               "run.rounds": 1, "sampler.per-round": 2, "federation.clients": None}
+
+        def said(**more):
+            keys = {key.replace("__", "."): value for key, value in more.items()}
+            return self.hanse("run", self.job({**job, **keys}), "--run.out=run",
+                              "--run.overwrite=true", ranks=2).stderr()
+
+        self.assertEqual(said().count(
+            "warning: column 'year': 140 of 160 numbers are not exact in bfloat16, 8 different ones "
+            "become 2; data.standardize centres them before that"), 1)
+        for quiet in (said(data__standardize="all"), said(model__precision="float32")):
+            self.assertNotIn("not exact", quiet)
+        tokens = {"data.kind": "random", "data.shape": "5", "data.tokens": 600, "data.classes": 600,
+                  "model.kind": "lstm", "model.units": 4, "federation.clients": 3,
+                  "model.precision": "bfloat16", "run.rounds": 1, "sampler.per-round": 2}
+        quiet = self.hanse("run", self.job(tokens), "--run.out=tokens").stderr()
+        self.assertNotIn("not exact", quiet)
+        self.write("years.csv", "site,year,label\na,3.4e38,0\na,1,1\nb,2,0\nb,3,1\n")
+        process = self.hanse("run", self.job(job), "--run.out=run", "--run.overwrite=true", expect=2)
+        self.assert_one_error(process, 2, "column 'year' has the value 3.39999995e+38",
+                              "not finite in bfloat16")
+
     def test_a_resume_keeps_the_precision(self):
         changes = MODELS["mlp"]
         run = self.train(self.narrow(changes), "half", 2, {"run.rounds": 5})

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import subprocess
 import unittest
 
 import hanse
@@ -731,6 +732,68 @@ class BadData(DataCase):
         full = self.hanse("convert", job, self.path("full.h5"), file_bytes=1024, expect=None)
         self.assertNotEqual(full.status, 0, full.describe())
         self.assertFalse(os.path.exists(self.path("full.h5")))
+
+
+class AtOnce(DataCase):
+    """Several processes with one command."""
+
+    def npz_job(self, samples):
+        np.savez(self.path("v.npz"), x=self.rng.random((samples, 300), dtype=np.float32),
+                 y=self.rng.integers(0, 3, samples), client=np.arange(samples) % 4)
+        return self.data_job("npz", self.path("v.npz"), federation__partition="by-column")
+
+    def check_file(self, out="out.h5"):
+        seen = self.hanse("inspect", self.path(out), "--verify").stdout()
+        self.assertIn("ok: it is that of the content", seen)
+        self.assertEqual([name for name in os.listdir(self.folder) if ".tmp" in name], [])
+
+    def test_ranks_convert_once(self):
+        process = self.hanse("convert", self.npz_job(600), self.path("out.h5"), ranks=3)
+        self.assertEqual(process.stdout().count("600 samples"), 1, process.describe())
+        self.assertEqual(process.stderr().count("the first alone"), 1, process.describe())
+        self.check_file()
+        process = self.hanse("convert", self.path("job.cfg"), self.path("out.h5"), ranks=3,
+                             expect=2)
+        self.assert_one_error(process, 2, "the output exists")
+
+    def test_processes_that_convert_to_one_file(self):
+        job = self.npz_job(20000)
+        for out, options, expected in (("a.h5", [], [0, 2, 2]),
+                                       ("b.h5", ["--run.overwrite=true"], [0, 0, 0])):
+            started = [self.start("convert", job, self.path(out), *options) for _ in range(3)]
+            statuses = sorted(process.wait().status for process in started)
+            self.assertEqual(statuses, expected, started[0].describe())
+            for process in started:
+                if process.status == 2:
+                    self.assert_one_error(process, 2, "the output exists")
+            self.check_file(out)
+
+    def test_what_a_killed_process_left_goes(self):
+        job = self.npz_job(20000)
+        process = self.start("convert", job, self.path("out.h5"))
+        process.wait_until(lambda: any(".tmp" in name for name in os.listdir(self.folder)),
+                           "it writes")
+        process.signal(signal.SIGKILL)
+        process.wait()
+        self.assertFalse(os.path.exists(self.path("out.h5")))
+        self.convert(job)
+        self.check_file()
+
+    def test_ranks_print_once(self):
+        job = self.npz_job(40)
+        self.train(job, "run")
+        for words in (["list", "samplers"], ["--version"], ["check", job],
+                      ["inspect", self.path("run", "model.h5")], ["status", self.path("run")]):
+            alone = self.hanse(*words).stdout()
+            self.assertEqual(self.hanse(*words, ranks=2).stdout(), alone)
+
+    def test_a_script_of_a_rank_has_its_own_commands(self):
+        """Whom a launcher did not start itself works, whatever its rank."""
+        alone = self.hanse("list", "samplers").stdout()
+        script = f"'{hanse.program()}' list samplers; true"
+        done = subprocess.run([*hanse.mpirun(2), "sh", "-c", script], text=True,
+                              capture_output=True, check=True)
+        self.assertEqual(len(done.stdout), 2 * len(alone))
 
 
 @hanse.measures_memory

@@ -19,6 +19,10 @@ struct Launch {
 };
 Launch launch();
 
+// Is the process one of several that a launcher started itself, and not by a script or a program in
+// between, which may give each rank a command of its own? False in a shell of a batch job.
+bool started_in_a_row();
+
 // The process of the mpirun that started this rank and writes its ranks' output; 0: none.
 int mpirun_process();
 

@@ -76,14 +76,17 @@ struct Dataset {
   int64_t classes = 0;          // 0: there are targets
   int64_t label_values = 1;     // of one sample
   bool multi_label = false;
-  std::vector<std::string> class_names;  // [scored classes]; empty: numbers name them
-  std::vector<int64_t> groups;           // [size] in [0, group_names.size()); empty: no column
+  std::vector<std::string> class_names;    // [scored classes]; empty: numbers name them
+  std::vector<std::string> feature_names;  // [values of a sample], "" for none; empty: none has one
+  std::vector<int64_t> groups;             // [size] in [0, group_names.size()); empty: no column
   std::vector<std::string> group_names;
   int64_t test_begin = -1;              // the source's own test samples start here; -1: none
   std::vector<PreciseFeature> precise;  // by feature; for standardize() alone
   std::vector<OpenColumn> open;         // by feature; csv alone
   // Parts of the source that were not read, for the line at the start: "3 .bmp files".
   std::vector<std::string> unread;
+  // Names of clients of the source without a sample that is kept; nobody can ask for them.
+  std::vector<std::string> left_out;
 
   int64_t size() const {
     return static_cast<int64_t>(labels.empty() ? targets.size() : labels.size()) / label_values;

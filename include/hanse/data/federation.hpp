@@ -70,6 +70,7 @@ class Federation {
   int64_t samples() const { return sizes_.samples; }
   const std::vector<int64_t>& sample_shape() const { return shape_; }
   int64_t sample_values() const { return sizes_.sample_values; }
+  Storage storage() const { return static_cast<Storage>(sizes_.storage); }
   int64_t classes() const { return sizes_.classes; }  // of labels; 0: there are targets
   LabelForm label_form() const {
     return {sizes_.classes, sizes_.label_values, sizes_.multi_label != 0};
@@ -77,6 +78,9 @@ class Federation {
   // The data's names of clients() + held_out() clients, and of all classes; or none.
   const Names& client_names() const { return client_names_; }
   const Names& class_names() const { return class_names_; }
+  // A value of a sample in messages: "column 'age'", "feature 3". On the first rank of a host alone
+  // by its name.
+  std::string feature_label(int64_t feature) const;
 
   // REQUIRES: 0 <= client < clients() + held_out(). Empty for a client with test samples alone.
   SampleRange train(int64_t client) const {
@@ -141,6 +145,8 @@ class Federation {
   const ClientRanges* ranges_ = nullptr;  // [clients + held_out]
   Names client_names_;
   Names class_names_;
+  std::vector<std::string>
+      feature_names_;  // on the first rank of the host; [sample_values()], or none
   std::vector<int64_t> shape_;
   FederationSizes sizes_;
   std::vector<ChannelScale> scales_;  // [channels] of images; empty: values are not scaled

@@ -50,7 +50,8 @@ constexpr auto choices_of(FeatureScale) { return std::array{"covariance", "devia
 struct HeldOut {
   HeldOut(double so_many = 0) : number(so_many) {}
 
-  // "0.2", "5", or "hospital-03,name:7", where "name:" is in front of a name that is a number.
+  // "0.2", "5", or "hospital-03,name:7", where "name:" is in front of a name that is a number, and
+  // a name with a comma stands in quotes.
   // Throws InvalidArgument: neither, or a word that belongs to sweeps ("each").
   static HeldOut parse(std::string_view text);
   std::string text() const;  // parse(text()) is *this

@@ -61,13 +61,14 @@ void complete(Dataset& dataset, const Partition& partition, const std::vector<ch
 
 // x <- (x - mean) / deviation, column by column, for every sample of the partition. Mean and
 // population deviation (divided by n) are those of the training samples, so that test samples stay
-// unseen: the sample's own client's (kClient: what a hospital can do alone) or all clients' (kAll:
-// needs d means and deviations shared beforehand). A column that is constant there, as every column
-// of a client with one training sample, is only centred. kNone changes nothing. Samples that belong
-// to nobody stay as they are.
+// unseen: the sample's own client's (kClient: what a hospital can do alone), or those of all
+// clients that are not `held_out` [clients] (kAll: needs d means and deviations shared beforehand).
+// A column that is constant there, as every column of a client with one training sample, is only
+// centred. kNone changes nothing. Samples that belong to nobody stay as they are.
 // Throws InvalidArgument for features stored as bytes, and a result that is not
 // finite in float32 (a test value far outside a narrow column).
 // Cost: two passes over the features, sums in float64.
-void standardize(Dataset& dataset, const Partition& partition, Standardize scope);
+void standardize(Dataset& dataset, const Partition& partition, const std::vector<char>& held_out,
+                 Standardize scope);
 
 }  // namespace hanse

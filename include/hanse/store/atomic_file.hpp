@@ -29,10 +29,17 @@ class Descriptor {
   int descriptor_;
 };
 
+// This host's, by which processes of several hosts tell their files apart; at most 255 bytes.
+std::string host_name();
+
+// A name beside `path` that no other process has: PATH.HOST-PROCESS.tmp. What a killed process of
+// this host has left of such names is removed first.
+std::string temporary_beside(const std::string& path);
+
 // The temporary file under construction; removed in the destructor unless it was published.
 class TemporaryFile {
  public:
-  // Creates it, or empties the one that a killed run has left.
+  // Creates it. Throws IoError if it is there: it would be another's.
   explicit TemporaryFile(const std::string& path);
   ~TemporaryFile();
   TemporaryFile(const TemporaryFile&) = delete;
@@ -46,6 +53,9 @@ class TemporaryFile {
   void require_room(int64_t bytes);
   // Flushes the contents, renames it to `name` in the same folder and flushes the folder.
   void publish(const std::string& name);
+  // Likewise, unless there is a file `name`: false, and that file stays as it is. Of several
+  // processes that publish one name, one succeeds.
+  bool publish_new(const std::string& name);
 
  private:
   std::string path_;

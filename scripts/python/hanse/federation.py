@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import socket
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -50,7 +51,7 @@ def write_federation(path: Path, clients: Mapping[str, Sequence[Any]], *,
         (one, first), (other, second) = list(shapes.items())[:2]
         raise Refused(f"samples have one shape: {one} of client {first}, {other} of {second}")
     target = pathlib.Path(path)
-    plain = target.with_name(f"{target.name}.{os.getpid()}.part")
+    plain = target.with_name(f"{target.name}.{socket.gethostname()}-{os.getpid()}.part")
     try:
         _write(plain, list(clients), parts, classes, several_labels)
         ask("convert", os.devnull, target, "--data.kind=hanse", f"--data.path={plain}",

@@ -10,6 +10,7 @@ import struct
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from .files import replacing
 from .program import Path, Refused
 
 TYPES = {"float32": "F32", "int64": "I64", "bool": "BOOL"}
@@ -29,7 +30,7 @@ def write(path: Path, graph: Mapping[str, Any], tensors: Mapping[str, Any]) -> N
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     try:
-        with open(path, "wb") as file:
+        with replacing(pathlib.Path(path)) as whole, open(whole, "wb") as file:
             file.write(struct.pack("<Q", len(text)) + text)
             for tensor in tensors.values():
                 file.write(tensor.detach().contiguous().numpy().tobytes())

@@ -29,6 +29,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import IO, Any
 
+from .files import write_whole
 from .program import (Failed, Options, Refused, Stopped, ask, environment, find_program, mpirun,
                       option_words)
 from .several import BadRun, read_job, read_summary
@@ -260,13 +261,6 @@ class Interrupts:
             signal.signal(number, handler)
 
 
-def write_whole(path: pathlib.Path, text: str) -> None:
-    """The file is there whole, or as it was."""
-    temporary = path.with_suffix(f".{os.getpid()}")
-    temporary.write_text(text)
-    temporary.rename(path)
-
-
 def lock(file: IO[str]) -> bool:
     """Takes the file for this process and those that write to it. False: another has it."""
     try:
@@ -322,9 +316,14 @@ def client_names(table: Mapping[str, Any]) -> list[str]:
             count = len(file["train_end"]) - int(file.attrs["held_out"])
             names = ([name.decode() for name in file["client_names"][:count]]
                      if "client_names" in file else [str(client) for client in range(count)])
-    if bad := [name for name in names if "," in name]:
-        raise Refused(f"{HELD_OUT}: the client '{bad[0]}' has a comma in its name; hint: rename it")
-    return [f"name:{name}" if _is_no_plain_name(name) else name for name in names]
+    return [held_out_name(name) for name in names]
+
+
+def held_out_name(name: str) -> str:
+    """As federation.held-out takes the name of a client: in quotes where it has a comma or a quote."""
+    if "," in name or '"' in name:
+        return '"' + name.replace('"', '""') + '"'
+    return f"name:{name}" if _is_no_plain_name(name) else name
 
 
 def _is_no_plain_name(name: str) -> bool:

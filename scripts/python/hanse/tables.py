@@ -42,6 +42,8 @@ def write_table(path: Path, frame: pandas.DataFrame, *, label: str, client: str 
         if name not in frame.columns:
             raise Refused(f"the frame has no column '{name}'; it has "
                           f"{', '.join(map(str, frame.columns))}")
+    if twice := [name for name in [*own, *chosen] if list(frame.columns).count(name) > 1]:
+        raise Refused(f"the frame has several columns '{twice[0]}'; hint: rename them")
     for name in chosen:
         if frame[name].dtype.kind in "mM":
             raise Refused(f"column '{name}' holds dates; hint: (frame.{name} - frame.{name}.min())"

@@ -6,9 +6,11 @@
 
 #include "assemble.hpp"
 #include "hanse/base/error.hpp"
+#include "hanse/base/log.hpp"
 #include "hanse/base/options.hpp"
 #include "hanse/base/scope.hpp"
 #include "hanse/comm/agreement.hpp"
+#include "hanse/data/rounded_features.hpp"
 #include "hanse/job/asked.hpp"
 #include "hanse/model/part_model.hpp"
 #include "hanse/model/threads.hpp"
@@ -99,6 +101,19 @@ void build_model(const Job& job, Communicator& comm, Assembly& assembly) {
     for (int64_t id = comm.rank(); id < all; id += comm.size()) {
       check_tokens(federation, id, vocabulary);
     }
+  });
+}
+
+// Numbers that are exact in float32 may not be so as factors of products.
+void warn_of_rounded_features(const Job& job, Communicator& comm, const Assembly& assembly) {
+  if (job.model.precision != Precision::kBfloat16 || assembly.model->vocabulary() > 0) return;
+  agree_on(comm, [&] {
+    if (comm.rank() != 0) return;
+    const bool may_be_tokens = job.model.kind == "torchscript";
+    const std::string text = rounded_in_bfloat16(assembly.federation, may_be_tokens);
+    if (text.empty()) return;
+    warning(text + (job.data.kind == "csv" ? "; data.standardize centres them before that"
+                                           : "; hint: centre and scale them before"));
   });
 }
 
@@ -215,6 +230,7 @@ void load_samples_and_model(const Job& job, Communicator& comm, Assembly& assemb
     }
   });
   build_model(job, comm, assembly);
+  warn_of_rounded_features(job, comm, assembly);
   greet(job, comm, assembly);
 }
 

@@ -201,15 +201,17 @@ std::string folder_of(const std::string& file) {
   return folder.empty() ? "." : folder.string();
 }
 
+[[noreturn]] void refuse_existing(const std::string& out) {
+  throw InvalidArgument("the output exists", out,
+                        "choose another name, or pass --run.overwrite=true");
+}
+
 void check_target(const std::string& out, bool overwrite) {
   std::error_code code;
   if (std::filesystem::is_directory(out, code)) {
     throw InvalidArgument("the output is a folder, not a file", out, "name a file, e.g. data.h5");
   }
-  if (!overwrite && std::filesystem::exists(out, code)) {
-    throw InvalidArgument("the output exists", out,
-                          "choose another name, or pass --run.overwrite=true");
-  }
+  if (!overwrite && std::filesystem::exists(out, code)) refuse_existing(out);
 }
 
 }  // namespace
@@ -337,11 +339,13 @@ std::string convert_job(const std::string& job_file, const Overrides& overrides,
   check_data(job.data, job.federation);
   check_target(out, job.run.overwrite);
   std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is an error of the write, not a death
-  TemporaryFile file(out + ".tmp");
+  TemporaryFile file(temporary_beside(out));
   const ScratchMemory scratch(folder_of(out));
   const auto sizes =
       write_hanse_file(file.path(), job.data, job.federation, seed_of(job, job.data.seed));
-  file.publish(out);
+  // Another process may have written it meanwhile.
+  if (job.run.overwrite) file.publish(out);
+  if (!job.run.overwrite && !file.publish_new(out)) refuse_existing(out);
   return fmt::format("{}: {} clients{}, {} samples, {:.1f} MB\n", out, sizes.clients,
                      sizes.held_out > 0 ? fmt::format(" and {} held out", sizes.held_out) : "",
                      sizes.samples, 1e-6 * static_cast<double>(sizes.bytes));
