@@ -9,6 +9,7 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
+#include "hanse/base/log.hpp"
 #include "hanse/base/options.hpp"
 #include "hanse/model/loss_math.hpp"
 
@@ -302,6 +303,14 @@ LossPtr make_loss(const std::string& name, const LabelForm& labels) {
                                                       : "cross-entropy is for classes");
   }
   return nullptr;
+}
+
+void warn_of_activation(const std::string& last, const Loss& loss, const std::string& path) {
+  if (last.empty() || loss.name() == "squared-error") return;
+  warning(fmt::format(
+      "the network ends with {}, and model.loss = {} applies its own to that ({}); hint: "
+      "return the logits",
+      last, loss.name(), path));
 }
 
 }  // namespace hanse

@@ -61,4 +61,8 @@ using LossPtr = std::shared_ptr<const Loss>;
 // InvalidArgument when they do not fit together.
 LossPtr make_loss(const std::string& name, const LabelForm& labels);
 
+// Warns of a network that ends with softmax, log_softmax or sigmoid ("": it does not), which the
+// loss applies again. `path` is its file.
+void warn_of_activation(const std::string& last, const Loss& loss, const std::string& path);
+
 }  // namespace hanse

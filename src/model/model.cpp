@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include <fmt/format.h>
+
 #include "hanse/base/error.hpp"
 
 namespace hanse {
@@ -12,6 +14,18 @@ void Model::initialize(std::span<float> row, RandomStream& stream) const {
   for (const StartPart& part : start_) {
     std::copy(part.values.begin(), part.values.end(), row.begin() + part.offset);
   }
+}
+
+std::vector<WholeNumbers> Model::whole_numbers() const {
+  if (vocabulary() == 0) return {};
+  return {{.first = 0,
+           .last = INT64_MAX,
+           .least = 0,
+           .most = static_cast<double>(vocabulary() - 1),
+           .what = fmt::format("no token: the model knows the whole numbers from 0 to {}",
+                               vocabulary() - 1),
+           .key = "model.vocabulary",
+           .hint = "it must be above the largest token of the data"}};
 }
 
 void Model::draw(std::span<float> row, RandomStream& stream) const {

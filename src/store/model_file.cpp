@@ -22,6 +22,16 @@ int64_t estimated_bytes(const ParameterLayout& layout) {
   return 65536 + static_cast<int64_t>(2048 * tensors + 8 * integers) + 8 * layout.n_params();
 }
 
+// "int8", "float64"
+std::string type_name(const hdf5::Type& type) {
+  switch (type.kind) {
+    case hdf5::Kind::kInteger:
+      return fmt::format("{}int{}", type.is_signed ? "" : "u", 8 * type.bytes);
+    case hdf5::Kind::kFloat: return fmt::format("float{}", 8 * type.bytes);
+    default: return "no number";
+  }
+}
+
 }  // namespace
 
 void write_model(const std::string& path, const ParameterLayout& layout,
@@ -49,22 +59,26 @@ void write_model(const std::string& path, const ParameterLayout& layout,
   temporary.publish(path);
 }
 
-std::vector<NamedTensor> read_model(const std::string& path) {
+WeightFile read_model(const std::string& path) {
   if (const auto damage = damage_if_sealed(path, kModelSeal)) throw InvalidArgument(*damage, path);
-  std::vector<NamedTensor> tensors;
+  WeightFile model;
   try {
     const hdf5::Section section;
     const hdf5::File file = hdf5::File::open_to_read(path);
     for (const std::string& name : file.dataset_names("/")) {
       const hdf5::Dataset dataset = file.dataset(name);
-      if (name == "/row" || dataset.type() != hdf5::kTypeOf<float>) continue;
-      tensors.push_back({name.substr(1), dataset.shape(), dataset.values<float>()});
+      if (name == "/row") continue;
+      if (dataset.type() == hdf5::kTypeOf<float>) {
+        model.tensors.push_back({name.substr(1), dataset.shape(), dataset.values<float>()});
+      } else {
+        model.left_out[name.substr(1)] = type_name(dataset.type());
+      }
     }
   } catch (const IoError& error) {
     throw InvalidArgument(std::string("no readable model: ") + error.what(), "",
                           "a model.h5 of a run, or a state dict of torch.save");
   }
-  return tensors;
+  return model;
 }
 
 }  // namespace hanse

@@ -73,6 +73,8 @@ void take_shard(const std::string& path, const std::set<std::string>& names, Wei
     if (names.contains(tensor.name)) all.tensors.push_back(std::move(tensor));
   }
   all.same.merge(shard.same);
+  all.left_out.merge(shard.left_out);
+  all.too_large.merge(shard.too_large);
 }
 
 }  // namespace
@@ -81,7 +83,7 @@ WeightFile read_weights(const std::string& path) {
   switch (format_of(path)) {
     case Format::kTorch: return read_torch_file(path);
     case Format::kSafetensors: return read_safetensors(path);
-    case Format::kHdf5: return {read_model(path), {}};
+    case Format::kHdf5: return read_model(path);
     case Format::kOldTorch:
       throw InvalidArgument("the file is of torch.save before torch 1.6", path,
                             "load it and save it again with a newer torch");

@@ -56,6 +56,18 @@ Module with_norm(const std::string& factor, const std::string& training = "self.
   return module;
 }
 
+Module counted() {
+  Module module("Network");
+  module.register_attribute("training", c10::BoolType::get(), true);
+  module.register_buffer("batches", at::full({}, 5, at::kLong));
+  add_dense(module, 4);
+  module.define(kForward +
+                "  if self.training:\n"
+                "    self.batches.add_(1)\n"
+                "  return torch.linear(x * self.batches, self.weight, self.bias)\n");
+  return module;
+}
+
 Module with_dropout() {
   Module module("Network");
   module.register_attribute("training", c10::BoolType::get(), true);
@@ -149,6 +161,23 @@ Module with_new_forms(const std::string& name) {
                       "  else:\n    y = torch.dropout(x, 0.5, False)\n" +
                           dense);
   }
+  if (name == "late-dropout") {
+    return with_dense(4,
+                      "  if not self.training:\n    y = torch.dropout(x, 0.5, True)\n"
+                      "  else:\n    y = torch.dropout(x, 0.5, True)\n" +
+                          dense);
+  }
+  if (name == "bytes") {
+    return with_dense(4,
+                      "  y = torch.cat([x[:, 1:3].to(torch.uint8).to(torch.float32), x[:, 0:1],"
+                      " x[:, 3].long().float().unsqueeze(1)], 1)\n" +
+                          dense);
+  }
+  if (name == "softmax-turned") {
+    return with_dense(4,
+                      "  y = torch.linear(x, self.weight, self.bias).softmax(1)\n"
+                      "  return y.unsqueeze(2).transpose(1, 2).flatten(1)\n");
+  }
   if (name == "frozen-dropout") {
     return with_dense(4, "  y = torch.dropout(x, 0.5, True)\n" + dense);
   }
@@ -160,6 +189,7 @@ Module make(const std::string& name) {
   if (name == "linear") return with_dense(144, kDense);
   if (name == "batch-norm") return with_norm("0.25");
   if (name == "cumulative") return with_norm("1 / float(self.batches)");
+  if (name == "counted") return counted();
   if (name == "dropout") return with_dropout();
   if (name == "frozen") return with_dense(4, kDense, at::kFloat, false);
   if (name == "tied") return tied();

@@ -57,6 +57,14 @@ TEST_F(GraphFiles, HaveTheirNodesAndTensors) {
   EXPECT_EQ(norm.args[6].real, 0.25);
 }
 
+TEST_F(GraphFiles, SayUpToWhichBatchTheyWereCompared) {
+  const GraphText graph = linear_graph();
+  EXPECT_EQ(read(graph).compared, 0);
+  EXPECT_EQ(
+      read_graph_file(write(graph.file(R"({"compared":129,)" + graph.note().substr(1)))).compared,
+      129);
+}
+
 TEST_F(GraphFiles, ArgumentsHaveTheirKinds) {
   GraphText graph = linear_graph();
   graph.evaluation +=
@@ -93,6 +101,8 @@ TEST_F(GraphFiles, ThatAreDamagedAreRefused) {
 TEST_F(GraphFiles, WithDamagedFieldsAreRefused) {
   expect_refused_with("\"format\":1", "\"format\":2", "its format is not 1");
   expect_refused_with("\"format\":1", "\"format\":\"1\"", "format is no whole number");
+  expect_refused_with("\"format\":1", R"("format":1,"compared":"a")",
+                      "compared is no whole number");
   expect_refused_with("\"sample\":[4]", "\"sample\":[0]", "sample has a side below 1");
   expect_refused_with("\"sample\":[4]", "\"sample\":[4000000000,4000000000]", "has no such shape");
   expect_refused_with("\"sample\":[4]", "\"sample\":[1.5]", "sample is no whole number");
@@ -137,7 +147,7 @@ TEST_F(GraphFiles, ThatNameOtherOperatorsAreRefused) {
                                "aten::_reshape_alias", "aten::item", "aten::_local_scalar_dense",
                                "aten::rand", "aten::bernoulli_", "aten::save", "prim::Print",
                                "quantized::add", "aten::nonzero", "addmm", "aten::_", "aten::"}) {
-    expect_refused_with("aten::addmm", op, "is not allowed");
+    expect_refused_with("aten::addmm", op, "is not in this program's list of operators");
   }
 }
 

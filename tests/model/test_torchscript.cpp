@@ -97,17 +97,28 @@ TEST(TorchScript, OnlyForwardPassesMoveBuffers) {
   expect_moved(initial_row(*model), moved, samples, 0.25);
 }
 
-// The factor is 1 / (batches + 1) of the file on every call: the count never goes on.
+// The factor is that of the file, and one more in training, on every call: the count never goes on.
 TEST(TorchScript, IntegersAreCarried) {
-  const auto model = load_script("cumulative");
+  const auto model = load_script("counted");
   const Samples samples({4}, 3, 6);
   const std::vector<float> row = initial_row(*model);
+  const LossAndGradient first = loss_and_gradient(*model, row, samples.batch());
   for (int i = 0; i < 3; ++i) {
-    loss_and_gradient(*model, row, samples.batch());
-    std::vector<float> moved = row;
-    model->move_buffers(moved);
-    expect_moved(row, moved, samples, 1.0 / 6);
+    EXPECT_EQ(loss_and_gradient(*model, row, samples.batch()).gradient, first.gradient);
   }
+  ASSERT_EQ(model->layout().carried().size(), 1U);
+  EXPECT_EQ(model->layout().carried()[0].values, std::vector<int64_t>{5});
+}
+
+TEST(TorchScript, ConvertsPartsOfSamplesToIntegers) {
+  const auto parts = load_script("bytes")->whole_numbers();
+  ASSERT_EQ(parts.size(), 2U);
+  EXPECT_EQ(std::pair(parts[0].first, parts[0].last), std::pair(int64_t{1}, int64_t{3}));
+  EXPECT_TRUE(parts[0].hold(255) && !parts[0].hold(256) && !parts[0].hold(0.5F));
+  EXPECT_FALSE(parts[0].hold(-1) || parts[0].hold(NAN) || parts[0].hold(INFINITY));
+  EXPECT_EQ(std::pair(parts[1].first, parts[1].last), std::pair(int64_t{3}, int64_t{4}));
+  EXPECT_TRUE(parts[1].hold(-1e9F) && !parts[1].hold(0.5F) && !parts[1].hold(1e19F));
+  EXPECT_TRUE(load_script("dropout")->whole_numbers().empty());
 }
 
 TEST(TorchScript, SameBitsOnEveryCallAndInEveryObject) {
@@ -239,6 +250,9 @@ TEST(TorchScript, ASoftmaxAtTheEndIsTold) {
   const std::string told = testing::internal::GetCapturedStderr();
   EXPECT_NE(told.find("warning: the network ends with softmax"), std::string::npos) << told;
   testing::internal::CaptureStderr();
+  load_script("softmax-turned");
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("ends with softmax"), std::string::npos);
+  testing::internal::CaptureStderr();
   load_script("dropout");
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
@@ -273,6 +287,8 @@ TEST(TorchScript, ErrorsAreOneLineThatNamesTheFile) {
         {"tokens", {4}, 3, "hint: samples are float32: call x.long() on tokens"},
         {"signals", {1, 1, 8}, 3, "hint: conv1d takes samples [channels, length]: give data.shape"},
         {"frozen-dropout", {4}, 3, "training and evaluation are the same to dropout"},
+        {"late-dropout", {4}, 3, "training and evaluation are the same to dropout"},
+        {"cumulative", {4}, 3, "batch norm has a cumulative mean"},
         {"frozen-norm", {4}, 3, "training and evaluation are the same to batch_norm"},
         {"frozen-norm", {4}, 3, "hint: torch.jit.script(model), or "},
         {"one-batch", {4}, 3, "takes no float32 samples [3, 4]"},

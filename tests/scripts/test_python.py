@@ -537,7 +537,8 @@ class InstalledTest(ScriptTest):
         said = subprocess.run([sys.executable, "-c", script], text=True, capture_output=True,
                               cwd=self.folder, env=site, check=True)
         self.assertTrue(said.stdout.startswith(str(self.folder / "site" / "hanse")), said.stdout)
-        self.assertTrue((self.folder / "site/hanse/py.typed").exists())
+        for name in ("py.typed", "operators.txt"):
+            self.assertTrue((self.folder / "site/hanse" / name).exists(), name)
 
     def test_everything_is_documented_and_typed(self):
         self.assertRegex(hanse.__doc__, re.escape("hanse.run("))

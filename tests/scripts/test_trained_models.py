@@ -12,6 +12,7 @@ from hanse.program import find_program  # noqa: E402
 
 try:
     import fedavg
+    import operators
     import torch
     import zoo
     from trained_models import Task, differences
@@ -27,7 +28,7 @@ class TrainedTest(ScriptTest):
     def trained(self, name, kind="graph", **changes):
         """A task, and what the program makes of it."""
         torch.manual_seed(2)
-        module, sample, more = zoo.ZOO[name]()
+        module, sample, more = {**zoo.ZOO, **operators.OPERATORS}[name]()
         folder = self.folder / f"{name}-{kind}"
         folder.mkdir()
         with contextlib.redirect_stdout(io.StringIO()):
@@ -44,6 +45,12 @@ class TrainedTest(ScriptTest):
                 task, found = self.trained(name)
                 self.assertLess(max(differences(found, task.reference(0.05))), CLOSE)
                 self.assertEqual(sorted(found[0]), sorted(task.module.state_dict()))
+
+    def test_graphs_of_less_common_operators(self):
+        for name in operators.OPERATORS:
+            with self.subTest(name):
+                task, found = self.trained(name)
+                self.assertLess(max(differences(found, task.reference(0.05))), CLOSE)
 
     def test_torchscript(self):
         for name in ("cnn", "encoder"):

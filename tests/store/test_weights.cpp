@@ -81,6 +81,30 @@ TEST_F(Weights, OtherFloatingPointNumbersBecomeFloat32AndIntegersAreLeftOut) {
   EXPECT_EQ(file.tensors[2].values, (std::vector<float>{1, -2.5F, INFINITY}));
 }
 
+TEST_F(Weights, WhatIsLeftOutAndWhatFloat32LacksAreNoted) {
+  const auto one = [](const std::string& key, const std::string& storage) {
+    return pickled(
+        PickledTensor{.key = key, .storage = storage, .stored = 1, .shape = {1}, .strides = {1}});
+  };
+  const std::string infinite = bytes_of_numbers<double>({INFINITY});
+  const WeightFile saved = read(torch_file(
+      pickled({{"c", one("0", "CharStorage")},
+               {"n", one("1", "LongStorage")},
+               {"d", one("2", "DoubleStorage")},
+               {"i", one("3", "DoubleStorage")}}),
+      {"a", bytes_of_numbers<int64_t>({1}), bytes_of_numbers<double>({-1e300}), infinite}));
+  using Names = std::map<std::string, std::string>;
+  EXPECT_EQ(saved.left_out, (Names{{"c", "int8"}, {"n", "int64"}}));
+  EXPECT_EQ(saved.too_large, (std::map<std::string, double>{{"d", -1e300}}));
+  const WeightFile safe =
+      read(safetensors_file(R"({"c":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
+                            R"("d":{"dtype":"F64","shape":[2],"data_offsets":[1,17]},)"
+                            R"("z":{"dtype":"BOOL","shape":[1],"data_offsets":[17,18]}})",
+                            "a" + bytes_of_numbers<double>({1, 1e39}) + "b"));
+  EXPECT_EQ(safe.left_out, (Names{{"c", "uint8"}, {"z", "bool"}}));
+  EXPECT_EQ(safe.too_large, (std::map<std::string, double>{{"d", 1e39}}));
+}
+
 TEST_F(Weights, ACheckpointMayHaveOneDictionaryOfTensors) {
   const std::string inner = pickled({{"w", pickled(PickledTensor{})}});
   const std::string optimizer = pickled({{"state", pickled({{"0", inner}})}}, false);

@@ -16,13 +16,14 @@ GRAPH = {"run.rounds": 4, "evaluate.every": 2, "data.shape": "1,9,8", "model.kin
 
 
 class Graph:
-    """A network, written by hand: batch norm if asked for, dropout, a layer."""
+    """A network, written by hand: batch norm if asked for, dropout, a layer. `integer` is a type that
+    samples become before, `last` an operator behind all, `compared` a note of its writer."""
 
-    def __init__(self, norm=True, trains=True):
+    def __init__(self, norm=True, trains=True, integer=None, last=None, compared=None):
         spread = numpy.sin(numpy.arange(CLASSES * PIXELS, dtype="f4") * 0.7) * 0.3
         self.tensors = {"fc.weight": spread.reshape(CLASSES, PIXELS),
                         "fc.bias": numpy.linspace(-0.1, 0.1, CLASSES, dtype="f4")}
-        self.norm = norm
+        self.norm, self.integer, self.last, self.compared = norm, integer, last, compared
         self.buffers = []
         if norm:
             self.buffers = ["bn.running_mean", "bn.running_var", "bn.num_batches_tracked"]
@@ -34,8 +35,8 @@ class Graph:
         self.x = 2 + len(self.buffers)
         self.graphs = {"evaluation": self.evaluation(), "training": self.training(trains)}
 
-    def add(self, op, *args, overload=""):
-        self.nodes.append({"op": op, "overload": overload, "args": list(args)})
+    def add(self, op, *args, overload="", **kwargs):
+        self.nodes.append({"op": op, "overload": overload, "args": list(args), "kwargs": kwargs})
         return {"v": self.first + len(self.nodes) - 1}
 
     def layers(self, training):
@@ -43,6 +44,9 @@ class Graph:
         self.nodes, self.first = [], self.x + (2 if training else 1)
         h = self.add("aten::view", {"v": self.x}, [{"rows": [1, 0]}, PIXELS])
         moved = []
+        if self.integer:
+            h = self.add("aten::_to_copy", h, dtype={"dtype": self.integer})
+            h = self.add("aten::_to_copy", h, dtype={"dtype": "float32"})
         if self.norm:
             mean, variance = {"v": 2}, {"v": 3}
             if training:
@@ -59,6 +63,8 @@ class Graph:
 
     def evaluation(self):
         _, output, _ = self.layers(False)
+        if self.last:
+            output = self.add(*self.last[:1], output, *self.last[1:])
         return {"nodes": self.nodes, "outputs": output["v"]}
 
     def training(self, trains):
@@ -71,7 +77,8 @@ class Graph:
                 "outputs": {"output": output["v"], "gradients": gradients, "buffers": moved}}
 
     def bytes(self):
-        note = {"format": 1, "writer": "hand", "sample": [1, 9, 8], "output": [CLASSES],
+        told = {} if self.compared is None else {"compared": self.compared}
+        note = {"format": 1, "writer": "hand", **told, "sample": [1, 9, 8], "output": [CLASSES],
                 "parameters": self.parameters,
                 "buffers": [{"name": name, "tensor": name} for name in self.buffers],
                 "constants": [], "graphs": self.graphs}
@@ -137,6 +144,47 @@ class Parts(GraphCase):
         self.assertGreater(abs(found["fc.bias"] - graph.tensors["fc.bias"]).max(), 0)
 
 
+class Told(GraphCase):
+    """What is odd but allowed is said in a line at the start."""
+
+    def said(self, graph, **changes):
+        process = self.hanse("run", self.job(self.keys(graph)), f"--run.out={self.path('run')}",
+                             "--run.overwrite=true",
+                             *[f"--{key}={value}" for key, value in changes.items()])
+        return process.stderr()
+
+    def test_an_activation_at_the_end(self):
+        softmax = Graph(last=("aten::_softmax", 1, False))
+        self.assertIn("warning: the network ends with softmax, and model.loss = cross-entropy",
+                      self.said(softmax))
+        self.assertNotIn("ends with", self.said(Graph()))
+
+    def test_batches_that_no_export_has_compared(self):
+        self.assertIn("warning: batches have up to 8 rows, and hanse.export has compared the "
+                      "network of model.path with its module in up to 5", self.said(
+                          Graph(compared=5), **{"evaluate.every": 0}))
+        for compared in (None, 64):
+            self.assertNotIn("compared", self.said(Graph(compared=compared)))
+
+
+class WholeNumbers(GraphCase):
+    def refused(self, graph, *parts, **changes):
+        for ranks in (None, 2):
+            process = self.hanse("run", self.job(self.keys(graph, **changes)),
+                                 f"--run.out={self.path('no')}", ranks=ranks, expect=None)
+            self.assert_one_error(process, 2, *parts)
+
+    def test_fractions_and_what_is_beyond_the_type_are_refused(self):
+        self.refused(Graph(integer="uint8"), "client ", "no whole number from 0 to 255, and the "
+                     "network converts it to uint8", "hint: export the module with a float sample")
+        tokens = {"data.shape": PIXELS, "data.tokens": 300, "data.classes": CLASSES}
+        self.refused(Graph(integer="int8"), "no whole number from -128 to 127", **tokens)
+
+    def test_whole_numbers_are_trained(self):
+        tokens = {"data.shape": PIXELS, "data.tokens": 11, "data.classes": CLASSES}
+        self.train(self.job(self.keys(Graph(integer="uint8"), **tokens)), "run")
+
+
 class BadFiles(GraphCase):
     def refused(self, data, *parts, **changes):
         job = self.job({**GRAPH, "model.path": self.write("bad.graph", data), **changes})
@@ -152,7 +200,8 @@ class BadFiles(GraphCase):
 
     def test_that_are_hostile(self):
         good = Graph().bytes()
-        self.refused(good.replace(b"aten::mul", b"aten::set"), "aten::set", "is not allowed")
+        self.refused(good.replace(b"aten::mul", b"aten::set"), "aten::set",
+                     "is not in this program's list of operators")
         graph = Graph()
         graph.graphs["training"]["nodes"][-1]["op"] = "aten::zero_"
         graph.graphs["training"]["nodes"][-1].update(overload="", args=[{"v": 0}])

@@ -153,6 +153,15 @@ class WarmStart(ModelCase):
             cut.write(whole.read()[:-100])
         torch.save(torch.nn.Linear(2, 2), self.path("module.pt"))
         torch.save({"a.x": torch.zeros(2), "b.x": torch.zeros(3)}, self.path("others.pt"))
+        with h5py.File(first, "r") as file:
+            whole = {name: torch.from_numpy(file[name][()]) for name in file}
+        torch.save({**whole, "fc1.weight": whole["fc1.weight"].to(torch.int8)},
+                   self.path("small.pt"))
+        torch.save({**whole, "fc1.weight": whole["fc1.weight"].double() * 1e300},
+                   self.path("large.pt"))
+        with h5py.File(self.path("double.h5"), "w") as file:
+            for name, values in whole.items():
+                file[name] = values.double() if name == "fc1.weight" else values
         for changes, *parts in [
                 ({"model.start": "missing.h5"}, "no such file: missing.h5", "model.start"),
                 ({"model.start": first, "model.hidden": 8}, "another model",
@@ -160,6 +169,10 @@ class WarmStart(ModelCase):
                 ({"model.start": first, "model.hidden": "7,3"}, "fc3.weight (not in the file)"),
                 ({"model.start": first, "model.kind": "lenet", "data.shape": "1,28,28",
                   "model.start-partial": "true"}, "no tensor of the model", "conv1.weight"),
+                ({"model.start": self.path("small.pt")}, "fc1.weight (int8 in the file)"),
+                ({"model.start": self.path("double.h5")}, "fc1.weight (float64 in the file)"),
+                ({"model.start": self.path("large.pt")}, "fc1.weight has ",
+                 "and float32 ends at 3.4e+38", "large.pt"),
                 ({"model.start": self.path("cut.h5")}, "cut.h5"),
                 ({"model.start": self.path("module.pt")}, "module.pt",
                  "torch.nn.modules.linear.Linear, no dictionary", "torch.save(model.state_dict()"),
@@ -168,6 +181,23 @@ class WarmStart(ModelCase):
             process = self.hanse("run", job, f"--run.out={self.path('no')}",
                                  *[f"--{key}={value}" for key, value in changes.items()], expect=None)
             self.assert_one_error(process, 2, *parts)
+
+
+    def test_adapters_are_merged_into_a_whole_model(self):
+        job = self.job(self.JOB)
+        adapted = self.train(job, "adapted", changes={"client.lora": 2, "client.lr": 0.1})
+        with h5py.File(os.path.join(adapted, "model.h5"), "r") as file:
+            expected = file["fc1.weight"][()] + file["fc1.weight.lora_B"][()] @ file[
+                "fc1.weight.lora_A"][()]
+        start = {"model.start": os.path.join(adapted, "model.h5")}
+        process = self.hanse("run", job, f"--run.out={self.path('no')}",
+                             f"--model.start={start['model.start']}", expect=None)
+        self.assert_one_error(process, 2, "fc1.weight.lora_A (not in the model)",
+                              "--run.merge-adapters=true")
+        self.assertNotIn("start-partial", process.stderr())
+        self.hanse("resume", adapted, "--run.merge-adapters=true")
+        found = self.tensors(self.train(job, "next", changes={**start, **self.STILL}))
+        numpy.testing.assert_allclose(found["fc1.weight"], expected, atol=1e-6)
 
 
 class SameBits(ModelCase):

@@ -1,6 +1,7 @@
 // A model is a pure function of one parameter row: P contiguous float32.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -26,6 +27,21 @@ inline bool is_token(float value, int64_t vocabulary) {
   return value >= 0 && value < static_cast<float>(vocabulary) &&
          value == static_cast<float>(static_cast<int64_t>(value));
 }
+
+// Values of a sample, those in [first, last), that a network reads as whole numbers in [least,
+// most].
+struct WholeNumbers {
+  int64_t first, last;
+  double least, most;
+  std::string what;       // another number is: continues "a client has the value 0.5, "
+  std::string key, hint;  // of the error that says so
+
+  // NaN is none.
+  bool hold(float value) const {
+    const auto number = static_cast<double>(value);
+    return number >= least && number <= most && std::trunc(number) == number;
+  }
+};
 
 // A model keeps work buffers and traces of its last gradient: not even evaluate() may run beside
 // another of its methods, and each thread has an object of its own. A method that is not const
@@ -118,6 +134,12 @@ class Model {
 
   // Features are tokens, whole numbers in [0, vocabulary()); 0: they are any numbers.
   virtual int64_t vocabulary() const { return 0; }
+  // Features that are whole numbers: tokens, or those that a network of a file converts.
+  virtual std::vector<WholeNumbers> whole_numbers() const;
+
+  // The rows of the largest batch for which the writer of the model's file has compared the file
+  // with its module; 0: not told, or no file.
+  virtual int64_t compared_rows() const { return 0; }
 
  protected:
   virtual void draw(std::span<float> row, RandomStream& stream) const;

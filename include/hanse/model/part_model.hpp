@@ -87,6 +87,8 @@ class PartModel final : public Model {
                           SampleResults results = {}) override;
   int64_t evaluation_rows() const override { return whole_->evaluation_rows(); }
   int64_t vocabulary() const override { return whole_->vocabulary(); }
+  std::vector<WholeNumbers> whole_numbers() const override { return whole_->whole_numbers(); }
+  int64_t compared_rows() const override { return whole_->compared_rows(); }
 
  protected:
   void draw(std::span<float> row, RandomStream& stream) const override;

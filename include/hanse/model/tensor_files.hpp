@@ -16,7 +16,10 @@ namespace hanse {
 
 struct WeightFile {
   std::vector<NamedTensor> tensors;         // of floating-point numbers, as float32
-  std::map<std::string, std::string> same;  // a further name of a tensor, by which it stands above
+  std::map<std::string, std::string> same;  // a further name, by which it stands above
+  std::map<std::string, std::string>
+      left_out;                             // types of tensors that are not read, by their names
+  std::map<std::string, double> too_large;  // a finite number of a tensor that float32 lacks
 };
 
 // What read_weights() reads (store/weights.hpp), for hints.

@@ -8,9 +8,9 @@
 
 #include <span>
 #include <string>
-#include <vector>
 
 #include "hanse/model/layout.hpp"
+#include "hanse/model/tensor_files.hpp"
 
 namespace hanse {
 
@@ -20,8 +20,8 @@ namespace hanse {
 void write_model(const std::string& path, const ParameterLayout& layout,
                  std::span<const float> row);
 
-// The float32 tensors of such a file, or of any HDF5 file that has them at its root. Throws
-// InvalidArgument when it cannot be read, or is damaged.
-std::vector<NamedTensor> read_model(const std::string& path);
+// The float32 tensors of such a file, or of any HDF5 file that has them at its root; other numbers
+// are left out. Throws InvalidArgument when it cannot be read, or is damaged.
+WeightFile read_model(const std::string& path);
 
 }  // namespace hanse

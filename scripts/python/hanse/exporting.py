@@ -1,20 +1,21 @@
 """Modules of PyTorch as files that Hanse trains: graphs of operators, or TorchScript."""
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Callable, Mapping
+import pathlib
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from . import graph_files, graph_tracing, traced_modules
+from . import export_checks, graph_files, graph_tracing, traced_modules
+from .export_checks import Result
+from .graph_places import names_of
 from .graph_tracing import State
+from .graph_watch import Watch
 from .program import Path, Refused
 
 if TYPE_CHECKING:
     import torch
-
-# Whether it trains, samples and delta: a file's output, its gradients and buffers by their names.
-Result = Callable[[bool, Any, Any], tuple[Any, dict[str, Any], dict[str, Any]]]
-BOUND = 1e-4   # of the largest value: what a file may differ from its module, as float32 rounds
 
 
 @dataclasses.dataclass
@@ -131,11 +132,12 @@ def export(module: torch.nn.Module, sample: Any, path: Path, *, kind: str | None
     `kind`: graph (operators as data, of evaluation and of a training step, the default) or
     torchscript (code: two traces on the same parameters). Both have dropout and batch norm in
     training alone, start from the module's values, and freeze what does not require a gradient. The
-    module is not changed. The file is compared with it, in both modes, before export() ends, and
-    the largest difference is printed.
+    module is not changed; where it trains, parts of it that are in evaluation mode stay so. The
+    file is compared with it, in both modes and for small and large batches, before export() ends,
+    and the largest difference is printed.
 
-    Needs torch 1.13 or newer. Raises Refused for modules that have no such form, say why, and for
-    files that compute something else."""
+    Needs torch 1.13 or newer. Raises Refused, and writes nothing, for modules that have no such
+    form, says why and where, and for files that compute something else."""
     try:
         import torch
     except ImportError:
@@ -145,14 +147,51 @@ def export(module: torch.nn.Module, sample: Any, path: Path, *, kind: str | None
         raise Refused(f"kind is graph or torchscript, not '{kind}'")
     contract = _contract(torch, sample, call, axis)
     state = graph_tracing.state_of(module)
-    for training in (False, True):
-        contract.output = _output(torch, module, state, contract, training)
-    write = traced_modules.write if kind == "torchscript" else _write_graph
-    result = write(module, state, contract, path)
-    worst = max(_differences(module, state, contract, result, rows) for rows in (1, 2, 5))
+    _refuse_cumulative_means(torch, module)
+    tried = [_tried(torch, module, state, contract, training, kind) for training in (False, True)]
+    made = traced_modules.ScriptOf if kind == "torchscript" else GraphOf
+    file = made(module, state, contract)
+    draft = pathlib.Path(f"{path}.part")
+    try:
+        file.save(draft, None)
+        worst, compared = export_checks.compare(module, state, contract, file.results(draft),
+                                                tried[True].values)
+        file.save(draft, compared)
+        draft.replace(path)
+    except OSError as error:
+        raise Refused(f"cannot write {path}: {error.strerror or error}") from None
+    finally:
+        with contextlib.suppress(OSError):
+            draft.unlink()
+    for note in _notes(module, tried[False].last_activation):
+        print(f"{path}: {note}")
     print(f"{path}: {sum(p.numel() for p in state.parameters.values())} parameters, samples "
-          f"{contract.sample}, outputs {contract.output}; differs from the module by {worst:.1e}")
+          f"{contract.sample}, outputs {contract.output}; differs from the module by {worst:.1e} "
+          f"in batches of up to {compared}")
     return {"model.kind": kind or "graph", "model.path": str(path)}
+
+
+def _notes(module: Any, last_activation: str) -> Iterator[str]:
+    """What is odd but allowed."""
+    if last_activation:
+        yield (f"the network ends with {last_activation}, and model.loss = cross-entropy and "
+               "binary-logistic apply their own to that; hint: return the logits")
+    still = graph_tracing.still_parts(module)
+    names = [name for name, part in module.named_modules() if part in still]
+    if names:
+        yield (f"parts that are in evaluation mode stay so in training: {', '.join(names[:4])}"
+               f"{', ...' if len(names) > 4 else ''}; hint: module.train()")
+
+
+def _refuse_cumulative_means(torch: Any, module: Any) -> None:
+    """That of batch norm divides by a count of batches, an integer, and those stay as they are."""
+    still = graph_tracing.still_parts(module)
+    for name, part in module.named_modules():
+        if isinstance(part, torch.nn.modules.batchnorm._BatchNorm) and part.momentum is None and (
+                part.track_running_stats and part not in still):
+            raise Refused(f"{name or 'the module'} ({type(part).__name__}) has a cumulative mean "
+                          "(momentum=None), whose count of batches no file keeps; hint: "
+                          "momentum=0.1")
 
 
 def _contract(torch: Any, sample: Any, call: Any, axis: int | None) -> Contract:
@@ -170,106 +209,68 @@ def _contract(torch: Any, sample: Any, call: Any, axis: int | None) -> Contract:
     return Contract(parts, names, call, axis)
 
 
-def _output(torch: Any, module: Any, state: State, contract: Contract, training: bool) -> list[int]:
-    """The shape of one sample's output."""
+def _tried(torch: Any, module: Any, state: State, contract: Contract, training: bool,
+           kind: str | None) -> Watch:
+    """Watches a pass of two samples, and notes the shape of one sample's output."""
     tensors = graph_tracing.copies(state)
-    with torch.random.fork_rng(devices=[]), torch.no_grad(), \
-            graph_tracing.mode_of(module, training), \
-            graph_tracing.swapped(module, state, tensors):
-        try:
-            output = contract.forward(module, contract.rows(2))
-        except Refused:
-            raise
-        except Exception as error:   # the module's own code may raise anything
-            raise Refused(f"the module takes no samples of the shape {contract.sample}: "
-                          f"{graph_tracing.first_line(error)}; hint: the sample has no axis of the "
-                          "batch, and tokens are integers") from error
+    parameters = {name: tensors[name] for name in state.parameters}
+    buffers = {name: tensors[name] for name in state.buffers}
+    watch = Watch(parameters, buffers, names_of(module), training)
+    x = contract.rows(2)
+    choices = watch.fixed_choices(x) if kind == "torchscript" else contextlib.nullcontext()
+    try:
+        with graph_tracing.plain_kernels(), torch.no_grad(), \
+                graph_tracing.mode_of(module, training), \
+                graph_tracing.swapped(module, state, tensors), \
+                choices, watch.mode:
+            output = contract.forward(module, x)
+    except Refused:
+        raise
+    except Exception as error:   # the module's own code may raise anything
+        raise Refused(f"the module takes no samples of the shape {contract.sample}: "
+                      f"{graph_tracing.first_line(error)}; hint: the sample has no axis of the "
+                      "batch, and tokens are integers") from error
     if output.dtype != torch.float32:
         raise Refused(f"the module returns {str(output.dtype)[6:]}, and outputs are float32")
-    return list(output.shape[1:])
+    contract.output = list(output.shape[1:])
+    watch.end(output)
+    return watch
 
 
-def _write_graph(module: Any, state: State, contract: Contract, path: Path) -> Result:
-    """Writes the file, and returns what its graphs give."""
-    import torch
+class GraphOf:
+    """The graphs of a module, to be saved. `results` are what a saved file gives."""
 
-    graphs = graph_tracing.trace(module, state, contract)
-    names = [name for name, value in state.parameters.items() if value.requires_grad]
-    graph_files.write(path, {
-        "format": 1, "writer": f"torch {torch.__version__}", "sample": contract.sample,
-        "output": contract.output,
-        "parameters": [{"name": name, "tensor": name, "trains": value.requires_grad,
-                        **({"also": state.also[name]} if name in state.also else {})}
-                       for name, value in state.parameters.items()],
-        "buffers": [{"name": name, "tensor": name} for name in graphs.buffers],
-        "constants": list(graphs.constants), "graphs": graphs.graphs},
-        {**state.parameters, **{name: state.buffers[name] for name in graphs.buffers},
-         **graphs.constants})
-    graph, tensors = graph_files.read(path)
+    def __init__(self, module: Any, state: State, contract: Contract):
+        import torch
 
-    def result(training: bool, x: Any, delta: Any) -> tuple[Any, dict[str, Any], dict[str, Any]]:
-        if not training:
-            return graph_files.replay(graph, "evaluation", tensors, x), {}, {}
-        given = graph_files.replay(graph, "training", tensors, x, delta)
-        after = {entry["name"]: tensors[entry["tensor"]] if value is None else value
-                 for entry, value in zip(graph["buffers"], given["buffers"])}
-        return given["output"], dict(zip(names, given["gradients"])), after
+        self._state = state
+        self._graphs = graphs = graph_tracing.trace(module, state, contract)
+        self._note = {
+            "format": 1, "writer": f"torch {torch.__version__}", "sample": contract.sample,
+            "output": contract.output,
+            "parameters": [{"name": name, "tensor": name, "trains": value.requires_grad,
+                            **({"also": state.also[name]} if name in state.also else {})}
+                           for name, value in state.parameters.items()],
+            "buffers": [{"name": name, "tensor": name} for name in graphs.buffers],
+            "constants": list(graphs.constants), "graphs": graphs.graphs}
 
-    return result
+    def save(self, path: pathlib.Path, compared: int | None) -> None:
+        note = {**self._note, "compared": compared} if compared else self._note
+        buffers = {name: self._state.buffers[name] for name in self._graphs.buffers}
+        graph_files.write(path, note, {**self._state.parameters, **buffers,
+                                       **self._graphs.constants})
 
+    def results(self, path: pathlib.Path) -> Result:
+        graph, tensors = graph_files.read(path)
+        names = [entry["name"] for entry in graph["parameters"] if entry["trains"]]
 
-def _differences(module: Any, state: State, contract: Contract, result: Result,
-                 rows: int) -> float:
-    """The largest difference of a batch of `rows`. Raises Refused where one is too large."""
-    import torch
+        def result(training: bool, x: Any, delta: Any
+                   ) -> tuple[Any, dict[str, Any], dict[str, Any]]:
+            if not training:
+                return graph_files.replay(graph, "evaluation", tensors, x), {}, {}
+            given = graph_files.replay(graph, "training", tensors, x, delta)
+            after = {entry["name"]: tensors[entry["tensor"]] if value is None else value
+                     for entry, value in zip(graph["buffers"], given["buffers"])}
+            return given["output"], dict(zip(names, given["gradients"])), after
 
-    x = contract.rows(rows, seed=rows)
-    delta = torch.randn(rows, *contract.output, generator=torch.Generator().manual_seed(rows))
-    names = [name for name, value in state.parameters.items() if value.requires_grad]
-    worst = 0.0
-    for training in (False, True):
-        with graph_tracing.plain_kernels(), graph_files.drawn_masks():
-            torch.manual_seed(rows)
-            try:
-                output, gradients, after = graph_tracing.step(
-                    module, state, contract, training, graph_tracing.copies(state), x.clone(),
-                    delta)
-            except Exception:   # the module's own code may raise anything
-                if rows == 1:   # as batch norm does: Hanse tries the sizes of a job's batches
-                    continue
-                raise
-            torch.manual_seed(rows)
-            try:
-                given = result(training, x, delta)
-            except RuntimeError as error:
-                raise Refused(f"the file does not compute: {graph_tracing.last_line(error)}"
-                              ) from error
-        mode = "training" if training else "evaluation"
-        worst = max(worst, _difference(f"the output in {mode}", given[0], output))
-        scale = max([g.abs().max().item() for g in gradients if g is not None], default=0.0)
-        for name, right in zip(names, gradients):
-            worst = max(worst, _difference(f"the gradient of {name}", given[1][name], right, scale))
-        new = dict(zip(state.buffers, after))
-        for name, mine in given[2].items():
-            worst = max(worst, _difference(name, mine, new[name]))
-    return worst
-
-
-def _difference(what: str, mine: Any, right: Any, scale: float = 0.0) -> float:
-    """The largest difference. Raises Refused where it is above BOUND of the largest value."""
-    import torch
-
-    if mine is None or right is None:
-        if mine is right or not (right if mine is None else mine).any():
-            return 0.0
-        raise Refused(f"the file has another result than the module: {what} is missing on one side")
-    mine, right = mine.to(torch.float64), right.to(torch.float64)
-    difference = (mine - right).abs()
-    difference[mine.isnan() & right.isnan() | (mine == right)] = 0.0
-    worst = difference.max().item() if difference.numel() else 0.0
-    finite = right[right.isfinite()].abs()
-    scale = max(scale, finite.max().item() if finite.numel() else 0.0, 1e-3)
-    if not worst <= BOUND * scale:
-        raise Refused(f"the file has another result than the module: {what} differs by {worst:.2g} "
-                      f"of {scale:.2g}")
-    return worst
+        return result

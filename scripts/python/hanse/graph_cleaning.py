@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from .graph_nodes import CHOICE, Graph, Node, call, dependence, nodes_in
+from .graph_operators import is_listed
+from .graph_places import within
+from .graph_recording import VARYING
 from .graph_rules import rewritten
 from .program import Refused
 
@@ -33,22 +36,11 @@ def _require_fixed_choices(graph: Graph, copies: set[Node]) -> None:
     """Of what a step changes, and of samples, the module may not ask for numbers."""
     depends = dependence(graph, lambda node: node in copies or
                          node.op == "input" and node.overload != "buffer")
-    for node in graph.calls:
-        if depends[node]:
-            _require_known_shape(node)
-    if any(node.op == CHOICE and depends[node] for node in graph.nodes):
-        raise Refused("the module chooses what it computes by values of samples or of what "
-                      "training changes, which a graph cannot; hint: torch.where instead of if, or "
-                      "an option that leaves it out")
-
-
-def _require_known_shape(node: Node) -> None:
-    import torch
-
-    masks = [index for index in nodes_in(node.args[1:]) if index.dtype == torch.bool]
-    if torch.Tag.dynamic_output_shape in _tags(node) and (node.op != "aten::index" or masks):
-        raise Refused(f"{node.op} gives a shape that depends on values, which a graph does not "
-                      "have; hint: torch.where")
+    for node in graph.nodes:
+        if node.op == CHOICE and depends[node]:
+            raise Refused(within(f"{node.value} {VARYING}", node.place) + ", and a graph is one for "
+                          "all values; hint: torch.where instead of if and of masks, or an option "
+                          "that leaves it out")
 
 
 def _tags(node: Node) -> list[Any]:
@@ -63,15 +55,19 @@ def _require_allowed(node: Node) -> None:
     import torch
 
     if node.op in RANDOM or torch.Tag.nondeterministic_seeded in _tags(node):
-        raise Refused(f"the module draws random numbers by {node.op}, which a graph does not have; "
-                      "hint: torch.nn.Dropout and tensor.bernoulli_(p) are drawn by Hanse")
-    if node.op != "aten::index":
-        _require_known_shape(node)
+        raise Refused(within(f"the module draws random numbers by {node.op}", node.place) +
+                      ", which a graph does not have; hint: torch.nn.Dropout and "
+                      "tensor.bernoulli_(p) are drawn by Hanse")
     if node.op in ("aten::as_strided", "aten::as_strided_"):
-        raise Refused(f"{node.op} is not in graphs; hint: view, transpose and slices")
+        raise Refused(within(f"{node.op} has strides that are no slices, views or transposes",
+                             node.place) + ", and a graph has no others; hint: torch.cat of parts "
+                      "instead of writing into some")
     if node.dtype is not None and node.dtype.is_complex:
-        raise Refused(f"{node.op} computes complex numbers, which graphs do not have; hint: "
-                      "kind='torchscript'")
+        raise Refused(within(f"{node.op} computes complex numbers", node.place) +
+                      ", which graphs do not have; hint: kind='torchscript'")
+    if node.op not in ("item", "hanse::keep") and not is_listed(node.op):
+        raise Refused(within(f"{node.op} is not in this program's list of operators", node.place) +
+                      "; hint: others that compute the same, or kind='torchscript'")
 
 
 def _written(node: Node) -> list[Node]:

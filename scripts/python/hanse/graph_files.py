@@ -18,7 +18,7 @@ TYPES = {"float32": "F32", "int64": "I64", "bool": "BOOL"}
 
 def write(path: Path, graph: Mapping[str, Any], tensors: Mapping[str, Any]) -> None:
     """Writes a safetensors file: `tensors` (float32, int64 or bool) by their names, `graph` as the
-    metadata's hanse.graph. Raises Refused for a file that cannot be written."""
+    metadata's hanse.graph. Raises OSError."""
     header: dict[str, Any] = {"__metadata__": {
         "format": "pt", "hanse.graph": json.dumps(graph, separators=(",", ":"), allow_nan=False)}}
     at = 0
@@ -67,9 +67,10 @@ def replay(graph: Mapping[str, Any], name: str, tensors: Mapping[str, Any], x: A
     values += [tensors[constant] for constant in graph["constants"]]
     values += [x] if delta is None else [x, delta]
     rows = len(x)
-    nodes = graph["graphs"][name]["nodes"]
+    nodes, outputs = graph["graphs"][name]["nodes"], graph["graphs"][name]["outputs"]
+    last = _last_reads(nodes, outputs)
     with torch.no_grad():
-        for node in nodes:
+        for place, node in enumerate(nodes):
             args = [_argument(value, values, rows) for value in node["args"]]
             kwargs = {key: _argument(value, values, rows)
                       for key, value in node.get("kwargs", {}).items()}
@@ -83,12 +84,34 @@ def replay(graph: Mapping[str, Any], name: str, tensors: Mapping[str, Any], x: A
                 space, _, op = node["op"].partition("::")
                 packet = getattr(getattr(torch.ops, space), op)
                 values.append(getattr(packet, node.get("overload") or "default")(*args, **kwargs))
-    outputs = graph["graphs"][name]["outputs"]
+            for number in last.get(place, ()):
+                values[number] = None
     if isinstance(outputs, int):
         return values[outputs]
     return {"output": values[outputs["output"]],
             **{part: [None if number is None else values[number] for number in outputs[part]]
                for part in ("gradients", "buffers")}}
+
+
+def _last_reads(nodes: list[Any], outputs: Any) -> dict[int, list[int]]:
+    """By the place of a node the values that it reads and nothing behind it."""
+    last = {number: place for place, node in enumerate(nodes)
+            for number in _numbers([node["args"], node.get("kwargs", {})])}
+    kept = {outputs} if isinstance(outputs, int) else {
+        outputs["output"], *outputs["gradients"], *outputs["buffers"]}
+    found: dict[int, list[int]] = {}
+    for number, place in last.items():
+        if number not in kept:
+            found.setdefault(place, []).append(number)
+    return found
+
+
+def _numbers(value: Any) -> Iterator[int]:
+    if isinstance(value, dict) and "v" in value:
+        yield value["v"]
+    elif isinstance(value, (list, dict)):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _numbers(part)
 
 
 def drawn(sizes: list[int], p: float) -> Any:

@@ -5,7 +5,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
-CHOICE = "aten::is_set_to"   # the mark of a tensor whose number the module has asked for
+CHOICE = "choice"   # the mark of tensors whose numbers have been asked for; its value says for what
 
 
 @dataclasses.dataclass(eq=False)
@@ -13,7 +13,7 @@ class Node:
     """One call. `op` is the operator's name with its namespace, "item", "input" or "constant";
     arguments are Node, lists and plain values; `value` is the tensor of a constant, `overload` its
     name, and of an input its kind; `shape`, `dtype` and `contiguous` tell of a result that is one
-    tensor."""
+    tensor; `place` says where the module calls it."""
     op: str
     args: list[Any] = dataclasses.field(default_factory=list)
     kwargs: dict[str, Any] = dataclasses.field(default_factory=dict)
@@ -23,6 +23,7 @@ class Node:
     shape: tuple[int, ...] | None = None
     dtype: Any = None
     contiguous: bool = False
+    place: str = ""
 
     @property
     def given(self) -> bool:

@@ -2,10 +2,10 @@
 whose masks Hanse draws."""
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
+from . import graph_views as views
 from .graph_nodes import Graph, Node, call, dependence, nodes_in, replaced
 from .program import Refused
 
@@ -46,6 +46,8 @@ def rewritten(graph: Graph) -> Graph:
             nodes.append(node)
             continue
         made, result = new
+        for other in made:
+            other.place = node.place
         nodes += made
         now[node] = result
         if node.op == "aten::bernoulli_":   # who reads the tensor that it filled reads the mask
@@ -159,17 +161,21 @@ def _view(node: Node, _: dict[Node, bool]) -> Made:
 
 
 def _strided(node: Node, _: dict[Node, bool]) -> Made | None:
-    """Strides in which the entries stand in C's order make a view of that shape."""
+    """Strides that slices, views and transposes of a tensor in C's order have."""
     source, shape, strides = node.args[:3]
-    if not source.contiguous or node.args[3:] not in ([], [0], [None]) or \
-            math.prod(shape) != math.prod(source.shape):
+    offset = [*node.args[3:], 0][0] or 0
+    if not source.contiguous or source.shape is None:
         return None
-    step = 1
-    for size, stride in zip(reversed(shape), reversed(strides)):
-        if size > 1 and stride != step:
-            return None
-        step *= size
-    return _view(node, _)
+    chain = views.of_strides(source.shape, shape, strides, offset)
+    if chain is None:
+        return None
+    made: list[Node] = []
+    for name, *arguments in chain:
+        made.append(call(name, made[-1] if made else source, *arguments))
+    if not made:
+        made = [call("view", source, list(shape))]
+    made[-1].shape, made[-1].dtype = node.shape, node.dtype
+    return made, made[-1]
 
 
 def _without_out(node: Node, _: dict[Node, bool]) -> Made | None:

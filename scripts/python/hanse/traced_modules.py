@@ -2,12 +2,16 @@
 dropout and batch norm that it was made in."""
 from __future__ import annotations
 
+import pathlib
 import warnings
 from collections.abc import Callable
 from typing import Any
 
+from .export_checks import Result
 from .graph_tracing import State, first_line, mode_of
-from .program import Path, Refused
+from .program import Refused
+
+NOTE = "hanse.compared"   # the rows of the largest batch that was compared with the module
 
 FORWARD = """
 def forward(self, x):
@@ -17,33 +21,44 @@ def forward(self, x):
 """
 
 
-def write(module: Any, state: State, contract: Any, path: Path
-          ) -> Callable[[bool, Any, Any], tuple[Any, dict[str, Any], dict[str, Any]]]:
-    """Writes the file, whose parameters have the module's names, and returns what it gives. Raises
-    Refused for a module that torch.jit.trace does not take."""
-    import torch
+class ScriptOf:
+    """Two traces of a module, to be saved: its parameters have the module's names. `results` are
+    what a saved file gives. Raises Refused for a module that torch.jit.trace does not take."""
 
-    script = traced(module, state, contract)
-    try:
-        script.save(str(path))
-    except (OSError, RuntimeError) as error:
-        raise Refused(f"cannot write {path}: {first_line(error)}") from None
-    names = [name for name, value in state.parameters.items() if value.requires_grad]
+    def __init__(self, module: Any, state: State, contract: Any):
+        self._script, self._state = traced(module, state, contract), state
 
-    def result(training: bool, x: Any, delta: Any) -> tuple[Any, dict[str, Any], dict[str, Any]]:
-        with warnings.catch_warnings():   # that TorchScript is deprecated
-            warnings.simplefilter("ignore")
-            script = torch.jit.load(str(path))
-        script.train(training)
-        with torch.enable_grad(), torch.jit.optimized_execution(False):
-            output = script(x)
-            known = dict(script.named_parameters())
-            gradients = torch.autograd.grad(output, [known[name] for name in names], delta,
-                                            allow_unused=True) if training else []
-        after = {name: value for name, value in script.named_buffers() if name in state.buffers}
-        return output.detach(), dict(zip(names, gradients)), after if training else {}
+    def save(self, path: pathlib.Path, compared: int | None) -> None:
+        try:
+            self._script.save(str(path), _extra_files={NOTE: str(compared or "")})
+        except RuntimeError as error:
+            raise OSError(first_line(error)) from None
 
-    return result
+    def results(self, path: pathlib.Path) -> Result:
+        import torch
+
+        state = self._state
+        names = [name for name, value in state.parameters.items() if value.requires_grad]
+
+        def result(training: bool, x: Any, delta: Any
+                   ) -> tuple[Any, dict[str, Any], dict[str, Any]]:
+            with warnings.catch_warnings():   # that TorchScript is deprecated
+                warnings.simplefilter("ignore")
+                script = torch.jit.load(str(path))
+            script.train(training)
+            with torch.enable_grad(), torch.jit.optimized_execution(False):
+                output = script(x)
+                known = dict(script.named_parameters())
+                gradients = torch.autograd.grad(output, [known[name] for name in names], delta,
+                                                allow_unused=True) if training else []
+            for name, gradient in zip(names, gradients):
+                if gradient is not None and gradient.is_sparse:
+                    raise Refused(f"the gradient of {name} is sparse; hint: kind='graph', or "
+                                  "sparse=False")
+            after = {name: value for name, value in script.named_buffers() if name in state.buffers}
+            return output.detach(), dict(zip(names, gradients)), after if training else {}
+
+        return result
 
 
 def traced(module: Any, state: State, contract: Any) -> Any:

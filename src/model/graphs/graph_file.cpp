@@ -55,6 +55,7 @@ class GraphReader {
     }
     file_.sample = shape(note, "sample", 1, kMostAxes);
     file_.output = shape(note, "output", 1, 2);
+    if (note.contains("compared")) file_.compared = integer(note["compared"], "compared");
     read_parameters(list(note, "parameters", "the note"));
     read_buffers(list(note, "buffers", "the note"));
     for (const json& name : list(note, "constants", "the note")) {
@@ -264,7 +265,7 @@ class GraphReader {
     } else if (found.is_keep()) {
       require_keep(found);
     } else if (!is_allowed_operator(found.op)) {
-      refuse(fmt::format("{} is not allowed, since it is no computation on tensors alone", where_));
+      refuse(where_ + " is not in this program's list of operators");
     }
     return found;
   }

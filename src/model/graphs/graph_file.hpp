@@ -1,6 +1,7 @@
 // A network as data: the file of model.kind = graph. It is a safetensors file with all tensors, and
 // the note "hanse.graph" in JSON:
 //   {"format": 1, "writer": TEXT,
+//    "compared": N                            with the module, in batches of up to so many rows
 //    "sample": SHAPE, "output": SHAPE          of one sample: [outputs] or [positions, outputs]
 //    "parameters": [{"name", "tensor", "trains", "also": [further names]}],
 //    "buffers": [{"name", "tensor"}], "constants": [tensor],
@@ -94,6 +95,7 @@ struct GraphBuffer {
 struct GraphFile {
   std::shared_ptr<const SafetensorsFile> tensors;  // whose bytes the others have
   std::vector<int64_t> sample, output;             // shapes
+  int64_t compared = 0;                            // rows; 0: not told
   std::vector<GraphParameter> parameters;          // some train
   std::vector<GraphBuffer> buffers;
   std::vector<const StoredTensor*> constants;  // float32, int64 or bool
@@ -110,9 +112,9 @@ struct GraphFile {
 // than any network. Memory: the JSON's about 32 times. Cost: one pass over the header.
 HANSE_OWN_COPY GraphFile read_graph_file(const std::string& path);
 
-// Does a graph of somebody else's may name this operator? They are computations on tensors: none
-// reads or writes files, memory that it did not get, or random numbers. Operators that write into
-// an argument are among them, by their own names.
+// May a graph of somebody else's name this operator? They are those of
+// scripts/python/hanse/operators.txt, computations on tensors: none reads or writes files, memory
+// that it did not get, or random numbers. Operators that write into an argument are among them.
 HANSE_OWN_COPY bool is_allowed_operator(const std::string& name);
 
 // Calls `read` with the value of every argument of the node, those in lists too.

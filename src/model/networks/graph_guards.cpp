@@ -2,48 +2,19 @@
 
 #include <algorithm>
 #include <map>
-#include <stdexcept>
 
 #include <ATen/ATen.h>
 
-#include "hanse/base/index.hpp"
+#include "networks/graph_guard_parts.hpp"
 
 namespace hanse {
 
 namespace {
 
-using Arguments = std::vector<c10::IValue>;
-
-void require(bool holds) {
-  if (!holds) throw std::invalid_argument("its arguments do not fit together");
-}
-
-const at::Tensor& tensor_at(const Arguments& arguments, std::size_t i) {
-  return arguments.at(i).toTensor();
-}
-
-bool is_given(const Arguments& arguments, std::size_t i) {
-  return !arguments.at(i).isNone() && tensor_at(arguments, i).defined();
-}
+using namespace guards;
 
 void require_size(const Arguments& arguments, std::size_t i, int64_t size) {
   if (is_given(arguments, i)) require(tensor_at(arguments, i).numel() == size);
-}
-
-template <class Integer>
-bool are_below(const at::Tensor& places, int64_t end) {
-  const at::Tensor dense = places.contiguous();
-  const auto* const values = dense.data_ptr<Integer>();
-  bool good = true;
-  for (int64_t i = 0; i < dense.numel(); ++i) good = good && values[i] >= 0 && values[i] < end;
-  return good;
-}
-
-// Are all values of a tensor of integers in [0, end)?
-void require_below(const at::Tensor& places, int64_t end) {
-  require(places.scalar_type() == at::kLong || places.scalar_type() == at::kInt);
-  require(places.scalar_type() == at::kLong ? are_below<int64_t>(places, end)
-                                            : are_below<int32_t>(places, end));
 }
 
 void require_same_sizes(const Arguments& arguments) {
@@ -200,16 +171,6 @@ void check_weight_norm_backward(const Arguments& arguments) {
   require_size(arguments, 2, tensor_at(arguments, 3).numel());
 }
 
-// No file is so wide that it needs more: a view of one value may have any number of them, and a
-// list of views may fill the memory.
-constexpr double kMostValues = 0x1p31, kMostParts = 0x1p17;
-
-void require_values(const std::vector<int64_t>& shape) {
-  double values = 1;
-  for (const int64_t side : shape) values *= static_cast<double>(std::max<int64_t>(side, 0));
-  require(values <= kMostValues);
-}
-
 // tensor, shape with -1 for a side as it is
 void check_expand(const Arguments& arguments) {
   const at::Tensor& tensor = tensor_at(arguments, 0);
@@ -226,13 +187,6 @@ void check_expand(const Arguments& arguments) {
 template <std::size_t place>
 void check_strided(const Arguments& arguments) {
   require_values(arguments.at(place).toIntVector());
-}
-
-double side_of(const Arguments& arguments, std::size_t axis_place) {
-  const at::Tensor& tensor = tensor_at(arguments, 0);
-  const int64_t axis = arguments.at(axis_place).toInt();
-  require(axis >= -tensor.dim() && axis < tensor.dim());
-  return static_cast<double>(tensor.size(axis));
 }
 
 void check_unbind(const Arguments& arguments) { require(side_of(arguments, 1) <= kMostParts); }
@@ -302,6 +256,17 @@ GraphGuard graph_guard(const std::string& op) {
       {"aten::reflection_pad2d_backward", require_windows<2, 0>},
       {"aten::replication_pad1d_backward", require_windows<1, 0>},
       {"aten::replication_pad2d_backward", require_windows<2, 0>},
+      {"aten::reflection_pad3d_backward", require_windows<3, 0>},
+      {"aten::replication_pad3d_backward", require_windows<3, 0>},
+      {"aten::unfold", check_unfold},
+      {"aten::unfold_backward", check_unfold_backward},
+      {"aten::_cdist_backward", check_distance_backward},
+      {"aten::grid_sampler_2d", check_grid_2d},
+      {"aten::grid_sampler_2d_backward", check_grid_2d_backward},
+      {"aten::grid_sampler_3d", check_grid_3d},
+      {"aten::grid_sampler_3d_backward", check_grid_3d_backward},
+      {"aten::affine_grid_generator", check_affine_grid},
+      {"aten::searchsorted", check_search},
       {"aten::native_batch_norm", check_batch_norm},
       {"aten::_native_batch_norm_legit", check_batch_norm},
       {"aten::_native_batch_norm_legit_functional", check_batch_norm},

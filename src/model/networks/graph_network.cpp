@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "graphs/graph_facts.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
 #include "makers.hpp"
@@ -49,6 +50,8 @@ class GraphNetwork final : public NetworkModel {
         evaluation_(file_.evaluation, path),
         training_(file_.training, path) {
     check_shapes(sample_shape);
+    warn_of_activation(last_activation(file_.evaluation), this->loss(), path_);
+    whole_numbers_ = whole_numbers_of(integer_parts(file_), path_);
     lay_out();
     const std::vector<char> all(file_.training.gradients.size(), 1);
     evaluates_ = graph_schedule(evaluation_, {}, {}, path_);
@@ -78,6 +81,8 @@ class GraphNetwork final : public NetworkModel {
 
   int64_t evaluation_rows() const override { return 64; }
   int64_t pass_bytes() const override { return memory_.bytes(); }
+  int64_t compared_rows() const override { return file_.compared; }
+  std::vector<WholeNumbers> whole_numbers() const override { return whole_numbers_; }
   std::string why_no_hessian() const override { return "and a graph has first derivatives alone"; }
 
  protected:
@@ -335,6 +340,7 @@ class GraphNetwork final : public NetworkModel {
 
   std::string path_;
   GraphFile file_;
+  std::vector<WholeNumbers> whole_numbers_;
   GraphProgram evaluation_, training_;
   GraphSchedule evaluates_, trains_;
   std::pair<std::vector<char>, GraphSchedule> steps_;  // the last that were wanted

@@ -1,5 +1,6 @@
 #include "networks/script.hpp"
 
+#include <cstdlib>
 #include <filesystem>
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -19,6 +20,9 @@ namespace {
 
 std::mutex generator_in_use;  // there is one for all threads
 
+constexpr const char* kCompared =
+    "hanse.compared";  // a further file of hanse.export in the archive
+
 }  // namespace
 
 // The interpreter's message ends with the error itself, as in "builtins.ValueError: Expected more";
@@ -34,14 +38,17 @@ std::string one_line(const std::exception& error) {
 }
 
 torch::jit::Module read_script(const std::string& path, const std::string& key,
-                               const std::string& hint, at::Device device) {
+                               const std::string& hint, at::Device device, int64_t* compared) {
   if (!std::filesystem::is_regular_file(path)) {
     throw InvalidArgument(missing_text(path), key, hint);
   }
   check_archive({path, "TorchScript", "save it with torch.jit.script(model).save(path)"});
   add_script_operators();
   try {
-    return torch::jit::load(path, device);
+    torch::jit::ExtraFilesMap notes = {{kCompared, ""}};
+    torch::jit::Module module = torch::jit::load(path, device, notes);
+    if (compared != nullptr) *compared = std::strtoll(notes.at(kCompared).c_str(), nullptr, 10);
+    return module;
   } catch (const std::exception& error) {
     const std::string what = one_line(error);
     const bool lacks_operator = what.find("Unknown builtin op") != std::string::npos;

@@ -10,7 +10,6 @@
 #include <torch/version.h>
 
 #include "hanse/base/error.hpp"
-#include "hanse/base/log.hpp"
 #include "hanse/model/torch_library.hpp"
 #include "makers.hpp"
 #include "networks/autocast.hpp"
@@ -69,7 +68,8 @@ class TorchScriptModel final : public GraphModel {
       : GraphModel(c.loss, c.options.precision),
         path_(c.options.path),
         sample_shape_(c.sample_shape),
-        module_(read_script(path_, "model.path", "scripts/export-model writes one")) {
+        module_(read_script(path_, "model.path", "scripts/export-model writes one", at::kCPU,
+                            &compared_)) {
     find_parameters();
     find_buffers();
     find_frozen();
@@ -99,6 +99,10 @@ class TorchScriptModel final : public GraphModel {
   }
 
   int64_t evaluation_rows() const override { return 64; }
+  int64_t compared_rows() const override { return compared_; }
+  std::vector<WholeNumbers> whole_numbers() const override {
+    return whole_numbers_of(integer_parts(module_, sample_shape_), path_);
+  }
 
  protected:
   const std::vector<at::Tensor>& leaves(const float* row) override {
@@ -247,12 +251,13 @@ class TorchScriptModel final : public GraphModel {
           "torch.jit.script(model), or script a module that has a trace of each mode and chooses "
           "by self.training, as scripts/export-model --trace does");
     }
-    const std::string last = last_activation(module_);
-    if (last.empty() || loss().name() == "squared-error") return;
-    warning(
-        fmt::format("the network ends with {}, and model.loss = {} applies its own to that "
-                    "({}); hint: return the logits",
-                    last, loss().name(), path_));
+    if (has_cumulative_mean(module_)) {
+      throw InvalidArgument(
+          "batch norm has a cumulative mean, whose count of batches is an integer, "
+          "and integer buffers stay as they are",
+          path_, "BatchNorm(momentum=0.1) in the place of momentum=None");
+    }
+    warn_of_activation(last_activation(module_), loss(), path_);
   }
 
   // The output of sequences may be [rows, outputs, positions ...], as images have it.
@@ -351,6 +356,7 @@ class TorchScriptModel final : public GraphModel {
 
   std::string path_;
   std::vector<int64_t> sample_shape_;
+  int64_t compared_ = 0;  // rows
   torch::jit::Module module_;
   std::map<const void*, std::string> seen_;           // tensors, by the names of their slots
   std::map<std::string, std::string> further_names_;  // of tied ones, with the first

@@ -1,5 +1,6 @@
 #include "weights/elements.hpp"
 
+#include <cmath>
 #include <cstring>
 
 #include "hanse/base/index.hpp"
@@ -23,6 +24,22 @@ float value_at(Element element, const char* at) {
     case Element::kDouble: return static_cast<float>(stored<double>(at));
     case Element::kHalf: return static_cast<float>(half_value(stored<uint16_t>(at)));
     default: return bfloat16_value(stored<uint16_t>(at));
+  }
+}
+
+// Calls f(address) for each value, in C's order.
+template <class F>
+void for_each_place(const StridedValues& tensor, const F& f) {
+  std::vector<int64_t> index(tensor.shape.size());
+  int64_t place = 0;
+  for (int64_t left = size_of(tensor.shape); left > 0; --left) {
+    f(tensor.bytes + place * bytes_of(tensor.element));
+    for (std::size_t axis = index.size(); axis-- > 0;) {
+      place += tensor.strides[axis];
+      if (++index[axis] < tensor.shape[axis]) break;
+      place -= tensor.strides[axis] * tensor.shape[axis];
+      index[axis] = 0;
+    }
   }
 }
 
@@ -66,18 +83,19 @@ std::vector<float> floats_of(const StridedValues& tensor) {
     std::memcpy(values.data(), tensor.bytes, values.size() * sizeof(float));
     return values;
   }
-  std::vector<int64_t> index(tensor.shape.size());
-  int64_t place = 0;
-  for (float& value : values) {
-    value = value_at(tensor.element, tensor.bytes + place * bytes_of(tensor.element));
-    for (std::size_t axis = index.size(); axis-- > 0;) {
-      place += tensor.strides[axis];
-      if (++index[axis] < tensor.shape[axis]) break;
-      place -= tensor.strides[axis] * tensor.shape[axis];
-      index[axis] = 0;
-    }
-  }
+  auto value = values.begin();
+  for_each_place(tensor, [&](const char* at) { *value++ = value_at(tensor.element, at); });
   return values;
+}
+
+double too_large_for_float(const StridedValues& tensor) {
+  double found = 0;
+  if (tensor.element != Element::kDouble || size_of(tensor.shape) == 0) return found;
+  for_each_place(tensor, [&](const char* at) {
+    const double value = stored<double>(at);
+    if (found == 0 && std::isfinite(value) && std::isinf(static_cast<float>(value))) found = value;
+  });
+  return found;
 }
 
 }  // namespace hanse

@@ -22,6 +22,9 @@ struct StridedValues {
 // Its values in C's order. REQUIRES: no integers; all values lie in memory.
 std::vector<float> floats_of(const StridedValues& tensor);
 
+// The first finite value that is infinite as float32; 0: there is none. REQUIRES: as floats_of().
+double too_large_for_float(const StridedValues& tensor);
+
 // The strides of C's order.
 std::vector<int64_t> dense_strides(const std::vector<int64_t>& shape);
 

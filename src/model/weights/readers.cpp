@@ -39,8 +39,11 @@ WeightFile TensorsOfFile::read() const {
     if (__builtin_add_overflow(bytes, 4 * size_of(entry.values.shape), &bytes)) bytes = INT64_MAX;
   }
   require_memory(bytes, "its tensors take", path_, "");
-  WeightFile file{.same = same_};
+  WeightFile file{.tensors = {}, .same = same_, .left_out = left_out_, .too_large = {}};
   for (const Entry& entry : entries_) {
+    if (const double value = too_large_for_float(entry.values); value != 0) {
+      file.too_large[entry.name] = value;
+    }
     file.tensors.push_back({entry.name, entry.values.shape, floats_of(entry.values)});
   }
   return file;

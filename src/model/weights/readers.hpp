@@ -18,6 +18,8 @@ class TensorsOfFile {
 
   // `place` names the bytes and how they are read: a further name of the same is noted as such.
   void add(const std::string& name, const std::string& place, StridedValues values);
+  // Notes a tensor of integers, which is not read.
+  void leave_out(const std::string& name, const std::string& type) { left_out_[name] = type; }
   // Throws InvalidArgument: a name stands there twice; IoError: they take more memory than there
   // is.
   WeightFile read() const;
@@ -29,7 +31,7 @@ class TensorsOfFile {
   };
   std::string path_;
   std::vector<Entry> entries_;
-  std::map<std::string, std::string> places_, same_;
+  std::map<std::string, std::string> places_, same_, left_out_;
 };
 
 }  // namespace hanse

@@ -40,6 +40,12 @@ std::optional<std::pair<int64_t, Element>> type_called(const std::string& name) 
   return found->second;
 }
 
+// "int8" for I8.
+std::string type_word(const std::string& type) {
+  if (type == "BOOL") return "bool";
+  return (type[0] == 'U' ? "uint" : "int") + type.substr(1);
+}
+
 class Header {
  public:
   Header(std::string_view all, const std::string& path, const std::string& hint)
@@ -149,7 +155,10 @@ WeightFile read_safetensors(const std::string& path) {
   std::set<std::string> names;
   for (const StoredTensor& tensor : stored.tensors()) {
     const Element element = type_called(tensor.type)->second;
-    if (element == Element::kInteger) continue;
+    if (element == Element::kInteger) {
+      found.leave_out(tensor.name, type_word(tensor.type));
+      continue;
+    }
     names.insert(tensor.name);
     found.add(tensor.name, tensor.name,
               {.element = element,

@@ -82,6 +82,14 @@ std::optional<Element> element_of(const PickleValue& storage) {
   return found->second;
 }
 
+// "int8" for CharStorage.
+std::string type_of_storage(std::string_view storage) {
+  static const std::unordered_map<std::string_view, std::string> names = {
+      {"LongStorage", "int64"}, {"IntStorage", "int32"},  {"ShortStorage", "int16"},
+      {"CharStorage", "int8"},  {"ByteStorage", "uint8"}, {"BoolStorage", "bool"}};
+  return names.at(storage);
+}
+
 class TorchFile {
  public:
   explicit TorchFile(const std::string& path)
@@ -179,7 +187,7 @@ class TorchFile {
       refuse(fmt::format("{} has numbers of {}, which are not read", printable(name),
                          class_name(*id[1])));
     }
-    if (*element == Element::kInteger) return;
+    if (*element == Element::kInteger) return found.leave_out(name, type_of_storage(id[1]->text));
     StridedValues values{
         .element = *element, .shape = integers(*arguments[2]), .strides = integers(*arguments[3])};
     const int64_t offset = arguments[1]->number, stored = id[4]->number;

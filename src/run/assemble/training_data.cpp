@@ -6,6 +6,7 @@
 
 #include "assemble.hpp"
 #include "hanse/base/error.hpp"
+#include "hanse/base/index.hpp"
 #include "hanse/base/log.hpp"
 #include "hanse/base/options.hpp"
 #include "hanse/base/scope.hpp"
@@ -25,26 +26,48 @@ namespace hanse {
 
 namespace {
 
-// Checks that all samples of the client are tokens that a model of this vocabulary knows.
-void check_tokens(const Federation& federation, int64_t client, int64_t vocabulary) {
+// Checks the whole numbers among the values of some samples, which are those of `owner`.
+void check_whole(const Federation& federation, const std::string& owner, const SampleRange& range,
+                 const std::vector<WholeNumbers>& all) {
   constexpr int64_t kSamples = 256;  // at once
+  const int64_t size = federation.sample_values();
   std::vector<float> values;
-  for (const SampleRange range :
-       {federation.train(client), federation.validation(client), federation.test(client)}) {
-    for (int64_t begin = range.begin; begin < range.end; begin += kSamples) {
-      const SampleRange part{begin, std::min(begin + kSamples, range.end)};
-      values.resize(static_cast<std::size_t>(part.size() * federation.sample_values()));
-      federation.copy(part, values.data());
-      for (const float value : values) {
-        if (is_token(value, vocabulary)) continue;
-        throw InvalidArgument(
-            fmt::format("{} has the value {}, no token: the model knows the whole "
-                        "numbers from 0 to {}",
-                        client_label(federation, client), value, vocabulary - 1),
-            "model.vocabulary", "it must be above the largest token of the data");
+  for (int64_t begin = range.begin; begin < range.end; begin += kSamples) {
+    const SampleRange part{begin, std::min(begin + kSamples, range.end)};
+    values.resize(to_index(part.size() * size));
+    federation.copy(part, values.data());
+    for (const WholeNumbers& whole : all) {
+      const int64_t first = whole.first, last = std::min(whole.last, size);
+      for (int64_t i = 0; i < part.size(); ++i) {
+        const std::span<const float> sample(values.data() + i * size + first,
+                                            to_index(last - first));
+        const auto wrong =
+            std::ranges::find_if_not(sample, [&](float value) { return whole.hold(value); });
+        if (wrong == sample.end()) continue;
+        throw InvalidArgument(fmt::format("{} has the value {}, {}", owner, *wrong, whole.what),
+                              whole.key, whole.hint);
       }
     }
   }
+}
+
+// Checks samples that a network reads as whole numbers; ranks share the clients. Collective.
+void check_whole_numbers(Communicator& comm, const Assembly& assembly) {
+  const auto all = assembly.model->whole_numbers();
+  if (all.empty()) return;
+  const Federation& federation = assembly.federation;
+  agree_on(comm, [&] {
+    const int64_t clients = federation.clients() + federation.held_out();
+    for (int64_t id = comm.rank(); id < clients; id += comm.size()) {
+      for (const SampleRange& range :
+           {federation.train(id), federation.validation(id), federation.test(id)}) {
+        check_whole(federation, client_label(federation, id), range, all);
+      }
+    }
+    if (comm.rank() == 0) {
+      check_whole(federation, "the common test set", federation.common_test(), all);
+    }
+  });
 }
 
 // Takes the part of the model that clients train, if they do not train all of it.
@@ -94,14 +117,7 @@ void build_model(const Job& job, Communicator& comm, Assembly& assembly) {
   });
   note_file("model.path", model_file(job.model), comm, assembly);
   start_model(job, comm, assembly);
-  const int64_t vocabulary = assembly.model->vocabulary();
-  if (vocabulary == 0) return;
-  agree_on(comm, [&] {
-    const int64_t all = federation.clients() + federation.held_out();
-    for (int64_t id = comm.rank(); id < all; id += comm.size()) {
-      check_tokens(federation, id, vocabulary);
-    }
-  });
+  check_whole_numbers(comm, assembly);
 }
 
 // Numbers that are exact in float32 may not be so as factors of products.
@@ -234,7 +250,25 @@ void load_samples_and_model(const Job& job, Communicator& comm, Assembly& assemb
   greet(job, comm, assembly);
 }
 
+namespace {
+
+// Warns of batches that are larger than those by which a file was compared with its module.
+void warn_of_rows(const std::vector<BatchTrial>& trials, const Model& model) {
+  const int64_t compared = model.compared_rows();
+  int64_t most = 0;
+  for (const BatchTrial& trial : trials) most = std::max(most, trial.rows);
+  if (compared == 0 || most <= compared) return;
+  warning(
+      fmt::format("batches have up to {} rows, and hanse.export has compared the network of "
+                  "model.path with its module in up to {}: one that depends on the size of the "
+                  "batch may differ there; hint: client.batch = {}",
+                  most, compared, compared));
+}
+
+}  // namespace
+
 void try_batches(const std::vector<BatchTrial>& trials, Communicator& comm, Assembly& assembly) {
+  warn_of_rows(trials, *assembly.model);
   agree_on(comm, [&] {
     for (auto i = static_cast<std::size_t>(comm.rank()); i < trials.size();
          i += static_cast<std::size_t>(comm.size())) {

@@ -131,6 +131,18 @@ class StartTensors {
     return file_.same.empty() ? std::move(tensor.values) : tensor.values;
   }
 
+  // Why a tensor of the model was not found.
+  std::string why_missing(const ParameterSlot& slot) const {
+    const auto found = file_.left_out.find(name_in_file(slot.name));
+    return found == file_.left_out.end() ? "not in the file" : found->second + " in the file";
+  }
+
+  // A number of the tensor that float32 lacks; 0: there is none.
+  double too_large(const NamedTensor& tensor) const {
+    const auto found = file_.too_large.find(tensor.name);
+    return found == file_.too_large.end() ? 0 : found->second;
+  }
+
   std::string prefix_note() const {
     if (!prefix_.of_file.empty()) {
       return fmt::format("model.start: names in the file begin with {}, which is left out",
@@ -156,11 +168,14 @@ class StartTensors {
   }
 
  private:
+  std::string name_in_file(const std::string& name) const {
+    if (!name.starts_with(prefix_.of_model)) return "";
+    return prefix_.of_file + name.substr(prefix_.of_model.size());
+  }
+
   NamedTensor* called(const std::string& name) {
-    if (!name.starts_with(prefix_.of_model)) return nullptr;
-    const auto found = places_.find(prefix_.of_file + name.substr(prefix_.of_model.size()));
-    if (found == places_.end()) return nullptr;
-    return &file_.tensors[found->second];
+    const auto found = places_.find(name_in_file(name));
+    return found == places_.end() ? nullptr : &file_.tensors[found->second];
   }
 
   void take(const NamedTensor& tensor) { taken_[to_index(&tensor - file_.tensors.data())] = 1; }
@@ -183,9 +198,13 @@ WarmStart warm_start(const ModelOptions& options, const ParameterLayout& layout)
     ++all;
     NamedTensor* found = tensors.find(slot, others);
     if (found == nullptr) {
-      others.push_back(slot.name + " (not in the file)");
+      others.push_back(fmt::format("{} ({})", slot.name, tensors.why_missing(slot)));
     } else if (found->shape != slot.shape) {
       others.push_back(fmt::format("{} {} ({} in the file)", slot.name, slot.shape, found->shape));
+    } else if (const double value = tensors.too_large(*found); value != 0) {
+      throw InvalidArgument(fmt::format("{} has {:g}, and float32 ends at 3.4e+38 ({})", slot.name,
+                                        value, options.start),
+                            kStart, "scale the tensor, or save it as float32");
     } else if (const auto wrong = not_finite(found->name, found->values); !wrong.empty()) {
       throw InvalidArgument(fmt::format("{} ({})", wrong, options.start), kStart,
                             "the run that wrote it has diverged");
@@ -194,6 +213,7 @@ WarmStart warm_start(const ModelOptions& options, const ParameterLayout& layout)
     }
   }
   std::vector<std::string> left = tensors.left();
+  const bool has_lost_adapters = std::ranges::any_of(left, is_adapter);
   if (parts.empty()) {
     throw InvalidArgument(fmt::format("the file has no tensor of the model: {}; it has {}",
                                       told(others), left.empty() ? "none" : told(left)),
@@ -204,7 +224,11 @@ WarmStart warm_start(const ModelOptions& options, const ParameterLayout& layout)
       told(others) + (others.empty() || left.empty() ? "" : ", ") + told(left);
   if (!names.empty() && !options.start_partial) {
     throw InvalidArgument("the file is of another model: " + names, kStart,
-                          "model.start-partial = true takes the tensors that agree");
+                          has_lost_adapters
+                              ? "the file has adapters: hanse resume of its run with "
+                                "--run.merge-adapters=true adds them to their matrices, and "
+                                "client.lora trains them on"
+                              : "model.start-partial = true takes the tensors that agree");
   }
   WarmStart start{.parts = std::move(parts)};
   if (const auto note = tensors.prefix_note(); !note.empty()) start.notes.push_back(note);
