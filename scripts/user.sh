@@ -41,6 +41,7 @@ require_site_libraries() {
   has_header zlib.h || missing+=("zlib")
   has_header png.h || missing+=("libpng")
   has_library turbojpeg || missing+=("libjpeg-turbo")
+  has_header sodium.h && has_library sodium || missing+=("libsodium")
   python3 -c 'import venv, ensurepip' 2>/dev/null || missing+=("Python 3 with venv")
   if [[ ${#missing[@]} -gt 0 ]]; then
     die "not found: $(printf '%s, ' "${missing[@]}" | sed 's/, $//')" \

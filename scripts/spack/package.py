@@ -45,6 +45,7 @@ class Hanse(CMakePackage, CudaPackage):
     depends_on("nlohmann-json")
     depends_on("random123")
     depends_on("xxhash")
+    depends_on("libsodium")
     depends_on("zlib-api")
     depends_on("libpng@1.6:")
     depends_on("libjpeg-turbo")

@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <cstring>
-#include <numbers>
 
 #include <Random123/philox.h>
 
@@ -32,10 +31,7 @@ int64_t RandomStream::below(int64_t n) {
   return static_cast<int64_t>(uniform_below(*this, static_cast<uint64_t>(n)));
 }
 
-double RandomStream::normal() {
-  const double radius = std::sqrt(-2.0 * std::log(1.0 - uniform()));  // 1 - u is never 0
-  return radius * std::cos(2.0 * std::numbers::pi * uniform());
-}
+double RandomStream::normal() { return standard_normal(*this); }
 
 double RandomStream::gamma(double shape) {
   if (shape < 1.0) {  // Gamma(a) = Gamma(a + 1) U^{1/a}

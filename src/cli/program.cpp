@@ -47,6 +47,7 @@ std::string execute_alone(const Command& command) {
   if (command.verb == "list") return list_text(words.empty() ? "" : words.front());
   if (command.verb == "check") return check_job_file(words[0], command.overrides);
   if (command.verb == "convert") return convert_job(words[0], command.overrides, words[1]);
+  if (command.verb == "publish") return publish_run(words[0], words[1]);
   if (command.verb == "privacy") return privacy_table(words[0], command.overrides, command.privacy);
   if (command.verb == "status") return status_text(words, command.flag == "json");
   if (command.verb == "inspect") return inspect_file(words[0], command.flag == "verify");

@@ -130,6 +130,7 @@ std::string usage_text() {
       --per-round=K,... --epsilon=E (noise that meets it) --json --bits    trains nobody
   hanse check JOB.cfg [--section.key=value ...]   are its options right? reads no data
   hanse convert JOB.cfg OUT.h5                    its data and clients as one file to map
+  hanse publish RUN_DIR NEW_DIR                   copies what a private run may publish, no more
   hanse replay TRACE.json [--check]               one rule on recorded feedback, JSON to stdout;
       --check proves that the rule depends on its inputs and its saved state alone
   hanse list [KIND]                               what a job file can choose, with all options

@@ -26,6 +26,13 @@ add_library(turbojpeg INTERFACE)
 target_include_directories(turbojpeg SYSTEM INTERFACE ${TURBOJPEG_INCLUDE})
 target_link_libraries(turbojpeg INTERFACE ${TURBOJPEG_LIBRARY})
 
+# Secrets: ChaCha20 and BLAKE2b.
+find_path(SODIUM_INCLUDE sodium.h REQUIRED)
+find_library(SODIUM_LIBRARY sodium REQUIRED)
+add_library(sodium INTERFACE)
+target_include_directories(sodium SYSTEM INTERFACE ${SODIUM_INCLUDE})
+target_link_libraries(sodium INTERFACE ${SODIUM_LIBRARY})
+
 # OpenBLAS and no other BLAS: the reference BLAS is thirty times slower.
 find_path(OPENBLAS_INCLUDE cblas.h PATH_SUFFIXES openblas openblas-pthread
           x86_64-linux-gnu/openblas-pthread)

@@ -7,6 +7,7 @@
 
 #include "families.hpp"
 #include "hanse/base/error.hpp"
+#include "hanse/client/personal.hpp"
 #include "hanse/kinds/attacks.hpp"
 #include "hanse/kinds/clock.hpp"
 #include "hanse/kinds/samplers.hpp"
@@ -18,7 +19,12 @@ namespace {
 using Options = PrivacyOptions;
 const auto key = keys_of<Job>("privacy", &Job::privacy);
 
+constexpr const char* kSeedIsKnown = "not private: the seed is known";
 constexpr const char* kMayChange[] = {"privacy.audit", "privacy.max-epsilon"};
+
+const Keys<Job> kHonest = key(
+    "honest", &Options::honest, above_to(0, 1),
+    "part of the expected participants whose shares alone make the noise; the others' are more");
 
 const Keys<Job> kPrivacy{
     key("mechanism", &Options::mechanism,
@@ -47,8 +53,10 @@ const Keys<Job> kPrivacy{
         "step of the lattice of updates and noise, a power of two, as 2^-20; auto: the largest up "
         "to 2^-20 of the noise's deviation, of correlated noise 2^-16"),
     key("seed", &Options::seed,
-        "seed of the noise: auto: run.seed; a number; who knows it can take the noise away. "
-        "system: the system's random numbers, and no run is like another"),
+        "secret of the noise: auto: run.seed, or a number beside it: then it is known, and the run "
+        "is "
+        "not private. system: random numbers of the system, also for the draws that the guarantee "
+        "counts on"),
     key("correlation", &Options::correlation,
         "noise over the rounds: none: each its own; tree, toeplitz and banded cancel most of it "
         "in the model, and need clients that take part rarely"),
@@ -64,7 +72,7 @@ const Keys<Job> kPrivacy{
     key("audit", &Options::audit,
         "also write what is not private: how much stronger the sum is than its noise"),
     key("max-epsilon", &Options::max_epsilon, at_least(0),
-        "the run ends before the round that would exceed it; 0: no limit"),
+        "the run ends before the round that would exceed it; 0: no limit but privacy.epsilon"),
     Keys<Job>([](OptionTable& table, Job&) { table.let_change(kMayChange); })};
 
 [[noreturn]] void refuse(const std::string& what, const std::string& where,
@@ -166,8 +174,32 @@ void check_target(const PrivacyOptions& o) {
   }
 }
 
-KindRow<Job> row(const std::string& name, const std::string& summary) {
-  return {name, summary, kPrivacy, check_private_rounds, kCpusAlone};
+// The words of a secret, and what a checkpoint keeps of it.
+void check_secret(const Job& job) {
+  if (!job.privacy.has_secret()) return;
+  if (has_secret_draws(job) && job.sampler.seed > 0) {
+    refuse("the guarantee counts on a draw that nobody knows, and a seed makes it known",
+           "sampler.seed", "leave it out: the draw comes from the system's secret");
+  }
+  if (job.checkpoint.keep != 1) {
+    refuse("an older checkpoint would tell the noise of the rounds behind it", "checkpoint.keep",
+           "1 with privacy.seed = system");
+  }
+}
+
+std::string seed_text(const PrivacyOptions& o, bool draws_are_secret) {
+  if (!o.seed.of_system) {
+    return fmt::format(
+        "privacy.seed = {}: {}: who has it knows the noise and the draws; privacy.seed = system is "
+        "for models that others see",
+        o.seed.text(), kSeedIsKnown);
+  }
+  return fmt::format("privacy.seed = system: nobody knows the noise{}, and no other run has it",
+                     draws_are_secret ? ", or who takes part" : "");
+}
+
+KindRow<Job> row(const std::string& name, const std::string& summary, const Keys<Job>& keys) {
+  return {name, summary, keys, check_private_rounds, kCpusAlone};
 }
 
 }  // namespace
@@ -178,8 +210,8 @@ KindFamily privacy_family() {
           "client-level differential privacy: who adds the noise",
           chosen_by<&Job::privacy, &PrivacyOptions::kind>,
           {{"none", "sums without noise", {}},
-           row("central", "one draw of noise on each round's sum"),
-           row("distributed", "each participant adds a share of the noise")}};
+           row("central", "one draw of noise on each round's sum", kPrivacy),
+           row("distributed", "each participant adds a share of the noise", {kPrivacy, kHonest})}};
 }
 
 void check_private_rounds(const Job& job) {
@@ -191,6 +223,7 @@ void check_private_rounds(const Job& job) {
            "attack.kind", "label-flip, backdoor, replace or feedback");
   }
   check_target(job.privacy);
+  check_secret(job);
   privacy_terms(job, 1, 1);
 }
 
@@ -206,6 +239,32 @@ PrivacyTerms privacy_terms(const Job& job, int64_t clients, int64_t n_params) {
   if (all_come) terms.attendance = Attendance::kFull;
   if (terms.attendance == Attendance::kFull) terms.per_round = clients;
   return terms;
+}
+
+bool has_secret_draws(const Job& job) {
+  const auto attendance = value_of<Attendance>(job.sampler.kind);
+  return job.privacy.has_secret() && attendance &&
+         PrivacyTerms{.adjacency = job.privacy.adjacency, .attendance = *attendance}.is_amplified();
+}
+
+std::string privacy_flaw(const PrivacyOptions& options) {
+  if (!options.seed.of_system) return kSeedIsKnown;
+  if (options.noise == 0) return "not private: there is no noise";
+  if (options.mechanism == Mechanism::kGaussian) {
+    return "not private: the low bits of floating-point noise tell what it was added to";
+  }
+  return "";
+}
+
+std::vector<RowPart> kept_parts(const Job& job, const ParameterLayout& layout) {
+  const auto patterns = split_list(job.client.personal);
+  return patterns.empty() ? std::vector<RowPart>() : personal_parts(layout, patterns);
+}
+
+int64_t sent_params(const Job& job, const ParameterLayout& layout) {
+  int64_t sent = layout.n_params();
+  for (const RowPart& part : kept_parts(job, layout)) sent -= part.size();
+  return sent;
 }
 
 double private_weight(const AggregatorOptions& options, int64_t samples) {
@@ -225,9 +284,12 @@ std::vector<std::string> privacy_notices(const Job& job, int64_t clients) {
   const PrivacyOptions& o = job.privacy;
   if (!o.is_on()) return {};
   std::vector<std::string> lines;
-  lines.emplace_back(
-      "privacy: the guarantee covers the models, and the clips, of all rounds; it does not cover "
-      "evaluations, losses, sampling.csv, participation.csv, traces and checkpoints");
+  if (privacy_flaw(o).empty()) {
+    lines.emplace_back(
+        "privacy: the models of all rounds, and the columns clip, clipped_share, noise_sd and "
+        "privacy_epsilon of rounds.csv, may be published, and nothing else: hanse publish copies "
+        "them");
+  }
   std::vector<std::string> choices;
   if (!job.run.target.empty()) choices.emplace_back("run.target");
   if (job.run.patience > 0) choices.emplace_back("run.patience");
@@ -249,11 +311,7 @@ std::vector<std::string> privacy_notices(const Job& job, int64_t clients) {
         "privacy.mechanism = gaussian is not private on a computer: the low bits of float64 noise "
         "tell what it was added to");
   }
-  lines.push_back(o.seed.of_system
-                      ? "privacy.seed = system: nobody knows the noise, and no other run has it"
-                      : fmt::format("privacy.seed = {}: the run is reproducible, and who knows the "
-                                    "seed can take the noise away",
-                                    o.seed.text()));
+  lines.push_back(seed_text(o, has_secret_draws(job)));
   return lines;
 }
 

@@ -5,9 +5,9 @@
 
 #include "hanse/base/available_memory.hpp"
 #include "hanse/base/index.hpp"
-#include "hanse/base/random.hpp"
 #include "hanse/base/wrapping.hpp"
 #include "hanse/rules/privacy/correlation.hpp"
+#include "hanse/rules/privacy/secret.hpp"
 
 namespace hanse {
 
@@ -15,12 +15,12 @@ namespace {
 
 constexpr std::size_t kBlock = 4096;  // entries of a mask that have a stream
 
-// Calls use(begin, mask) for each block of the mask of a round.
+// Calls use(begin, mask) for each block of the key's mask.
 template <class Use>
-void for_mask(uint64_t seed, int64_t round, std::size_t n_params, Use use) {
+void for_mask(const CipherKey& key, std::size_t n_params, Use use) {
   std::vector<int64_t> mask(std::min(kBlock, n_params));
   for (std::size_t begin = 0; begin < n_params; begin += kBlock) {
-    RandomStream words(seed, Purpose::kMask, static_cast<uint64_t>(round), begin / kBlock);
+    CipherStream words(key, begin / kBlock);
     const auto block = std::span(mask).first(std::min(kBlock, n_params - begin));
     for (int64_t& entry : block) entry = static_cast<int64_t>(words.next());
     use(begin, block);
@@ -59,32 +59,33 @@ std::deque<std::vector<T>> split(const std::vector<T>& all, std::size_t width) {
 
 }  // namespace
 
-CorrelatedSums::CorrelatedSums(const std::vector<int64_t>& numerators, uint64_t seed,
-                               Communicator& comm, int64_t n_params)
-    : numerators_(numerators), seed_(seed), comm_(comm), n_params_(to_index(n_params)) {
+CorrelatedSums::CorrelatedSums(const std::vector<int64_t>& numerators, Communicator& comm,
+                               int64_t n_params)
+    : numerators_(numerators), comm_(comm), n_params_(to_index(n_params)) {
   const int64_t rows = std::ssize(numerators) * (comm.rank() == 0 ? 2 : 1);
   require_memory(8 * rows * n_params, "the sums of the rounds that noise is correlated over take",
                  "privacy.correlation", "banded keeps privacy.bands rounds");
 }
 
-void CorrelatedSums::begin(int64_t round) {
+void CorrelatedSums::begin(const CipherKey& mask) {
   push_front_again(sums_, numerators_.size(), n_params_);
   if (comm_.rank() != 0) return;
-  for_mask(seed_, round, n_params_, [&](std::size_t begin, std::span<const int64_t> mask) {
+  masks_.insert(masks_.begin(), mask);
+  masks_.resize(sums_.size());
+  for_mask(mask, n_params_, [&](std::size_t begin, std::span<const int64_t> mask) {
     std::ranges::copy(mask, sums_.front().begin() + static_cast<std::ptrdiff_t>(begin));
   });
 }
 
 void CorrelatedSums::add(std::span<const int64_t> update) { add_encoded(update, 1, sums_.front()); }
 
-void CorrelatedSums::encode(int64_t round, std::span<int64_t> y) {
+void CorrelatedSums::encode(std::span<int64_t> y) {
   for (std::size_t j = 0; j < sums_.size(); ++j) {
     add_encoded(sums_[j], numerators_[j], y);
     if (comm_.rank() != 0) continue;
-    for_mask(seed_, round - static_cast<int64_t>(j), n_params_,
-             [&](std::size_t begin, std::span<const int64_t> mask) {
-               add_encoded(mask, -numerators_[j], y.subspan(begin, mask.size()));
-             });
+    for_mask(masks_[j], n_params_, [&](std::size_t begin, std::span<const int64_t> mask) {
+      add_encoded(mask, -numerators_[j], y.subspan(begin, mask.size()));
+    });
   }
 }
 
@@ -102,8 +103,13 @@ void CorrelatedSums::collect() {
   }
 }
 
-void CorrelatedSums::share(uint64_t seed) {
-  seed_ = seed;
+void CorrelatedSums::forget() {
+  sums_.clear();
+  masks_.clear();
+  estimates_.clear();
+}
+
+void CorrelatedSums::share() {
   auto rows = static_cast<int64_t>(sums_.size());
   comm_.bcast(std::span(&rows, 1), 0);
   if (comm_.rank() == 0) return;
@@ -112,12 +118,17 @@ void CorrelatedSums::share(uint64_t seed) {
 
 void CorrelatedSums::visit(StateFields& fields) {
   // The next round needs no more.
+  const std::ptrdiff_t bands = std::ssize(numerators_) - 1;
   auto sums = joined(sums_, numerators_.size() - 1);
   auto estimates = joined(estimates_, numerators_.size() - 1);
+  std::vector<CipherKey> masks(masks_.begin(),
+                               masks_.begin() + std::min(std::ssize(masks_), bands));
   fields.all("sums", sums);
+  visit_keys("masks", masks, fields);
   fields.all("estimates", estimates);
   if (!fields.loads()) return;
   sums_ = split(sums, n_params_);
+  masks_ = std::move(masks);
   estimates_ = split(estimates, n_params_);
 }
 

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "hanse/base/cipher.hpp"
 #include "hanse/base/state.hpp"
 #include "hanse/comm/communicator.hpp"
 
@@ -17,31 +18,33 @@ namespace hanse {
 // run of one rank has no plain total either.
 class CorrelatedSums final : public Stateful {
  public:
-  // `seed`: of the masks. `numerators` must outlive it. Memory: P int64 for each of them, on rank 0
-  // as many float64. Throws IoError when there is not so much.
-  CorrelatedSums(const std::vector<int64_t>& numerators, uint64_t seed, Communicator& comm,
-                 int64_t n_params);
+  // `numerators` must outlive it. Memory: P int64 for each of them, on rank 0 as many float64.
+  // Throws IoError when there is not so much.
+  CorrelatedSums(const std::vector<int64_t>& numerators, Communicator& comm, int64_t n_params);
 
-  void begin(int64_t round);
+  // `mask`: the key of the round's mask, which is kept as long as its sum.
+  void begin(const CipherKey& mask);
   void add(std::span<const int64_t> update);
   // y <- y + sum_j n_j X_{t-j} of this rank, modulo 2^64. Cost: a pass over P for each band, and on
   // rank 0 P random words.
-  void encode(int64_t round, std::span<int64_t> y);
+  void encode(std::span<int64_t> y);
   // Rank 0: the estimate of the round's sum, from all ranks' y. It holds until the next call.
   std::span<const double> decode(std::span<const int64_t> y);
 
   // Rank 0 takes over all ranks' sums. Collective. The sums over the ranks stay as they are.
   void collect();
-  void share(uint64_t seed);
+  void share();
+  // No round follows.
+  void forget();
 
  private:
   void visit(StateFields& fields) override;
 
   const std::vector<int64_t>& numerators_;
-  uint64_t seed_;
   Communicator& comm_;
   std::size_t n_params_;
   std::deque<std::vector<int64_t>> sums_;      // [P] X_t, X_{t-1}, ... with rank 0's masks
+  std::vector<CipherKey> masks_;               // rank 0: their keys
   std::deque<std::vector<double>> estimates_;  // [P] rank 0: of X_t, X_{t-1}, ...
 };
 

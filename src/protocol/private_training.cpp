@@ -1,5 +1,6 @@
 #include "hanse/protocol/private_training.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
@@ -20,10 +21,23 @@ namespace {
 
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
-// A node of a tree has a number of its own among all rounds' nodes.
-int64_t number_of(const TreeNode& node, int64_t first_round) {
-  constexpr int kLevelBits = 48;
-  return (static_cast<int64_t>(node.level) << kLevelBits) + first_round + node.end;
+// What is left of [0, n_params) without these parts, which are in order.
+std::vector<RowPart> rest_of(std::span<const RowPart> parts, int64_t n_params) {
+  std::vector<RowPart> rest;
+  int64_t begin = 0;
+  const auto add_until = [&](int64_t end) {
+    if (begin < end) rest.push_back({begin, end});
+  };
+  for (const RowPart& part : parts) {
+    add_until(part.begin);
+    begin = part.end;
+  }
+  add_until(n_params);
+  return rest;
+}
+
+std::span<int64_t> part_of(std::span<int64_t> row, const RowPart& part) {
+  return row.subspan(to_index(part.begin), to_index(part.size()));
 }
 
 }  // namespace
@@ -32,84 +46,100 @@ PrivateTraining::PrivateTraining(PrivacySetup setup, Communicator& comm, int64_t
     : setup_(std::move(setup)),
       comm_(comm),
       rounds_(setup_.options, setup_.terms, setup_.rounds),
+      secret_(setup_.key),
+      sent_(rest_of(setup_.kept, n_params)),
       integers_(to_index(n_params)) {
+  setup_.key = {};
   if (rounds_.numerators().empty()) return;
-  correlated_ = std::make_unique<CorrelatedSums>(rounds_.numerators(), setup_.seed, comm, n_params);
+  correlated_ = std::make_unique<CorrelatedSums>(rounds_.numerators(), comm, n_params);
 }
 
 PrivateTraining::~PrivateTraining() = default;
 
-RandomStream PrivateTraining::noise_stream(int64_t number, int64_t block) const {
-  return {setup_.seed, Purpose::kNoise, static_cast<uint64_t>(number),
-          static_cast<uint64_t>(block)};
+CipherStream PrivateTraining::draw_words() const {
+  return CipherStream(secret_.key(RoundSecret::Use::kDraw));
+}
+
+void PrivateTraining::add(const CipherKey& key, int64_t rank, int64_t ranks,
+                          std::span<int64_t> entries) const {
+  const Noise noise(setup_.options.mechanism, round_.share_variance);
+  for (const RowPart& part : sent_) {
+    add_noise(noise, key, rank, ranks, part.begin, part_of(entries, part));
+  }
 }
 
 void PrivateTraining::begin(UpdateSum& sum) {
   round_ = rounds_.next();
   counts_ = {};
   signal_ = kUnknown;
-  const int64_t number = rounds_.finished() + 1;
-  if (correlated_) correlated_->begin(number);
+  if (correlated_) correlated_->begin(secret_.key(RoundSecret::Use::kMask));
   if (round_.count_variance > 0 && comm_.rank() == 0) {
-    RandomStream words(setup_.seed, Purpose::kCount, static_cast<uint64_t>(number));
+    CipherStream words(secret_.key(RoundSecret::Use::kCount));
     Noise(Mechanism::kDiscreteGaussian, round_.count_variance)
         .add(words, std::span(&counts_.within, 1));
   }
-  if (setup_.options.is_distributed() || round_.variance == 0) return;
-  const Noise noise(setup_.options.mechanism, round_.variance);
   const auto entries = sum.integers(0, sum.size());
-  if (rounds_.tree_rounds() > 0) return add_tree(noise, entries);
-  add_noise(
-      noise, [&](int64_t block) { return noise_stream(number, block); }, comm_.rank(), comm_.size(),
-      0, entries);
+  if (rounds_.tree_rounds() > 0) return add_tree(entries);
+  if (setup_.options.is_distributed()) return;
+  add(secret_.key(RoundSecret::Use::kNoise), comm_.rank(), comm_.size(), entries);
 }
 
-// The noise of a round is that of the nodes that come, less that of the nodes that go.
-void PrivateTraining::add_tree(const Noise& noise, std::span<int64_t> entries) const {
-  const int64_t length = rounds_.tree_rounds();
-  const int64_t first = rounds_.finished() / length * length;
-  const TreeStep step = tree_step(rounds_.finished() - first + 1);
-  const auto add_node = [&](const TreeNode& node, std::span<int64_t> to) {
-    const int64_t number = number_of(node, first);
-    add_noise(
-        noise, [&](int64_t block) { return noise_stream(number, block); }, comm_.rank(),
-        comm_.size(), 0, to);
-  };
-  add_node(step.added, entries);
-  if (step.removed.empty()) return;
-  std::vector<int64_t> removed(entries.size());
-  for (const TreeNode& node : step.removed) add_node(node, removed);
-  add_encoded(removed, -1, entries);
+// The noise of a round is that of the node that comes, less that of the nodes that go: the last
+// ones that came.
+void PrivateTraining::add_tree(std::span<int64_t> entries) {
+  const TreeStep step = tree_step(rounds_.finished() % rounds_.tree_rounds() + 1);
+  const CipherKey added = secret_.key(RoundSecret::Use::kNoise);
+  add(added, comm_.rank(), comm_.size(), entries);
+  if (!step.removed.empty()) {
+    std::vector<int64_t> removed(entries.size());
+    for (std::size_t i = 0; i < step.removed.size(); ++i) {
+      add(nodes_.back(), comm_.rank(), comm_.size(), removed);
+      nodes_.pop_back();
+    }
+    add_encoded(removed, -1, entries);
+  }
+  nodes_.push_back(added);
 }
 
-FoldResult PrivateTraining::take(int64_t client, std::span<const float> update, UpdateSum& sum) {
+// Adds the shares of those who did not come, by blocks over the ranks.
+void PrivateTraining::fill_up(std::span<int64_t> entries) const {
+  const CipherKey noise = secret_.key(RoundSecret::Use::kNoise);
+  for (int64_t place = last_.updates; place < rounds_.shares(); ++place) {
+    add(noise.derived(static_cast<uint64_t>(place)), comm_.rank(), comm_.size(), entries);
+  }
+}
+
+FoldResult PrivateTraining::take(int64_t client, int64_t place, std::span<const float> update,
+                                 UpdateSum& sum) {
   const ClippedUpdate clipped =
       clip_to_lattice(update, setup_.weight(client), round_.lattice, integers_);
-  const FoldResult result{clipped.norm * clipped.norm, std::isfinite(clipped.norm)};
-  if (!result.in_range) return result;
+  const bool is_finite = std::isfinite(clipped.norm);
   ++counts_.updates;
-  counts_.zeroed += clipped.is_zeroed ? 1 : 0;
+  counts_.zeroed += clipped.is_zeroed || !is_finite ? 1 : 0;
   if (setup_.options.audit) counts_.clipped += clipped.is_clipped ? 1 : 0;
   if (round_.count_variance > 0) {
     counts_.within += AdaptiveClip::bit(clipped.norm, round_.lattice.clip());
   }
-  if (setup_.options.is_distributed() && round_.variance > 0) {
-    constexpr int kClientBits = 32;
-    const auto stream = [&](int64_t block) {
-      return noise_stream(rounds_.finished() + 1, client + (block << kClientBits));
-    };
-    add_noise(Noise(setup_.options.mechanism, round_.variance), stream, 0, 1, 0, integers_);
+  for (const RowPart& part : setup_.kept) std::ranges::fill(part_of(integers_, part), 0);
+  if (setup_.options.is_distributed() && place < rounds_.shares()) {
+    const CipherKey noise = secret_.key(RoundSecret::Use::kNoise);
+    add(noise.derived(static_cast<uint64_t>(place)), 0, 1, integers_);
   }
   if (correlated_) {
     correlated_->add(integers_);
   } else {
     sum.add_integers(integers_);
   }
-  return result;
+  return {is_finite ? clipped.norm * clipped.norm : 0, true};
 }
 
 void PrivateTraining::close(UpdateSum& sum) {
-  if (correlated_) correlated_->encode(rounds_.finished() + 1, sum.integers(0, sum.size()));
+  std::array all{counts_.within, counts_.updates, counts_.zeroed, counts_.clipped};
+  comm_.allreduce(std::span(all), ReduceOp::kSum);
+  last_ = {all[0], all[1], all[2], all[3]};
+  const auto entries = sum.integers(0, sum.size());
+  if (setup_.options.is_distributed()) fill_up(entries);
+  if (correlated_) correlated_->encode(entries);
 }
 
 // n, by which a sum becomes a mean: public, whoever came.
@@ -138,32 +168,43 @@ void PrivateTraining::read(UpdateSum& sum, std::span<float> mean) {
 // sum, and tells no more than that.
 void PrivateTraining::note_signal(std::span<const float> mean) {
   if (rounds_.options().correlation != Correlation::kNone || round_.deviation == 0) return;
-  double squares = 0;
+  double squares = 0, entries = 0;
   for (const float entry : mean) squares += static_cast<double>(entry) * static_cast<double>(entry);
+  for (const RowPart& part : sent_) entries += static_cast<double>(part.size());
   const double noise = round_.deviation / divisor();
-  squares /= noise * noise * static_cast<double>(mean.size());
+  squares /= noise * noise * entries;
   signal_ = std::sqrt(std::max(0.0, squares - 1));
 }
 
 void PrivateTraining::finish() {
-  std::array all{counts_.within, counts_.updates, counts_.zeroed, counts_.clipped};
-  comm_.allreduce(std::span(all), ReduceOp::kSum);
-  last_ = {all[0], all[1], all[2], all[3]};
-  rounds_.finish(setup_.options.is_distributed() ? last_.updates : 1, last_.within);
+  rounds_.finish(last_.within);
+  forget();
   if (comm_.rank() != 0) return;
   epsilon_ = rounds_.epsilon();
-  if (last_.zeroed > 0) {
-    warning(
-        fmt::format("round {}: {} updates were left out, as no rounding kept them within the "
-                    "clip",
-                    rounds_.finished(), last_.zeroed));
-  }
+  if (last_.zeroed == 0 || std::exchange(has_told_, true)) return;
+  warning(
+      fmt::format("round {}: {} of the updates are not finite, or no rounding kept them within the "
+                  "clip: they count as zero; where this happens again it is not told",
+                  rounds_.finished(), last_.zeroed));
+}
+
+// Overwrites the keys that no further round needs.
+void PrivateTraining::forget() {
+  secret_.move_on();
+  const int64_t tree = rounds_.tree_rounds();
+  if (tree > 0 && rounds_.finished() % tree == 0) nodes_.clear();
+  if (!rounds_.is_over()) return;
+  secret_.set({});
+  nodes_.clear();
+  if (correlated_) correlated_->forget();
 }
 
 std::string PrivateTraining::end() const {
-  const double most = setup_.options.max_epsilon;
-  if (most == 0 || rounds_.next_epsilon() <= most) return "";
-  return fmt::format("a further round would exceed privacy.max-epsilon = {}", most);
+  const double most = rounds_.limit();
+  if (rounds_.is_over() || rounds_.finished() >= setup_.rounds) return "";
+  if (most == 0 || rounds_.epsilon_after(1) <= most) return "";
+  return fmt::format("a further round would exceed privacy.{} = {}",
+                     setup_.options.max_epsilon > 0 ? "max-epsilon" : "epsilon", most);
 }
 
 Metrics PrivateTraining::numbers() const {
@@ -175,10 +216,9 @@ Metrics PrivateTraining::numbers() const {
     const auto twice = 2 * static_cast<double>(rounds_.expected());
     metrics.emplace_back("clipped_share", 0.5 - static_cast<double>(last_.within) / twice);
   }
-  if (setup_.options.audit) {
-    metrics.emplace_back("clipped_share_exact",
-                         static_cast<double>(last_.clipped) / static_cast<double>(last_.updates));
-  }
+  // A column of every run: a resume may begin to ask for it.
+  const double exact = static_cast<double>(last_.clipped) / static_cast<double>(last_.updates);
+  metrics.emplace_back("clipped_share_exact", setup_.options.audit ? exact : kUnknown);
   return metrics;
 }
 
@@ -208,23 +248,43 @@ void PrivateTraining::collect() {
 
 void PrivateTraining::share() {
   auto position = rounds_.position();
-  std::array numbers{position.finished, position.planned, static_cast<int64_t>(setup_.seed)};
+  std::array numbers{position.finished, position.planned, std::ssize(nodes_)};
   comm_.bcast(std::span(numbers), 0);
   comm_.bcast(std::span(&position.clip, 1), 0);
-  setup_.seed = static_cast<uint64_t>(numbers[2]);
   rounds_.move_to({numbers[0], numbers[1], position.clip});
-  if (correlated_) correlated_->share(setup_.seed);
+  auto present = secret_.present().words();
+  comm_.bcast(std::span(present), 0);
+  secret_.set(CipherKey::of_words(present));
+  nodes_.resize(to_index(numbers[2]));
+  auto nodes = words_of(nodes_);
+  comm_.bcast(std::span(nodes), 0);
+  nodes_ = keys_of(nodes);
+  if (correlated_) correlated_->share();
+}
+
+// A run whose noise was found for an epsilon goes beyond it by another limit alone.
+void PrivateTraining::require_limit() const {
+  const int64_t further = setup_.rounds - rounds_.finished();
+  const double most = rounds_.limit();
+  if (further <= 0 || most == 0 || setup_.options.max_epsilon > 0 || rounds_.is_over()) return;
+  const double epsilon = rounds_.epsilon_after(further);
+  if (epsilon <= most) return;
+  throw InvalidArgument(
+      fmt::format("{} rounds would cost an epsilon of {:.4g}, and the noise was found for "
+                  "privacy.epsilon = {}",
+                  setup_.rounds, epsilon, most),
+      "run.rounds",
+      fmt::format("privacy.max-epsilon = {:.4g} lets the run go so far",
+                  std::ceil(1000 * epsilon) / 1000));
 }
 
 void PrivateTraining::visit(StateFields& fields) {
   fields.part("rounds", rounds_);
   fields.one("epsilon", epsilon_);
-  if (setup_.options.seed.of_system) {
-    auto seed = static_cast<int64_t>(setup_.seed);
-    fields.one("seed", seed);
-    setup_.seed = static_cast<uint64_t>(seed);
-  }
+  fields.part("secret", secret_);
+  visit_keys("nodes", nodes_, fields);
   if (correlated_) fields.part("correlated", *correlated_);
+  if (fields.loads()) require_limit();
 }
 
 }  // namespace hanse

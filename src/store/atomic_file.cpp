@@ -19,7 +19,7 @@ namespace hanse {
 
 namespace {
 
-constexpr mode_t kMode = 0644;
+constexpr mode_t kMode = 0644, kOwnersMode = 0600;
 
 [[noreturn]] void fail(const std::string& what, const std::string& path) {
   throw IoError(what + ": " + errno_text(), path);
@@ -79,9 +79,15 @@ std::string temporary_beside(const std::string& path) {
   return fmt::format("{}{}{}", front, getpid(), kTemporary);
 }
 
-Descriptor::Descriptor(const std::string& path, int flags)
-    : path_(path), descriptor_(open(path.c_str(), flags | O_CLOEXEC, kMode)) {
+Descriptor::Descriptor(const std::string& path, int flags, Readers readers)
+    : path_(path),
+      descriptor_(
+          open(path.c_str(), flags | O_CLOEXEC, readers == Readers::kOwner ? kOwnersMode : kMode)) {
   if (descriptor_ < 0) fail("cannot open the file", path_);
+  // A file that was there has its own mode.
+  if (readers == Readers::kOwner && fchmod(descriptor_, kOwnersMode) != 0) {
+    fail("cannot keep others from reading the file", path_);
+  }
 }
 
 Descriptor::~Descriptor() { close(descriptor_); }
@@ -117,8 +123,8 @@ void Descriptor::sync() {
   if (fsync(descriptor_) != 0) fail("cannot flush the file to the disk", path_);
 }
 
-TemporaryFile::TemporaryFile(const std::string& path) : path_(path) {
-  const Descriptor created(path, O_RDWR | O_CREAT | O_EXCL);
+TemporaryFile::TemporaryFile(const std::string& path, Readers readers) : path_(path) {
+  const Descriptor created(path, O_RDWR | O_CREAT | O_EXCL, readers);
 }
 
 TemporaryFile::~TemporaryFile() {

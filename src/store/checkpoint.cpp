@@ -116,7 +116,7 @@ void seal(const std::string& path) {
 }
 
 void write_agreed(const std::string& folder, int64_t round, const State& server,
-                  const ClientStateStore* clients, Communicator& comm) {
+                  const ClientStateStore* clients, Communicator& comm, Readers readers) {
   const Directory directory = gather_directory(clients, comm);
   const std::string path = temporary_path(folder, round);
   std::optional<TemporaryFile> temporary;  // on rank 0
@@ -124,7 +124,7 @@ void write_agreed(const std::string& folder, int64_t round, const State& server,
   agree_on(comm, [&] {
     if (comm.rank() != 0) return;
     prepare_folder(folder);
-    temporary.emplace(path);
+    temporary.emplace(path, readers);
     file_bytes = write_server_part(*temporary, round, server, directory);
   });
   write_rows(path, file_bytes, directory, clients, comm);
@@ -243,9 +243,9 @@ std::optional<FoundCheckpoint> newest_checkpoint(
 }
 
 void write_checkpoint(const std::string& folder, int64_t round, const State& server,
-                      const ClientStateStore* clients, Communicator& comm) {
+                      const ClientStateStore* clients, Communicator& comm, Readers readers) {
   try {
-    write_agreed(folder, round, server, clients, comm);
+    write_agreed(folder, round, server, clients, comm, readers);
   } catch (const AgreedError& error) {
     throw IoError(error.what());
   }

@@ -5,11 +5,13 @@
 //
 // A line a way: its name, epsilon, the deviation of the noise on the sum, the mean squared error of
 // a coordinate over ROUNDS, its closed form sigma^2 / n^2, and the ratio of the two.
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <vector>
 
+#include "hanse/base/random.hpp"
 #include "hanse/comm/communicator.hpp"
 #include "hanse/protocol/private_training.hpp"
 
@@ -75,14 +77,15 @@ void estimate(const Way& way, double epsilon, int rounds, Communicator& comm) {
   for (int round = 0; round < rounds; ++round) {
     PrivateTraining privacy({.options = options,
                              .terms = terms,
-                             .seed = static_cast<uint64_t>(round + 1),
+                             .key = CipherKey::of_numbers(std::array{static_cast<uint64_t>(round)}),
                              .weight = [](int64_t) { return 1.0; }},
                             comm, kParams);
     UpdateSum sum(kParams, kClients, Reduction::kExact);
     privacy.begin(sum);
     for (int64_t client = 0; client < kClients; ++client) {
-      privacy.take(client, all[static_cast<std::size_t>(client)], sum);
+      privacy.take(client, client, all[static_cast<std::size_t>(client)], sum);
     }
+    privacy.close(sum);
     std::vector<float> mean(static_cast<std::size_t>(kParams));
     privacy.read(sum, mean);
     for (std::size_t i = 0; i < mean.size(); ++i) {

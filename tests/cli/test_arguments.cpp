@@ -121,6 +121,7 @@ TEST(ParseCommand, SaysWhatIsMissingOrTooMuch) {
   expect_refused({"resume"}, {"needs a run directory"});
   expect_refused({"replay"}, {"needs a trace file"});
   expect_refused({"inspect"}, {"needs an HDF5 file"});
+  expect_refused({"publish", "run"}, {"needs a run directory and a new folder"});
   expect_refused({"run", "a.cfg", "b.cfg"}, {"unexpected argument 'b.cfg'"});
   expect_refused({"run", "a.cfg", "run.rounds=3"}, {"'run.rounds=3'", "--section.key=value"});
   expect_refused({"list", "a", "b"}, {"unexpected argument 'b'"});

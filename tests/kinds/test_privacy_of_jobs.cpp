@@ -67,7 +67,8 @@ TEST(PrivacyOfJobs, DefaultsAreThoseOfTheTable) {
                                        {"participations", "auto"},
                                        {"accountant", "rdp"},
                                        {"audit", "false"},
-                                       {"max-epsilon", "0"}}) {
+                                       {"max-epsilon", "0"},
+                                       {"honest", "1"}}) {
     EXPECT_EQ(p.text("privacy." + key), value) << key;
   }
   PrivateJob().check();
@@ -133,7 +134,9 @@ TEST(PrivacyOfJobs, NumbersLieInTheirRanges) {
                                        {"delta", "1"},
                                        {"bands", "0"},
                                        {"separation", "-2"},
-                                       {"max-epsilon", "-1"}}) {
+                                       {"max-epsilon", "-1"},
+                                       {"honest", "0"},
+                                       {"honest", "1.01"}}) {
     expect_error<InvalidArgument>(
         [key = "privacy." + key, value = value] { PrivateJob().set(key, value); },
         {"privacy." + key});
@@ -182,6 +185,48 @@ TEST(PrivacyOfJobs, RefuseTargetsThatNothingAimsAt) {
   expect_refused({{"privacy.noise", "auto"}}, {"privacy.epsilon", "none is given"});
   expect_refused({{"privacy.epsilon", "4"}}, {"noise = 1", "privacy.noise = auto"});
   expect_refused({{"privacy.separation", "4"}}, {"privacy.separation", "privacy.correlation"});
+}
+
+TEST(PrivacyOfJobs, RefuseWhatTellsTheSecret) {
+  const auto secret = [](Keys keys) {
+    keys.insert(keys.end(), {{"privacy.seed", "system"}, {"sampler.seed", "3"}});
+    return keys;
+  };
+  const std::pair<std::string, std::string> one{"checkpoint.keep", "1"};
+  expect_refused(secret({{"sampler.kind", "poisson"}, one}), {"sampler.seed", "secret"});
+  expect_refused(secret({{"privacy.adjacency", "replace"}, one}), {"sampler.seed", "secret"});
+  expect_refused({{"privacy.seed", "system"}}, {"checkpoint.keep", "older"});
+  PrivateJob fixed;  // draws of a fixed number do not amplify under zero-out
+  for (const auto& [key, value] : secret({one})) fixed.set(key, value);
+  fixed.check();
+  EXPECT_FALSE(has_secret_draws(fixed.job));
+  EXPECT_TRUE(has_secret_draws(fixed.set("sampler.kind", "poisson").job));
+  EXPECT_FALSE(has_secret_draws(fixed.set("privacy.seed", "4").job));
+}
+
+TEST(PrivacyOfJobs, AnEpsilonThatDoesNotHoldHasAReason) {
+  PrivateJob p;
+  EXPECT_EQ(privacy_flaw(p.job.privacy), "not private: the seed is known");
+  p.set("privacy.seed", "system");
+  EXPECT_EQ(privacy_flaw(p.job.privacy), "");
+  p.set("privacy.noise", "0");
+  EXPECT_EQ(privacy_flaw(p.job.privacy), "not private: there is no noise");
+  p.set("privacy.noise", "1").set("privacy.mechanism", "gaussian");
+  EXPECT_NE(privacy_flaw(p.job.privacy).find("floating-point"), std::string::npos);
+}
+
+TEST(PrivacyOfJobs, ClientsSendAllButTheirPersonalTensors) {
+  ParameterLayout layout;
+  layout.add("a", {3}, 1);
+  layout.add("b", {4}, 1);
+  layout.add("c", {5}, 1);
+  PrivateJob p;
+  EXPECT_TRUE(kept_parts(p.job, layout).empty());
+  EXPECT_EQ(sent_params(p.job, layout), 12);
+  p.set("client.personal", "b");
+  ASSERT_EQ(kept_parts(p.job, layout).size(), 1);
+  EXPECT_EQ(kept_parts(p.job, layout)[0].begin, 3);
+  EXPECT_EQ(sent_params(p.job, layout), 8);
 }
 
 TEST(PrivacyOfJobs, RefuseNeighboursForWhomNoTheoremHolds) {
@@ -274,8 +319,8 @@ bool says(const std::vector<std::string>& lines, const std::string& part) {
 TEST(PrivacyOfJobs, ARunSaysWhatItsGuaranteeDoesNotCover) {
   PrivateJob p;
   auto lines = privacy_notices(p.job, 100);
-  EXPECT_TRUE(says(lines, "does not cover evaluations, losses, sampling.csv"));
-  EXPECT_TRUE(says(lines, "who knows the seed can take the noise away"));
+  EXPECT_TRUE(says(lines, "privacy.seed = auto: not private: the seed is known"));
+  EXPECT_FALSE(says(lines, "may be published"));
   EXPECT_FALSE(says(lines, "choose"));
   EXPECT_FALSE(says(lines, "delta"));
   EXPECT_FALSE(says(lines, "not private on a computer"));
@@ -286,7 +331,11 @@ TEST(PrivacyOfJobs, ARunSaysWhatItsGuaranteeDoesNotCover) {
   EXPECT_TRUE(says(lines, "run.target, run.patience, evaluate.best choose among"));
   EXPECT_TRUE(says(lines, "privacy.delta = 0.02 is above 1 / 100 clients"));
   EXPECT_TRUE(says(lines, "gaussian is not private on a computer"));
-  EXPECT_TRUE(says(lines, "nobody knows the noise"));
+  EXPECT_TRUE(says(lines, "nobody knows the noise, and"));
+  p.set("privacy.mechanism", "skellam").set("sampler.kind", "poisson");
+  lines = privacy_notices(p.job, 100);
+  EXPECT_TRUE(says(lines, "may be published, and nothing else: hanse publish"));
+  EXPECT_TRUE(says(lines, "nobody knows the noise, or who takes part"));
   p.set("privacy.kind", "none");
   EXPECT_TRUE(privacy_notices(p.job, 100).empty());
 }

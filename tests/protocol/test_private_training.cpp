@@ -1,6 +1,9 @@
 // Rounds with client-level privacy.
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -15,6 +18,7 @@
 #include "hanse/sums/sum_stage.hpp"
 #include "protocol/resume.hpp"
 #include "protocol/tiny_training.hpp"
+#include "support/errors.hpp"
 
 namespace hanse {
 namespace {
@@ -26,7 +30,12 @@ struct PrivateCase {
   PrivacyOptions options;
   Attendance attendance = Attendance::kUniform;
   double weight = 1;  // of every update
+  std::vector<RowPart> kept = {};
+  int64_t rounds = kRounds;  // that are planned
+  uint64_t draw_seed = kSeed;
 };
+
+CipherKey key_of(uint64_t number) { return CipherKey::of_numbers(std::array{number}); }
 
 PrivacyOptions central(double noise, double clip = 1) {
   PrivacyOptions options;
@@ -36,19 +45,19 @@ PrivacyOptions central(double noise, double clip = 1) {
   return options;
 }
 
-std::unique_ptr<ClientSampler> sampler_of(Attendance attendance) {
-  switch (attendance) {
+std::unique_ptr<ClientSampler> sampler_of(const PrivateCase& c) {
+  switch (c.attendance) {
     case Attendance::kFull: return make_full_sampler(kClients);
     case Attendance::kUniform: return make_uniform_sampler(kClients, kDrawn);
-    case Attendance::kCyclic: return make_cyclic_sampler(kClients, kDrawn, kSeed);
-    case Attendance::kPoisson: return make_poisson_sampler(kClients, kDrawn, kSeed);
+    case Attendance::kCyclic: return make_cyclic_sampler(kClients, kDrawn, c.draw_seed);
+    case Attendance::kPoisson: return make_poisson_sampler(kClients, kDrawn, c.draw_seed);
   }
   return nullptr;
 }
 
 TinyJob job_of(const PrivateCase& c) {
   TinyJob job{.fedavg = {ClientWeights::kUniform, Estimator::kUnbiased}};
-  job.own_sampler = [attendance = c.attendance] { return sampler_of(attendance); };
+  job.own_sampler = [c] { return sampler_of(c); };
   job.privacy = [c](Communicator& comm) {
     const PrivacyTerms terms{.attendance = c.attendance,
                              .clients = kClients,
@@ -57,9 +66,10 @@ TinyJob job_of(const PrivateCase& c) {
     return std::make_unique<PrivateTraining>(
         PrivacySetup{.options = c.options,
                      .terms = terms,
-                     .rounds = kRounds,
-                     .seed = 5,
-                     .weight = [weight = c.weight](int64_t) { return weight; }},
+                     .rounds = c.rounds,
+                     .key = key_of(5),
+                     .weight = [weight = c.weight](int64_t) { return weight; },
+                     .kept = c.kept},
         comm, kParams);
   };
   return job;
@@ -86,6 +96,10 @@ std::vector<PrivateCase> every_mechanism() {
   all.back().options.step.exponent = -5;
   all.push_back({central(1), Attendance::kPoisson});
   all.back().options.kind = "distributed";
+  all.push_back(all.back());
+  all.back().options.honest = 0.5;
+  all.push_back({central(1)});
+  all.back().kept = {{3, 5}, {18, 19}};
   all.push_back({central(1), Attendance::kFull});
   all.back().options.clip_kind = ClipKind::kAdaptive;
   for (const auto correlation :
@@ -161,11 +175,11 @@ TEST(PrivateTraining, CorrelatedSumsKeepThePlainTotalBehindAMask) {
   const auto numerators = correlation_numerators(3);
   const std::vector<int64_t> update{1, -2, 3};
   run_threads(2, [&](Communicator& comm) {
-    CorrelatedSums sums(numerators, 9, comm, 3);
-    sums.begin(1);
+    CorrelatedSums sums(numerators, comm, 3);
+    sums.begin(key_of(9));
     sums.add(update);
     std::vector<int64_t> y(3);
-    sums.encode(1, y);
+    sums.encode(y);
     comm.reduce(std::span(y), ReduceOp::kSum, 0);
     sums.collect();
     if (comm.rank() != 0) return;
@@ -226,6 +240,119 @@ TEST(PrivateTraining, SharesOfAllParticipantsMakeTheWholeNoise) {
   EXPECT_NEAR(variance_of(noise_alone(c, kRounds)), expected, 5 * deviation);
 }
 
+// Shares of those who do not come are filled up, and those beyond the expected number add none: the
+// noise is the same whoever comes.
+TEST(PrivateTraining, SharesMakeTheSameNoiseWhoeverComes) {
+  PrivateCase c{central(3, 0.5), Attendance::kPoisson, 0};
+  c.options.kind = "distributed";
+  const auto model = train_threads(1, job_of(c), kRounds);
+  c.draw_seed = kSeed + 1;
+  EXPECT_EQ(train_threads(3, job_of(c), kRounds), model);
+  const double expected = std::pow(3 * 0.5 / kDrawn, 2);
+  const double deviation = expected * std::sqrt(2.0 / (kRounds * kParams));
+  EXPECT_NEAR(variance_of(noise_alone(c, kRounds)), expected, 5 * deviation);
+  // Half of the shares make the noise: it has twice the variance.
+  c.options.honest = 0.5;
+  EXPECT_NEAR(variance_of(noise_alone(c, kRounds)), 2 * expected, 10 * deviation);
+}
+
+TEST(PrivateTraining, EntriesThatClientsKeepHaveNoNoise) {
+  for (PrivateCase c : every_mechanism()) {
+    c.kept = {{0, 2}, {7, 8}};
+    const auto start = train_threads(1, job_of(c), 0), end = train_threads(2, job_of(c), 5);
+    c.kept.clear();
+    const auto all = train_threads(1, job_of(c), 5);
+    for (std::size_t i = 0; i < kParams; ++i) {
+      const bool is_kept = i < 2 || i == 7;
+      EXPECT_EQ(end[i] == start[i], is_kept) << i;
+      EXPECT_TRUE(is_kept ? all[i] != start[i] : true) << i;
+    }
+  }
+}
+
+// An update that is not finite is one of zeros; the others and the noise stay what they are.
+TEST(PrivateTraining, AnUpdateThatIsNotFiniteCountsAsZero) {
+  const auto train = [](float spoilt) {
+    std::vector<float> model;
+    run_threads(2, [&](Communicator& comm) {
+      TinyTraining training(comm, job_of({central(1), Attendance::kFull}));
+      training.update->spoil = [&](const ClientTask& task, ClientOutcome& outcome) {
+        if (task.client != 4) return;
+        const auto received = training.trainer->model_row();
+        std::copy(received.begin(), received.end(), task.row.begin());
+        if (spoilt == 0) return;
+        task.row[3] = spoilt;
+        outcome.loss = std::numeric_limits<double>::quiet_NaN();
+      };
+      for (int round = 0; round < 3; ++round) {
+        EXPECT_FALSE(training.trainer->round(false).failed);
+      }
+      if (comm.rank() == 0) {
+        const auto row = training.trainer->model_row();
+        model.assign(row.begin(), row.end());
+      }
+    });
+    return model;
+  };
+  const auto zeros = train(0);
+  EXPECT_EQ(train(std::numeric_limits<float>::quiet_NaN()), zeros);
+  EXPECT_EQ(train(std::numeric_limits<float>::infinity()), zeros);
+}
+
+// Does some array of the state hold the key?
+bool holds(const State& state, const CipherKey& key) {
+  const auto words = key.words();
+  return std::ranges::any_of(state.arrays(), [&](const auto& array) {
+    const auto* integers = std::get_if<std::vector<int64_t>>(&array.second);
+    return integers != nullptr && !std::ranges::search(*integers, words).empty();
+  });
+}
+
+// The keys of a round, and those that are made of them, are gone once nothing needs them.
+TEST(PrivateTraining, AStateTellsNoNoiseOfThePast) {
+  using Use = RoundSecret::Use;
+  for (PrivateCase c : every_mechanism()) {
+    c.rounds = 12;
+    const bool is_tree = c.options.correlation == Correlation::kTree;
+    const bool has_masks = !is_tree && c.options.correlation != Correlation::kNone;
+    const int64_t bands =
+        c.options.correlation == Correlation::kBanded ? c.options.bands : c.rounds;
+    for (const int64_t done : {int64_t{7}, c.rounds}) {
+      const State state = train_and_keep<TinyTraining>(2, job_of(c), done).server;
+      RoundSecret secret(key_of(5));
+      for (int64_t round = 1; round <= done; ++round) {
+        EXPECT_FALSE(holds(state, secret.present())) << round;
+        EXPECT_FALSE(holds(state, secret.key(Use::kDraw))) << round;
+        EXPECT_FALSE(holds(state, secret.key(Use::kCount))) << round;
+        // Nodes of rounds 1 to 5, the length of a tree, and 6: behind 7 there is that of 6 and 7.
+        const bool is_needed = is_tree && done == 7 && round == 7;
+        EXPECT_EQ(holds(state, secret.key(Use::kNoise)), is_needed) << round;
+        const bool is_masked = has_masks && done < c.rounds && round > done - (bands - 1);
+        EXPECT_EQ(holds(state, secret.key(Use::kMask)), is_masked) << round;
+        secret.move_on();
+      }
+      const bool ends = c.options.correlation != Correlation::kNone && done == c.rounds;
+      EXPECT_EQ(holds(state, secret.present()), !ends);
+    }
+  }
+}
+
+TEST(PrivateTraining, AResumeDoesNotGoBeyondTheEpsilonThatItsNoiseWasFoundFor) {
+  PrivateCase c{central(1), Attendance::kPoisson};
+  c.options.noise = std::nullopt;
+  c.options.epsilon = 4;
+  c.rounds = 5;
+  const Kept kept = train_and_keep<TinyTraining>(1, job_of(c), 5);
+  c.rounds = 6;
+  const auto resume = [&] {
+    run_threads(
+        1, [&](Communicator& comm) { TinyTraining(comm, job_of(c)).trainer->resume(kept.server); });
+  };
+  expect_error<AgreedError>(resume, {"privacy.epsilon = 4", "6 rounds", "privacy.max-epsilon"});
+  c.options.max_epsilon = 5;
+  resume();
+}
+
 // Increments are those of fractional differences of order 1/2: correlated by -1/3.
 TEST(PrivateTraining, CorrelatedNoiseIsTakenBackInTheNextRound) {
   PrivateCase c{central(1), Attendance::kCyclic};
@@ -256,7 +383,7 @@ TEST(PrivateTraining, ATreeLeavesTheNoiseOfAPrefixesNodes) {
                                .per_round = kDrawn,
                                .n_params = kParams};
       return std::make_unique<PrivateTraining>(
-          PrivacySetup{c.options, terms, kRounds, static_cast<uint64_t>(seed),
+          PrivacySetup{c.options, terms, kRounds, key_of(static_cast<uint64_t>(seed)),
                        [](int64_t) { return 0.0; }},
           comm, kParams);
     };

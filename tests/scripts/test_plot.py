@@ -436,6 +436,17 @@ class ResultsTest(ScriptTest):
                 for word, note in zip(words, notes):
                     self.assertIn(word, note)
 
+    def test_private_runs_of_known_seeds_share_their_noise(self):
+        runs = [self.make_run(name) for name in ("first", "second")]
+        for flaw, count in ((None, 0), ("not private: the seed is known", 1)):
+            for run in runs:
+                summary = json.loads((run / "summary.json").read_text())
+                privacy = {"epsilon": 4, "delta": 1e-5, **({"flaw": flaw} if flaw else {})}
+                self.write(run / "summary.json", json.dumps({**summary, "privacy": privacy}))
+            notes = self.cells(*runs)[2]
+            self.assertEqual(sum("the same noise" in note for note in notes), count, notes)
+            self.assertEqual(self.cells(runs[0])[2], [])
+
     def test_names_are_what_differs(self):
         runs = [self.make_run(name) for name in ("here/a", "there/a", "there/b")]
         job = "[run]\nname = {}\nout = {}\n[sampler]\nkind = {}\n[client]\nlr = 0.1\n"

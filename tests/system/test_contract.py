@@ -289,7 +289,7 @@ class Commands(hanse.Case):
     def test_help_and_version(self):
         for arguments in (["--help"], ["run", "--help"], []):
             process = self.hanse(*arguments)
-            for verb in ("run", "resume", "plan", "check", "replay", "list", "inspect"):
+            for verb in ("run", "resume", "plan", "check", "publish", "replay", "list", "inspect"):
                 self.assertIn(f"hanse {verb}", process.stdout())
             self.assertEqual(process.stderr(), "")
         version = self.hanse("--version").stdout()

@@ -45,10 +45,8 @@ enum class Purpose : uint64_t {
   kLost = 32,    // does a client's task never come back?
   kOnOff = 33,   // when a client is on line; round: of its intervals, 0: where it begins
 
-  kNoise = 35,    // noise of private sums; client: a block of coordinates, or client + 2^32 x block
-  kCount = 36,    // noise on how many updates are within a private clip
+  // 35, 36 and 38 were those of private sums, whose words now come from cipher.hpp.
   kPoisson = 37,  // is a client in a Poisson draw?; round 0: the order of a cyclic sampler
-  kMask = 38,     // what hides a rank's own sum of a round until noise is in it
 
   kAttack = 39,  // who is byzantine; round: 0; and what random attackers send
   kBucket = 40,  // which rows of a round are averaged before a robust rule sees them

@@ -1,7 +1,10 @@
-// Uniform integers from any source of 64-bit words: a class with `uint64_t next()`.
+// Uniform integers and normal numbers from any source of 64-bit words: a class with `uint64_t
+// next()`.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
+#include <numbers>
 
 namespace hanse {
 
@@ -32,6 +35,14 @@ Uint128 uniform_below_wide(Words& words, Uint128 n) {
     // The last whole multiple of n begins at pair - rest; beyond it fewer than n pairs may be left.
     if (pair - rest <= ~Uint128{0} - (n - 1)) return rest;
   }
+}
+
+// Standard normal (Box-Muller; two words a value, so that the count of words is fixed).
+template <class Words>
+double standard_normal(Words& words) {
+  const auto uniform = [&words] { return static_cast<double>(words.next() >> 11) * 0x1p-53; };
+  const double radius = std::sqrt(-2.0 * std::log(1.0 - uniform()));  // 1 - u is never 0
+  return radius * std::cos(2.0 * std::numbers::pi * uniform());
 }
 
 }  // namespace hanse

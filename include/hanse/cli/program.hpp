@@ -58,6 +58,7 @@ inline const Verb kVerbs[] = {{"run", 1, 1, true, "a job file", {}},
                               {"replay", 1, 1, false, "a trace file", {"check"}},
                               {"check", 1, 1, true, "a job file", {}},
                               {"convert", 2, 2, true, "a job file and an output file", {}},
+                              {"publish", 2, 2, false, "a run directory and a new folder", {}},
                               {"list", 0, 1, false, "", {"markdown", "man", "bash"}},
                               {"status", 1, 1000, false, "a run directory", {"json"}},
                               {"inspect", 1, 1, false, "an HDF5 file", {"verify"}}};

@@ -5,13 +5,16 @@
 #include <string>
 #include <vector>
 
+#include "hanse/base/row_part.hpp"
 #include "hanse/data/federation.hpp"
+#include "hanse/model/layout.hpp"
 #include "hanse/rules/privacy/accountant.hpp"
 
 namespace hanse {
 
 struct AggregatorOptions;
 struct Job;
+struct PrivacyOptions;
 
 // What the job's rounds release, of `clients` that train models of n_params parameters. Throws
 // InvalidArgument where no theorem covers its neighbours and its sampler. REQUIRES: its sampler is
@@ -25,6 +28,17 @@ void check_private_rounds(const Job& job);
 // What the run has to say of its privacy before it starts: what the guarantee covers, and what it
 // does not.
 std::vector<std::string> privacy_notices(const Job& job, int64_t clients);
+
+// Is who takes part drawn from the secret of the noise? It is where the system makes the secret and
+// the guarantee counts on a draw that nobody knows.
+bool has_secret_draws(const Job& job);
+
+// Why the epsilon of a private run does not hold: "not private: ..."; empty: it holds.
+std::string privacy_flaw(const PrivacyOptions& options);
+
+// The entries that clients keep, by client.personal, and how many they send.
+std::vector<RowPart> kept_parts(const Job& job, const ParameterLayout& layout);
+int64_t sent_params(const Job& job, const ParameterLayout& layout);
 
 // w_i of a client with so many training samples, in [0, 1]: min(samples / aggregator.cap, 1) of
 // aggregator.weights = capped, else 1.

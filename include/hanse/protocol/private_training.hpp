@@ -9,10 +9,13 @@
 #include <string>
 #include <vector>
 
+#include "hanse/base/cipher.hpp"
 #include "hanse/base/columns.hpp"
+#include "hanse/base/row_part.hpp"
 #include "hanse/base/state.hpp"
 #include "hanse/comm/communicator.hpp"
 #include "hanse/rules/privacy/private_rounds.hpp"
+#include "hanse/rules/privacy/secret.hpp"
 #include "hanse/sums/update_sum.hpp"
 
 namespace hanse {
@@ -23,14 +26,19 @@ struct PrivacySetup {
   PrivacyOptions options;
   PrivacyTerms terms;
   int64_t rounds = 1;                            // that are planned
-  uint64_t seed = 1;                             // of the noise; the same on all ranks
+  CipherKey key = {};                            // of the first round; the same on all ranks
   std::function<double(int64_t client)> weight;  // w_i in [0, 1] of an update
   double mean_weight = 1;                        // of all clients, which is public
+  std::vector<RowPart> kept = {};                // entries that clients keep: nobody sends them
 };
 
 // A round: begin(), take() for each of this rank's participants, close(), the reduction of the sum
-// to rank 0, read() there, finish(). The noise stands in the sum before the first update does, so
-// that no variable ever has the plain total: each rank draws that of its blocks of coordinates.
+// to rank 0, read() there, finish(). Central noise stands in the sum before the first update does,
+// so that no variable ever has the plain total: each rank draws that of its blocks of coordinates.
+// Distributed noise has a share for each of the expected participants, numbered from 0. The
+// participant at a place of the draw adds the share of this number; where more come than are
+// expected, the later ones add none, and where fewer come, the ranks fill up what is missing. So
+// the noise of a round is the same whoever came. Entries that clients keep have no noise.
 class PrivateTraining final : public Stateful {
  public:
   // `comm` must outlive it. Memory: P int64; with noise correlated over rounds, P int64 for each of
@@ -41,19 +49,22 @@ class PrivateTraining final : public Stateful {
 
   // Adds this rank's noise to its sum, still zero. Cost: Noise::add for P / ranks entries.
   void begin(UpdateSum& sum);
-  // Adds the update [P], clipped and rounded to the lattice, and the participant's share of the
-  // noise, where it adds one. Returns the norm before the clip. Cost: clip_to_lattice().
-  FoldResult take(int64_t client, std::span<const float> update, UpdateSum& sum);
-  // All of this rank's updates are in.
+  // Adds the update [P] of the participant at this place of the draw, clipped and rounded to the
+  // lattice, and its share of the noise, where it adds one. An update that is not finite counts as
+  // zero. Returns the norm before the clip, 0 for such an update. Cost: clip_to_lattice().
+  FoldResult take(int64_t client, int64_t place, std::span<const float> update, UpdateSum& sum);
+  // All of this rank's updates are in. Collective.
   void close(UpdateSum& sum);
   // Rank 0: writes the mean of the updates, with its noise, from the sum over the ranks, and clears
   // that.
   void read(UpdateSum& sum, std::span<float> mean);
-  // Pays for the round. Collective.
+  // Pays for the round, and overwrites the keys that no further one needs.
   void finish();
 
   // Rank 0: why there may be no further round; empty: there may.
   std::string end() const;
+  // The words of the present round's draw, of the secret.
+  CipherStream draw_words() const;
   void add_columns(Columns& columns) const;
 
   // Rows of P integers that rank 0 keeps beside the sum; other ranks may keep fewer.
@@ -64,16 +75,20 @@ class PrivateTraining final : public Stateful {
   void share();
 
  private:
-  // Whole numbers of a round, over all ranks.
+  // Whole numbers of a round: this rank's, and when it is closed those of all ranks.
   struct Counts {
     int64_t within = 0;  // the noised sum of AdaptiveClip::bit()
     int64_t updates = 0;
-    int64_t zeroed = 0;   // their audit failed: nothing of them counts
+    int64_t zeroed = 0;   // not finite, or their audit failed: nothing of them counts
     int64_t clipped = 0;  // with privacy.audit
   };
 
-  RandomStream noise_stream(int64_t number, int64_t block) const;
-  void add_tree(const Noise& noise, std::span<int64_t> entries) const;
+  // Adds the noise of the rank's blocks to the entries [P] that clients send.
+  void add(const CipherKey& key, int64_t rank, int64_t ranks, std::span<int64_t> entries) const;
+  void add_tree(std::span<int64_t> entries);
+  void fill_up(std::span<int64_t> entries) const;
+  void forget();
+  void require_limit() const;
   double divisor() const;
   void note_signal(std::span<const float> mean);
   Metrics numbers() const;
@@ -82,13 +97,17 @@ class PrivateTraining final : public Stateful {
   PrivacySetup setup_;
   Communicator& comm_;
   PrivateRounds rounds_;
+  RoundSecret secret_;
+  std::vector<CipherKey> nodes_;                // of a tree, that are to be taken away later
+  std::vector<RowPart> sent_;                   // entries of an update
   PrivateRound round_;                          // in progress, or the last one
   std::unique_ptr<CorrelatedSums> correlated_;  // null: each round's noise is its own
   std::vector<int64_t> integers_;               // [P] of an update
   Counts counts_;
-  Counts last_;         // of the last round
-  double signal_ = 0;   // estimated length of the sum without noise over that of the noise
-  double epsilon_ = 0;  // rank 0: of the finished rounds
+  Counts last_;            // of the last round
+  double signal_ = 0;      // estimated length of the sum without noise over that of the noise
+  double epsilon_ = 0;     // rank 0: of the finished rounds
+  bool has_told_ = false;  // of updates that count as zero
 };
 
 }  // namespace hanse

@@ -37,6 +37,13 @@ ExitStatus resume_job(const std::string& run_directory, const Overrides& overrid
 std::string convert_job(const std::string& job_file, const Overrides& overrides,
                         const std::string& out);
 
+// Copies what a private run may publish to a new folder, and nothing else: model.h5, averaged.h5
+// where there is one, and of rounds.csv the columns that the guarantee covers. The folder appears
+// whole or not at all. Returns a line that says what it holds and what it has cost.
+// Throws InvalidArgument: no run directory, a run that is not private or has not ended, repeats, a
+// round that numbers without noise have chosen, a folder that is there.
+std::string publish_run(const std::string& run_directory, const std::string& out);
+
 // From here on SIGUSR1, SIGUSR2 and SIGXCPU, by which schedulers warn of the end, are remembered,
 // also those since the process began: the launcher holds them back. SIGTERM, SIGINT and SIGHUP
 // still end the process at once, as there is nothing to keep.

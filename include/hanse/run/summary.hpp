@@ -80,6 +80,14 @@ struct DivergedRound {
   std::string reason = {};  // one sentence, and where
 };
 
+// What a private run has cost, by the accountant that counts.
+struct PrivacyReport {
+  double epsilon = 0;
+  double delta = 0;
+  std::string accountant;
+  std::string flaw;  // privacy_flaw()
+};
+
 struct Summary {
   std::string name;
   int64_t seed = 0;
@@ -104,6 +112,7 @@ struct Summary {
   Metrics metrics;
   Accounts accounts;
   std::vector<ReturnedArm> returned;  // a bandit's x_hat in summary.json
+  std::optional<PrivacyReport> privacy = {};
 };
 
 // One JSON object; values that are NaN are left out.
@@ -118,6 +127,7 @@ struct RepeatedMetrics {
   int64_t diverged = 0;              // of them
   Metrics metrics;                   // NAME, and for several repeats NAME_std
   std::map<std::string, int64_t> n;  // by NAME: repeats that have it; a target may be missed
+  std::optional<PrivacyReport> privacy = {};  // of each
 };
 
 // `split` and `held_out_split` are EvaluatedOn::split()'s.

@@ -9,10 +9,13 @@
 
 namespace hanse {
 
+// Who may read a file: those whom the process's mask allows, or its owner alone.
+enum class Readers { kAll, kOwner };
+
 // A file descriptor that closes itself; every failure is an IoError with the path.
 class Descriptor {
  public:
-  Descriptor(const std::string& path, int flags);
+  Descriptor(const std::string& path, int flags, Readers readers = Readers::kAll);
   ~Descriptor();
   Descriptor(const Descriptor&) = delete;
   Descriptor& operator=(const Descriptor&) = delete;
@@ -40,7 +43,7 @@ std::string temporary_beside(const std::string& path);
 class TemporaryFile {
  public:
   // Creates it. Throws IoError if it is there: it would be another's.
-  explicit TemporaryFile(const std::string& path);
+  explicit TemporaryFile(const std::string& path, Readers readers = Readers::kAll);
   ~TemporaryFile();
   TemporaryFile(const TemporaryFile&) = delete;
   TemporaryFile& operator=(const TemporaryFile&) = delete;

@@ -18,6 +18,7 @@
 #include "hanse/base/state.hpp"
 #include "hanse/client/state_store.hpp"
 #include "hanse/comm/communicator.hpp"
+#include "hanse/store/atomic_file.hpp"
 
 namespace hanse {
 
@@ -30,7 +31,8 @@ namespace hanse {
 // Files of equal contents are equal byte by byte, whatever the number of ranks.
 // Cost: one write of all rows, one read back for the digest; under 40 MiB of memory on rank 0.
 void write_checkpoint(const std::string& folder, int64_t round, const State& server,
-                      const ClientStateStore* clients, Communicator& comm);
+                      const ClientStateStore* clients, Communicator& comm,
+                      Readers readers = Readers::kAll);
 
 // Removes the checkpoints up to `newest_round` but for the `keep` newest; keep = 0 keeps all. Later
 // rounds' stay: a resume has found them damaged, and the run will replace them.

@@ -211,6 +211,11 @@ def unlike(columns: Sequence[Sequence[Mapping[str, Any]]]) -> list[str]:
     data = [frozenset(known(runs, "data_digest")) for runs in columns]
     if len({one for one in data if one}) > 1:
         lines.append("unlike data: samples, clients or test parts differ (data_digest)")
+    known_noise = [runs for runs in columns if any("seed" in run.get("privacy", {}).get("flaw", "")
+                                                   for run in runs)]
+    if len(known_noise) > 1:
+        lines.append("runs of one seed have the same noise, and the difference of their models has "
+                     "none: privacy.seed = system gives each its own")
     return lines
 
 

@@ -1,4 +1,6 @@
 // The sink that adds updates as integers of a private sum.
+#include <cmath>
+
 #include "federated/host_sink.hpp"
 #include "hanse/base/simulated_time.hpp"
 #include "hanse/protocol/private_training.hpp"
@@ -18,10 +20,11 @@ class PrivateSink final : public HostSink {
     const double start_s = clock_.now_s();
     const std::span<float> update = row();
     for (std::size_t i = 0; !one.is_update && i < update.size(); ++i) update[i] -= origin_[i];
-    FoldResult folded = privacy_.take(one.client, update, sum_);
-    folded.in_range = folded.in_range && one.in_range;
+    TrainedClient heard = one;  // whether a run goes on must not hang on a single client
+    if (!std::isfinite(one.outcome.loss)) heard.outcome.loss = 0;
+    const FoldResult folded = privacy_.take(one.client, one.position, update, sum_);
     restart();
-    note(one, folded, clock_.now_s() - start_s);
+    note(heard, folded, clock_.now_s() - start_s);
   }
   void finish(const TakenNote&) override {}
 

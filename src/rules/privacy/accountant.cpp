@@ -15,17 +15,14 @@ namespace hanse {
 
 namespace {
 
-double variance_of(const RoundNoise& noise) {
-  return static_cast<double>(noise.variance) * static_cast<double>(noise.shares);
-}
-
 // The deviation of a continuous Gaussian that is no more private, in units of `reach`, rounded down
 // so that rounds with nearly the same noise are one group. `reach` and that of the count are how
 // far neighbours move the sum and the count.
 double continuous_deviation(const RoundNoise& noise, Mechanism mechanism, double reach,
                             double count_reach) {
   constexpr double kLost = 16;
-  const double variance = variance_of(noise) - (mechanism == Mechanism::kGaussian ? 0 : kLost);
+  const double variance =
+      static_cast<double>(noise.variance) - (mechanism == Mechanism::kGaussian ? 0 : kLost);
   double squares = reach * reach / variance;  // of the move in deviations
   bool is_known = variance > 0;
   if (noise.count_variance > 0) {
@@ -99,13 +96,23 @@ int64_t PrivacyTerms::participations(int64_t rounds) const {
                               static_cast<Uint128>(clients));
 }
 
+// Draws of discrete Gaussians whose sum is nearer to one discrete Gaussian than 2^-100 count as
+// one: the logarithm of the ratio of their laws is at most that everywhere, so that a round's curve
+// moves by less than 2^-98, which is nothing beside its own rounding.
+bool PrivacyAccountant::sums_to_gaussian(const RoundNoise& noise) const {
+  if (noise.shares == 1) return true;
+  return summed_gaussians_gap(static_cast<double>(noise.share_variance), noise.shares) *
+             static_cast<double>(terms_.n_params) <
+         0x1p-100;
+}
+
 RenyiAt PrivacyAccountant::curve_of(const RoundNoise& noise) const {
   const double reach = static_cast<double>(terms_.reach()) * static_cast<double>(noise.bound);
-  const auto share = static_cast<double>(noise.variance);
-  const double variance = variance_of(noise);
+  const auto share = static_cast<double>(noise.share_variance);
+  const auto variance = static_cast<double>(noise.variance);
   const double rho_of_count = count_rho(noise, static_cast<double>(terms_.reach()));
   const bool is_skellam = terms_.mechanism == Mechanism::kSkellam;
-  const bool is_sum = terms_.mechanism == Mechanism::kDiscreteGaussian && noise.shares > 1;
+  const bool is_sum = terms_.mechanism == Mechanism::kDiscreteGaussian && !sums_to_gaussian(noise);
   RenyiAt curve = discrete_gaussian_renyi(reach, variance);
   if (is_skellam) curve = skellam_renyi(reach, variance, terms_.n_params);
   if (is_sum) curve = summed_gaussians_renyi(reach, share, noise.shares, terms_.n_params);
@@ -128,8 +135,7 @@ void PrivacyAccountant::spend(const RoundNoise& noise, int64_t rounds) {
   rounds_ += rounds;
   const auto count = static_cast<double>(rounds);
   const double reach = static_cast<double>(terms_.reach()) * static_cast<double>(noise.bound);
-  const bool has_noise = noise.variance > 0 && noise.shares > 0;
-  const auto curve = renyi_curve(has_noise ? curve_of(noise) : [](int64_t) {
+  const auto curve = renyi_curve(noise.variance > 0 ? curve_of(noise) : [](int64_t) {
     return std::numeric_limits<double>::infinity();
   });
   sum_.resize(curve.size());
@@ -141,12 +147,10 @@ void PrivacyAccountant::spend(const RoundNoise& noise, int64_t rounds) {
   const auto count_reach = static_cast<double>(terms_.reach());
   const double deviation = continuous_deviation(noise, terms_.mechanism, reach, count_reach);
   is_gaussian_ = is_gaussian_ && deviation > 0 && terms_.mechanism != Mechanism::kSkellam &&
-                 (terms_.mechanism == Mechanism::kGaussian ||
-                  summed_gaussians_gap(static_cast<double>(noise.variance), noise.shares) *
-                          static_cast<double>(terms_.n_params) <
-                      0x1p-100);
+                 (terms_.mechanism == Mechanism::kGaussian || sums_to_gaussian(noise));
   if (!is_gaussian_) return;
-  const double rho = reach * reach / (2 * variance_of(noise)) + count_rho(noise, count_reach);
+  const double rho =
+      reach * reach / (2 * static_cast<double>(noise.variance)) + count_rho(noise, count_reach);
   rho_sum_ += count * rho;
   rho_worst_ = std::max(rho_worst_, rho);
   const auto found = std::find(deviations_.begin(), deviations_.end(), deviation);

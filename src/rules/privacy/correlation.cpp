@@ -66,7 +66,7 @@ TreeStep tree_step(int64_t t) {
 }
 
 int64_t tree_sensitivity_squared(int64_t rounds) {
-  return static_cast<int64_t>(std::bit_width(static_cast<uint64_t>(rounds - 1))) + 1;
+  return static_cast<int64_t>(std::bit_width(static_cast<uint64_t>(rounds)));
 }
 
 }  // namespace hanse

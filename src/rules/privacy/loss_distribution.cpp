@@ -217,9 +217,46 @@ double epsilon_one_way(std::span<const GaussianRounds> rounds, double delta, boo
   }
 }
 
+// ln of P(N > x) for a standard normal N; where erfc ends, by Mills' ratio, to 2^-42.
+double log_above(double x) {
+  if (x < 37) return std::log(0.5 * std::erfc(x / std::numbers::sqrt2));
+  const double y = 1 / (x * x);
+  return -x * x / 2 - std::log(x * std::sqrt(2 * std::numbers::pi)) +
+         std::log1p(y * (-1 + y * (3 + y * (-15 + y * 105))));
+}
+
+// Together, rounds in which everyone is are one Gaussian whose mean moves by `moved` deviations. It
+// is (epsilon, delta)-private iff P(N > e/m - m/2) - e^e P(N > e/m + m/2) <= delta (Balle and Wang
+// 2018, Theorem 8), which falls as epsilon rises.
+double gaussian_epsilon(double moved, double delta) {
+  const auto exceeds = [&](double epsilon) {
+    const double first = log_above(epsilon / moved - moved / 2);
+    const double second = epsilon + log_above(epsilon / moved + moved / 2);
+    constexpr double kRounding = 0x1p-40;  // more than the two may have lost
+    return std::exp(first) * (-std::expm1(std::min(second - first, 0.0)) + kRounding) > delta;
+  };
+  double low = 0, high = 1;
+  if (!exceeds(low)) return 0;
+  while (exceeds(high)) {
+    if (high > kMostLoss) return kInfinity;
+    low = high;
+    high *= 2;
+  }
+  while (high - low > 0x1p-40 * high) (exceeds((low + high) / 2) ? low : high) = (low + high) / 2;
+  return high;
+}
+
 }  // namespace
 
 double loss_distribution_epsilon(std::span<const GaussianRounds> rounds, double delta) {
+  const auto is_certain = [](const GaussianRounds& group) { return group.rate == 1; };
+  if (std::ranges::all_of(rounds, is_certain)) {
+    double squares = 0;
+    for (const GaussianRounds& group : rounds) {
+      squares += static_cast<double>(group.rounds) / (group.deviation * group.deviation);
+    }
+    return gaussian_epsilon(std::sqrt(squares) * (1 + 0x1p-40), delta);
+  }
   return std::max(epsilon_one_way(rounds, delta, true), epsilon_one_way(rounds, delta, false));
 }
 

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "hanse/base/uniform.hpp"
 #include "hanse/base/wrapping.hpp"
 
 namespace hanse {
@@ -26,14 +27,14 @@ Noise::Noise(Mechanism mechanism, int64_t variance) {
   }
 }
 
-void Noise::add(RandomStream& words, std::span<int64_t> sum) const {
+void Noise::add(CipherStream& words, std::span<int64_t> sum) const {
   UniformWords uniform(words);
   if (const auto* gaussian = std::get_if<DiscreteGaussian>(&law_)) {
     add_samples(sum, [&] { return gaussian->draw(uniform); });
   } else if (const auto* skellam = std::get_if<Skellam>(&law_)) {
     add_samples(sum, [&] { return skellam->draw(uniform); });
   } else if (const auto* floats = std::get_if<Gaussian>(&law_)) {
-    add_samples(sum, [&] { return std::llrint(floats->deviation * words.normal()); });
+    add_samples(sum, [&] { return std::llrint(floats->deviation * standard_normal(words)); });
   }
 }
 

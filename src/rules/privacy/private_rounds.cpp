@@ -19,6 +19,9 @@ namespace {
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 constexpr int kLeastStep = -44;         // of updates, as UpdateSum's units
 constexpr double kLeastClip = 0x1p-20;  // of clips that adapt
+// The noise is found for a little less than the epsilon to meet: the sum over the rounds, one by
+// one, must not exceed it in its last digits.
+constexpr double kMargin = 1 - 0x1p-30;
 
 bool has_bands(Correlation correlation) {
   return correlation == Correlation::kToeplitz || correlation == Correlation::kBanded;
@@ -86,25 +89,26 @@ void PrivateRounds::plan() {
     const bool is_banded = options_.correlation == Correlation::kBanded;
     numerators_ = correlation_numerators(is_banded ? options_.bands : planned_);
   }
-  multiplier_ = options_.noise.value_or(0);
-  if (!options_.noise) {
-    if (!(options_.epsilon > 0)) {
-      throw InvalidArgument("privacy.noise = auto needs an epsilon to meet", "privacy.epsilon",
-                            "above 0, such as 8");
-    }
-    const bool counts = options_.clip_kind == ClipKind::kAdaptive;
-    if (counts && epsilon_with(kInfinite) > options_.epsilon) {
-      throw InvalidArgument(fmt::format("the noise of {} on the count of clipped clients alone "
-                                        "exceeds an epsilon of {}",
-                                        adaptive().count_noise, options_.epsilon),
-                            "privacy.count-noise", "more, or fewer rounds");
-    }
-    multiplier_ = least_noise(
-        options_.epsilon, [this](double z) { return epsilon_with(z); }, most_multiplier());
-  }
+  multiplier_ = options_.noise ? *options_.noise : found_multiplier();
   const PrivateRound first = round_at(options_.clip, multiplier_);
   check_range(largest_cohort(terms_), first.lattice,
-              (first.variance >> (2 * first.fraction_bits)) * nominal_shares());
+              (first.share_variance >> (2 * first.fraction_bits)) * shares());
+}
+
+double PrivateRounds::found_multiplier() const {
+  if (!(options_.epsilon > 0)) {
+    throw InvalidArgument("privacy.noise = auto needs an epsilon to meet", "privacy.epsilon",
+                          "above 0, such as 8");
+  }
+  const bool counts = options_.clip_kind == ClipKind::kAdaptive;
+  if (counts && epsilon_with(kInfinite) > options_.epsilon) {
+    throw InvalidArgument(fmt::format("the noise of {} on the count of clipped clients alone "
+                                      "exceeds an epsilon of {}",
+                                      adaptive().count_noise, options_.epsilon),
+                          "privacy.count-noise", "more, or fewer rounds");
+  }
+  return least_noise(
+      kMargin * options_.epsilon, [this](double z) { return epsilon_with(z); }, most_multiplier());
 }
 
 int64_t PrivateRounds::expected() const {
@@ -112,7 +116,12 @@ int64_t PrivateRounds::expected() const {
   return std::min(terms_.per_round, terms_.clients);
 }
 
-int64_t PrivateRounds::nominal_shares() const { return options_.is_distributed() ? expected() : 1; }
+int64_t PrivateRounds::shares() const { return options_.is_distributed() ? expected() : 1; }
+
+int64_t PrivateRounds::honest_shares() const {
+  const double honest = std::floor(options_.honest * static_cast<double>(shares()));
+  return std::max<int64_t>(1, static_cast<int64_t>(honest));
+}
 
 AdaptiveClip PrivateRounds::adaptive() const {
   const auto n = static_cast<double>(expected());
@@ -154,7 +163,7 @@ double PrivateRounds::most_multiplier() const {
   if (options_.mechanism != Mechanism::kSkellam || !options_.step.exponent) return kMostMultiplier;
   const int64_t bound = Lattice::of(options_.clip, *options_.step.exponent).bound;
   const double deviation =
-      std::sqrt(static_cast<double>(kMostSkellamVariance) * static_cast<double>(nominal_shares()));
+      std::sqrt(static_cast<double>(kMostSkellamVariance) * static_cast<double>(honest_shares()));
   return std::min(kMostMultiplier, (deviation - 1) / static_cast<double>(bound));
 }
 
@@ -185,34 +194,44 @@ PrivateRound PrivateRounds::round_at(double clip, double multiplier) const {
   }
   round.lattice = Lattice::of(clip, exponent);
   const Lattice fine{exponent - round.fraction_bits, round.lattice.bound << round.fraction_bits};
-  const int64_t whole = fine.noise_variance(scale);
-  const int64_t shares = nominal_shares();
-  round.variance = whole == 0 ? 0 : Noise::share(options_.mechanism, whole, shares);
-  const double variance = static_cast<double>(round.variance) * static_cast<double>(shares);
-  round.deviation = std::sqrt(variance) * fine.step();
-  Noise(options_.mechanism, round.variance);  // throws where the mechanism cannot have it
+  round.variance = fine.noise_variance(scale);
+  if (round.variance > 0) {
+    round.share_variance = Noise::share(options_.mechanism, round.variance, honest_shares());
+  }
+  const double all = static_cast<double>(round.share_variance) * static_cast<double>(shares());
+  round.deviation = std::sqrt(all) * fine.step();
+  Noise(options_.mechanism, round.share_variance);  // throws where the mechanism cannot have it
   return round;
 }
 
+bool PrivateRounds::is_over() const {
+  return options_.correlation != Correlation::kNone && finished_ >= planned_;
+}
+
 PrivateRound PrivateRounds::next() const {
-  if (options_.correlation != Correlation::kNone && finished_ >= planned_) {
+  if (is_over()) {
     throw InvalidArgument(fmt::format("noise correlated over {} rounds ends with them", planned_),
                           "run.rounds", "start a run of more rounds");
   }
   return round_at(clip_, multiplier_);
 }
 
-RoundNoise PrivateRounds::noise_of(const PrivateRound& round, int64_t shares) const {
+RoundNoise PrivateRounds::noise_of(const PrivateRound& round) const {
   return {.bound = round.lattice.bound,
           .variance = round.variance,
-          .shares = shares,
+          .shares = honest_shares(),
+          .share_variance = round.share_variance,
           .count_variance = round.count_variance};
 }
 
-void PrivateRounds::finish(int64_t shares, int64_t noised_count) {
+void PrivateRounds::finish_alike(int64_t rounds) {
   const PrivateRound round = next();
-  if (options_.correlation == Correlation::kNone) accountant_.spend(noise_of(round, shares));
-  ++finished_;
+  if (options_.correlation == Correlation::kNone) accountant_.spend(noise_of(round), rounds);
+  finished_ += rounds;
+}
+
+void PrivateRounds::finish(int64_t noised_count) {
+  finish_alike(1);
   if (options_.clip_kind == ClipKind::kFixed) return;
   // A clip beyond what the sum holds would end the run.
   const double sum = static_cast<double>(largest_cohort(terms_)) + 40 * update_multiplier();
@@ -265,13 +284,27 @@ double PrivateRounds::epsilon() const {
   return correlated_epsilon(round_at(clip_, multiplier_), finished_);
 }
 
-double PrivateRounds::next_epsilon() const {
+double PrivateRounds::epsilon_after(int64_t further) const {
   if (options_.correlation == Correlation::kNone) {
     PrivacyAccountant after = accountant_;
-    after.spend(noise_of(next(), nominal_shares()));
+    after.spend(noise_of(next()), further);
     return after.epsilon(options_.accountant, options_.delta);
   }
-  return correlated_epsilon(round_at(clip_, multiplier_), finished_ + 1);
+  return correlated_epsilon(round_at(clip_, multiplier_), finished_ + further);
+}
+
+double PrivateRounds::limit() const {
+  if (options_.max_epsilon > 0) return options_.max_epsilon;
+  return options_.noise ? 0 : options_.epsilon;
+}
+
+double PrivateRounds::epsilon_of_server(int64_t rounds) const {
+  PrivacyTerms drawn = terms_;
+  drawn.attendance = Attendance::kFull;
+  if (drawn.adjacency == Adjacency::kAddRemove) drawn.adjacency = Adjacency::kZeroOut;
+  PrivacyAccountant accountant(drawn);
+  accountant.spend(noise_of(next()), rounds);
+  return accountant.epsilon(options_.accountant, options_.delta);
 }
 
 double PrivateRounds::epsilon_with(double multiplier) const {
@@ -287,7 +320,7 @@ double PrivateRounds::epsilon_with(double multiplier) const {
   if (options_.correlation != Correlation::kNone) {
     return correlated_epsilon(round, planned_);
   }
-  accountant.spend(noise_of(round, nominal_shares()), planned_);
+  accountant.spend(noise_of(round), planned_);
   return accountant.epsilon(options_.accountant, options_.delta);
 }
 

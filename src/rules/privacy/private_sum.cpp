@@ -11,15 +11,16 @@
 
 namespace hanse {
 
-void add_noise(const Noise& noise, const BlockStream& stream, int64_t rank, int64_t ranks,
-               int64_t begin, std::span<int64_t> entries) {
+void add_noise(const Noise& noise, const CipherKey& key, int64_t rank, int64_t ranks, int64_t begin,
+               std::span<int64_t> entries) {
+  constexpr int64_t kGroups = kNoiseBlock / kNoiseGroup;
   const int64_t end = begin + std::ssize(entries);
-  std::array<int64_t, kNoiseBlock> before;  // noise of a block's entries that are in another part
-  for (int64_t block = begin / kNoiseBlock; block * kNoiseBlock < end; ++block) {
-    if (block % ranks != rank) continue;
-    const int64_t first = block * kNoiseBlock;
-    const int64_t from = std::max(first, begin), to = std::min(first + kNoiseBlock, end);
-    RandomStream words = stream(block);
+  std::array<int64_t, kNoiseGroup> before;  // noise of a group's entries that are in another part
+  for (int64_t group = begin / kNoiseGroup; group * kNoiseGroup < end; ++group) {
+    if (group / kGroups % ranks != rank) continue;
+    const int64_t first = group * kNoiseGroup;
+    const int64_t from = std::max(first, begin), to = std::min(first + kNoiseGroup, end);
+    CipherStream words(key, static_cast<uint64_t>(group));
     before.fill(0);
     noise.add(words, std::span(before).first(to_index(from - first)));
     noise.add(words, entries.subspan(to_index(from - begin), to_index(to - from)));

@@ -11,6 +11,7 @@
 #include "even_sampler.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
+#include "hanse/base/uniform.hpp"
 #include "hanse/rules/formula/formula.hpp"
 #include "urn_sampler.hpp"
 
@@ -20,21 +21,38 @@ namespace {
 
 class UniformSampler final : public EvenSampler {
  public:
-  using EvenSampler::EvenSampler;
+  UniformSampler(int64_t clients, int64_t per_round, SecretWords words)
+      : EvenSampler(clients, per_round), words_(std::move(words)) {}
 
   Draw draw(int64_t, int64_t n, RandomStream& stream) override {
     std::vector<int64_t> chosen;
+    if (words_) {
+      CipherStream words = words_();
+      chosen = subset(n, words);
+      std::ranges::sort(chosen);
+    } else {
+      chosen = subset(n, stream);
+      stream.shuffle(std::span(chosen));
+    }
+    return even_draw(std::move(chosen));
+  }
+
+ private:
+  // Floyd: a uniform subset with one random number a member.
+  template <class Words>
+  std::vector<int64_t> subset(int64_t n, Words& words) const {
+    std::vector<int64_t> chosen;
     std::unordered_set<int64_t> ranks;  // among the available
-    // Floyd: a uniform subset with one random number a member.
     for (int64_t top = available_.size() - participants(n); top < available_.size(); ++top) {
-      const int64_t pick = stream.below(top + 1);
+      const auto pick = static_cast<int64_t>(uniform_below(words, static_cast<uint64_t>(top) + 1));
       const int64_t rank = ranks.insert(pick).second ? pick : top;
       if (rank == top) ranks.insert(top);
       chosen.push_back(available_.select(rank));
     }
-    stream.shuffle(std::span(chosen));
-    return even_draw(std::move(chosen));
+    return chosen;
   }
+
+  SecretWords words_;
 };
 
 class FullSampler final : public EvenSampler {
@@ -189,9 +207,10 @@ class FormulaSampler final : public UrnSampler {
 
 }  // namespace
 
-std::unique_ptr<ClientSampler> make_uniform_sampler(int64_t clients, int64_t per_round) {
+std::unique_ptr<ClientSampler> make_uniform_sampler(int64_t clients, int64_t per_round,
+                                                    SecretWords words) {
   check_per_round(per_round, clients, false);
-  return std::make_unique<UniformSampler>(clients, per_round);
+  return std::make_unique<UniformSampler>(clients, per_round, std::move(words));
 }
 
 std::unique_ptr<ClientSampler> make_repeating_sampler(int64_t clients, int64_t per_round) {

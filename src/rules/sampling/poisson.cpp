@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -39,18 +40,24 @@ class RoundSampler : public EvenSampler {
   const char* name_;
 };
 
+// A round's coins: a number below 2^kPoissonBits for each client, asked for in their order.
+using Coin = std::function<int64_t(int64_t client)>;
+using Coins = std::function<Coin(int64_t round)>;
+
 class PoissonSampler final : public RoundSampler {
  public:
-  PoissonSampler(int64_t clients, int64_t expected, int64_t most, uint64_t seed)
+  PoissonSampler(int64_t clients, int64_t expected, int64_t most, Coins coins)
       : RoundSampler("poisson", clients, most),
         threshold_(poisson_threshold(expected, clients)),
-        seed_(seed) {}
+        coins_(std::move(coins)) {}
 
   Draw draw(int64_t round, int64_t n, RandomStream&) override {
     require_round(n);
     std::vector<int64_t> chosen;
+    const Coin coin = coins_(round);
     for (int64_t client = 0; client < clients(); ++client) {
-      if (available_.contains(client) && takes(round, client)) chosen.push_back(client);
+      const bool is_drawn = coin(client) < threshold_;
+      if (is_drawn && available_.contains(client)) chosen.push_back(client);
     }
     if (std::ssize(chosen) > n) {
       throw Error(
@@ -60,12 +67,6 @@ class PoissonSampler final : public RoundSampler {
   }
 
  private:
-  bool takes(int64_t round, int64_t client) const {
-    RandomStream stream(seed_, Purpose::kPoisson, static_cast<uint64_t>(round),
-                        static_cast<uint64_t>(client));
-    return stream.below(int64_t{1} << kPoissonBits) < threshold_;
-  }
-
   Draw even_draw(std::vector<int64_t> chosen) const override {
     const double rate = std::ldexp(static_cast<double>(threshold_), -kPoissonBits);
     Draw draw = weighted(std::move(chosen), 1 / rate);
@@ -74,7 +75,7 @@ class PoissonSampler final : public RoundSampler {
   }
 
   int64_t threshold_;
-  uint64_t seed_;
+  Coins coins_;
 };
 
 class CyclicSampler final : public RoundSampler {
@@ -109,14 +110,33 @@ class CyclicSampler final : public RoundSampler {
   std::vector<int64_t> order_;
 };
 
+std::unique_ptr<ClientSampler> poisson_sampler(int64_t clients, int64_t expected, Coins coins) {
+  check_per_round(expected, clients, false);
+  const int64_t most = largest_cohort(
+      {.attendance = Attendance::kPoisson, .clients = clients, .per_round = expected});
+  return std::make_unique<PoissonSampler>(clients, expected, most, std::move(coins));
+}
+
 }  // namespace
 
 std::unique_ptr<ClientSampler> make_poisson_sampler(int64_t clients, int64_t expected,
                                                     uint64_t seed) {
-  check_per_round(expected, clients, false);
-  const int64_t most = largest_cohort(
-      {.attendance = Attendance::kPoisson, .clients = clients, .per_round = expected});
-  return std::make_unique<PoissonSampler>(clients, expected, most, seed);
+  return poisson_sampler(clients, expected, [seed](int64_t round) -> Coin {
+    return [seed, round](int64_t client) {
+      RandomStream stream(seed, Purpose::kPoisson, static_cast<uint64_t>(round),
+                          static_cast<uint64_t>(client));
+      return stream.below(int64_t{1} << kPoissonBits);
+    };
+  });
+}
+
+std::unique_ptr<ClientSampler> make_poisson_sampler(int64_t clients, int64_t expected,
+                                                    SecretWords words) {
+  return poisson_sampler(clients, expected, [words = std::move(words)](int64_t) -> Coin {
+    return [stream = words()](int64_t) mutable {
+      return static_cast<int64_t>(stream.next() >> (64 - kPoissonBits));
+    };
+  });
 }
 
 std::unique_ptr<ClientSampler> make_cyclic_sampler(int64_t clients, int64_t per_round,

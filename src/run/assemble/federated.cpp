@@ -88,8 +88,13 @@ void take_objective(const Job& job, Communicator& comm, FederatedAssembly& parts
 // that proves it pure.
 class RuleFactory {
  public:
-  RuleFactory(const Job& job, const Federation& federation)
-      : job_(job), federation_(federation), round_(std::make_shared<int64_t>(0)) {}
+  // `privacy` is there by the first draw, where draws are secret.
+  RuleFactory(const Job& job, const Federation& federation,
+              const std::unique_ptr<PrivateTraining>& privacy)
+      : job_(job),
+        federation_(federation),
+        privacy_(privacy),
+        round_(std::make_shared<int64_t>(0)) {}
 
   std::unique_ptr<ClientSampler> sampler() const {
     const bool own = is_own_rule(job_.sampler.kind);
@@ -100,6 +105,11 @@ class RuleFactory {
           "evaluate.regret", "leave it false");
     }
     std::function<std::unique_ptr<ClientSampler>()> make = sampler_maker(job_, federation_);
+    if (has_secret_draws(job_)) {
+      make = [&job = job_, clients = federation_.clients(), &privacy = privacy_] {
+        return make_secret_sampler(job, clients, privacy);
+      };
+    }
     if (lies()) {
       make = [honest = make, &job = job_, attackers = attackers()] {
         return forge_feedback(honest(), job.attack, attackers);
@@ -138,6 +148,7 @@ class RuleFactory {
 
   const Job& job_;
   const Federation& federation_;
+  const std::unique_ptr<PrivateTraining>& privacy_;
   std::shared_ptr<int64_t> round_;  // that the rules decide on
 };
 
@@ -286,7 +297,7 @@ void build(Communicator& comm, FederatedAssembly& parts) {
   Model& model = *parts.model;
   take_objective(job, comm, parts);
   parts.drawing = drawing_job(job);
-  const RuleFactory rules(parts.drawing, federation);
+  const RuleFactory rules(parts.drawing, federation, parts.privacy);
   agree_on(comm, [&] {
     if (comm.rank() != 0) return;
     parts.sampler = rules.sampler();

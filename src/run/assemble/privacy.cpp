@@ -1,26 +1,31 @@
 #include "privacy.hpp"
 
-#include <sys/random.h>
+#include <algorithm>
+#include <array>
 
 #include "hanse/base/error.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/kinds/privacy.hpp"
+#include "hanse/rules/sampling/basic.hpp"
 
 namespace hanse {
 
 namespace {
 
-// The seed of the noise; the same on all ranks.
-uint64_t noise_seed(const Job& job, Communicator& comm) {
-  if (!job.privacy.seed.of_system) return seed_of(job, job.privacy.seed.number);
-  int64_t seed = 0;
+// The key of the first round; the same on all ranks. A numbered one hangs on run.seed, too, so that
+// repeats have noise of their own.
+CipherKey first_key(const Job& job, Communicator& comm) {
+  if (!job.privacy.has_secret()) {
+    return CipherKey::of_numbers(std::array{static_cast<uint64_t>(job.privacy.seed.number),
+                                            static_cast<uint64_t>(job.run.seed)});
+  }
+  CipherKey key;
   agree_on(comm, [&] {
-    if (comm.rank() != 0) return;
-    if (getrandom(&seed, sizeof seed, 0) == sizeof seed) return;
-    throw InvalidArgument("the system has no random numbers", "privacy.seed", "auto, or a number");
+    if (comm.rank() == 0) key = CipherKey::of_system();
   });
-  comm.bcast(std::span(&seed, 1), 0);
-  return static_cast<uint64_t>(seed);
+  auto words = key.words();
+  comm.bcast(std::span(words), 0);
+  return CipherKey::of_words(words);
 }
 
 }  // namespace
@@ -29,7 +34,7 @@ std::unique_ptr<PrivateTraining> make_private_training(const Job& job, const Mod
                                                        const Federation& federation,
                                                        Communicator& comm) {
   if (!job.privacy.is_on()) return nullptr;
-  const uint64_t seed = noise_seed(job, comm);
+  const CipherKey key = first_key(job, comm);
   std::unique_ptr<PrivateTraining> made;
   agree_on(comm, [&] {
     if (model.layout().n_trainable() < model.n_params()) {
@@ -44,14 +49,23 @@ std::unique_ptr<PrivateTraining> make_private_training(const Job& job, const Mod
         sum_of_private_weights(job.aggregator, federation) / static_cast<double>(clients);
     made = std::make_unique<PrivateTraining>(
         PrivacySetup{.options = job.privacy,
-                     .terms = privacy_terms(job, clients, model.n_params()),
+                     .terms = privacy_terms(job, clients, sent_params(job, model.layout())),
                      .rounds = job.run.rounds,
-                     .seed = seed,
+                     .key = key,
                      .weight = weight,
-                     .mean_weight = mean},
+                     .mean_weight = mean,
+                     .kept = kept_parts(job, model.layout())},
         comm, model.n_params());
   });
   return made;
+}
+
+std::unique_ptr<ClientSampler> make_secret_sampler(
+    const Job& job, int64_t clients, const std::unique_ptr<PrivateTraining>& privacy) {
+  const auto words = [&privacy] { return privacy->draw_words(); };
+  const int64_t per_round = std::min(job.sampler.per_round, clients);
+  if (job.sampler.kind == "poisson") return make_poisson_sampler(clients, per_round, words);
+  return make_uniform_sampler(clients, per_round, words);
 }
 
 }  // namespace hanse

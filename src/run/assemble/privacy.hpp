@@ -8,6 +8,7 @@
 #include "hanse/job/job.hpp"
 #include "hanse/model/model.hpp"
 #include "hanse/protocol/private_training.hpp"
+#include "hanse/rules/sampling/sampler.hpp"
 
 namespace hanse {
 
@@ -16,5 +17,10 @@ namespace hanse {
 std::unique_ptr<PrivateTraining> make_private_training(const Job& job, const Model& model,
                                                        const Federation& federation,
                                                        Communicator& comm);
+
+// The sampler of a job whose draws are secret (has_secret_draws): it draws by the words of
+// `privacy`, which must be there by then.
+std::unique_ptr<ClientSampler> make_secret_sampler(const Job& job, int64_t clients,
+                                                   const std::unique_ptr<PrivateTraining>& privacy);
 
 }  // namespace hanse

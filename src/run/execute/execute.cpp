@@ -48,17 +48,6 @@ std::vector<std::string> changeable(const OptionTable& table) {
   return names;
 }
 
-void check_run_directory(const std::string& folder) {
-  std::error_code error;
-  if (!std::filesystem::is_directory(folder, error)) {
-    throw InvalidArgument("no such run directory", folder, "name the run.out of an earlier run");
-  }
-  if (!std::filesystem::exists(folder + "/job.cfg", error)) {
-    throw InvalidArgument("no run directory: it has no job.cfg", folder,
-                          "name the run.out of an earlier run");
-  }
-}
-
 void check_changes(const Overrides& overrides, const OptionTable& table) {
   for (const auto& [key, value] : overrides) {
     if (!table.contains(key) || table.at(key).may_change) continue;
@@ -163,6 +152,10 @@ ExitStatus tell(const RunEnd& end, const Job& job) {
 // those of a resume.
 ExitStatus run_repeats(const KeyedJob& job, const Overrides& overrides, Communicator& comm,
                        double start_s) {
+  if (job.privacy.is_on() && job.privacy.seed.number > 0) {
+    notice(fmt::format("privacy.seed = {}: the repeats have noise of their own, by their run.seed",
+                       job.privacy.seed.number));
+  }
   for (int64_t repeat = 0; repeat < job.run.repeats; ++repeat) {
     auto progress = static_cast<int64_t>(RepeatProgress::kNothing);
     agree_on(comm, [&] {
@@ -215,6 +208,17 @@ void check_target(const std::string& out, bool overwrite) {
 }
 
 }  // namespace
+
+void check_run_directory(const std::string& folder) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(folder, error)) {
+    throw InvalidArgument("no such run directory", folder, "name the run.out of an earlier run");
+  }
+  if (!std::filesystem::exists(folder + "/job.cfg", error)) {
+    throw InvalidArgument("no run directory: it has no job.cfg", folder,
+                          "name the run.out of an earlier run");
+  }
+}
 
 std::exception_ptr named_failure(std::exception_ptr failure, const Federation& federation) {
   if (!failure) return failure;

@@ -252,8 +252,8 @@ class Execution {
     return of_protocol.empty() ? watch_->end() : of_protocol;
   }
 
-  // Writes a checkpoint. One that fails leaves the older ones; the job says whether to go on. A
-  // `required` one, on which a stopped run relies, is an error in any case.
+  // Writes a checkpoint. One that fails leaves the older ones; the job says whether to go on, but
+  // not behind a `required` one, on which a stopped run relies, or where older ones tell a secret.
   void checkpoint(bool required) {
     phases_.enter("checkpoint", completed());
     const Scope phase(Phase::kCheckpoint);
@@ -270,10 +270,11 @@ class Execution {
       if (last_.history) last_.history->sync();
     });
     const std::string folder = job_.run.out + "/checkpoints";
+    const Readers readers = job_.privacy.is_on() ? Readers::kOwner : Readers::kAll;
     try {
-      write_checkpoint(folder, completed(), state, protocol().client_states(), comm_);
+      write_checkpoint(folder, completed(), state, protocol().client_states(), comm_, readers);
     } catch (const IoError& error) {
-      if (required || job_.checkpoint.on_error == OnError::kStop) {
+      if (required || job_.privacy.has_secret() || job_.checkpoint.on_error == OnError::kStop) {
         throw AgreedError(with_hint(error.what(), way_on_.hint()), ExitStatus::kFailed);
       }
       warning(
@@ -356,7 +357,8 @@ class Execution {
                             .rules = rule_files(job_, reads(kRules)),
                             .metrics = last_.metrics,
                             .accounts = std::move(accounts),
-                            .returned = protocol().returned()};
+                            .returned = protocol().returned(),
+                            .privacy = privacy_report(job_.privacy, last_.metrics)};
       directory_->write_summary(summary_json(summary));
       table = summary_table(summary, job_.run.out);
     });

@@ -35,6 +35,9 @@ struct RunEnd {
 RunEnd execute(KeyedJob& job, Communicator& comm, double start_s,
                const std::optional<ResumePoint>& resume, const std::string& repeats);
 
+// Throws InvalidArgument when the folder is no run's.
+void check_run_directory(const std::string& folder);
+
 // An error in a client's training names the client as the data do. What a rule refuses now was not
 // found before the first round: the run has failed.
 std::exception_ptr named_failure(std::exception_ptr failure, const Federation& federation);

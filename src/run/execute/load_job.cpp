@@ -34,11 +34,12 @@ std::string found_near(const std::string& job_file, const std::string& path) {
   return path;
 }
 
-// Private rounds weigh clients by what is known without them.
+// Private rounds weigh clients by what is known without them, and keep one secret.
 void take_private_defaults(KeyedJob& job) {
   const auto given = [&job](const char* key) { return job.table.at(key).given; };
   if (!given("aggregator.weights")) job.aggregator.weights = ClientWeights::kUniform;
   if (!given("aggregator.estimator")) job.aggregator.estimator = Estimator::kUnbiased;
+  if (!given("checkpoint.keep") && job.privacy.has_secret()) job.checkpoint.keep = 1;
 }
 
 // Kinds that change what a run does are not ignored where the protocol does not read them.

@@ -1,6 +1,7 @@
 #include "repeats.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 
@@ -100,8 +101,12 @@ std::string summarize_repeats(const Job& job) {
                             runs, [](const RunSummary& run) { return run.contains("diverged"); })};
   if (found.diverged > 0) all["diverged"] = found.diverged;
   all["seconds"] = seconds;
-  for (const char* key : {"ranks", "split", "held_out_split"}) {
+  for (const char* key : {"ranks", "split", "held_out_split", "privacy"}) {
     if (runs.front().contains(key)) all[key] = runs.front()[key];
+  }
+  if (const auto one = runs.front().find("privacy"); one != runs.front().end()) {
+    found.privacy = PrivacyReport{one->value("epsilon", INFINITY), one->at("delta"),
+                                  one->at("accountant"), one->value("flaw", "")};
   }
   for (const std::string& name : metrics_of(runs)) {
     const std::vector<double> values = values_of(runs, name);

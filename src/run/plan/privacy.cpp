@@ -37,7 +37,7 @@ Population population_of(const Job& job) {
     const auto alone = make_single_communicator();
     FederatedAssembly parts(*alone);
     load_samples_and_model(job, *alone, parts);
-    return {parts.federation.clients(), parts.model->n_params(), ""};
+    return {parts.federation.clients(), sent_params(job, parts.model->layout()), ""};
   } catch (const AgreedError& error) {
     const HeldOut& out = job.federation.held_out;
     const int64_t all = job.federation.clients;
@@ -55,6 +55,8 @@ struct PrivacyCase {
   int64_t rounds = 0, per_round = 0;
   double epsilon = 0, delta = 0, multiplier = 0;
   PrivacyCost cost;
+  int64_t client_rounds = 0;  // of a client, about; with distributed noise
+  double of_server = 0;       // what these cost against the server
   PrivateRound round;
   double sensitivity = 0;  // steps
   double signal = 0;       // to noise
@@ -70,6 +72,14 @@ double bits_of(const PrivateRound& round, double expected, double n_params) {
   return std::ceil(std::log2(2 * kDeviations * std::sqrt(square) / step));
 }
 
+// Rounds of `rounds` that a client is in: the most, or of a draw by chance the expected number.
+int64_t client_rounds(const PrivacyTerms& terms, int64_t rounds) {
+  const bool is_by_chance =
+      terms.attendance == Attendance::kPoisson || terms.attendance == Attendance::kUniform;
+  if (!is_by_chance) return terms.participations(rounds);
+  return static_cast<int64_t>(std::ceil(terms.rate() * static_cast<double>(rounds) - 0x1p-20));
+}
+
 PrivacyCase play(Job job, const Population& population, int64_t rounds, int64_t per_round) {
   job.sampler.per_round = per_round;
   const PrivacyTerms terms = privacy_terms(job, population.clients, population.n_params);
@@ -77,11 +87,11 @@ PrivacyCase play(Job job, const Population& population, int64_t rounds, int64_t 
   PrivacyCase found{.rounds = rounds, .per_round = terms.per_round, .delta = job.privacy.delta};
   found.round = played.next();
   found.multiplier = played.multiplier();
-  // As many lie within the clip as it aims at, so that it stays.
-  const double within = 2 * static_cast<double>(played.expected()) * (job.privacy.quantile - 0.5);
-  for (int64_t t = 0; t < rounds; ++t) {
-    played.finish(played.nominal_shares(), std::llround(within));
+  if (job.privacy.is_distributed()) {
+    found.client_rounds = client_rounds(terms, rounds);
+    found.of_server = played.epsilon_of_server(found.client_rounds);
   }
+  played.finish_alike(rounds);
   found.epsilon = played.epsilon();
   found.cost = played.cost();
   const PrivateRound& round = found.round;
@@ -111,6 +121,10 @@ Json json_of(const PrivacyCase& one, const PrivacyQuery& query, bool is_one) {
   object["sigma"] = one.round.deviation;
   object["step_exponent"] = one.round.lattice.exponent;
   object["sensitivity"] = one.sensitivity;
+  if (one.client_rounds > 0) {
+    object["client_rounds"] = one.client_rounds;
+    object["epsilon_server"] = finite(one.of_server);
+  }
   if (query.bits) object["bits"] = finite(one.bits);
   return object;
 }
@@ -126,8 +140,33 @@ std::string line_of(const PrivacyCase& one, const PrivacyQuery& query) {
       one.rounds, one.per_round, text_of(one.cost.rdp.epsilon), one.cost.rdp.order,
       text_of(one.cost.zcdp), text_of(one.cost.pld), one.multiplier, one.round.deviation,
       fmt::format("2^{}", one.round.lattice.exponent), one.signal);
+  if (one.client_rounds > 0)
+    line += fmt::format(" {:>6} {:>10.4f}", one.client_rounds, one.of_server);
   if (query.bits) line += fmt::format(" {:>5}", one.bits);
   return line + "\n";
+}
+
+// Against whom the numbers hold, and what is assumed.
+std::vector<std::string> statement_of(const PrivacyOptions& o, const Population& population) {
+  std::vector<std::string> lines;
+  if (!population.assumed.empty()) lines.push_back(population.assumed);
+  if (const std::string flaw = privacy_flaw(o); !flaw.empty()) {
+    const char* hint = o.seed.of_system ? "privacy.mechanism = discrete-gaussian or skellam"
+                                        : "privacy.seed = system";
+    lines.push_back(fmt::format("{}: the numbers hold with {}", flaw, hint));
+  }
+  if (!o.is_distributed()) return lines;
+  lines.push_back(
+      "epsilon is against those who see the models, where the server fills up the shares of those "
+      "who did not come; against the server, which knows these and the draw, only the shares of "
+      "those who came count: server is the epsilon of a client in so many rounds, if all that are "
+      "expected come");
+  if (o.honest < 1) {
+    lines.push_back(fmt::format(
+        "both count only the shares of honest participants, {:g} of those that are expected",
+        o.honest));
+  }
+  return lines;
 }
 
 std::string head_of(const Job& job, const Population& population, const PrivacyQuery& query) {
@@ -137,14 +176,14 @@ std::string head_of(const Job& job, const Population& population, const PrivacyQ
       "{:g}\n",
       job.run.name, population.clients, population.n_params, o.kind, name_of(o.mechanism),
       name_of(o.adjacency), job.sampler.kind, o.clip, o.delta);
-  if (!population.assumed.empty()) text += population.assumed + "\n";
-  if (o.is_distributed()) text += "assumed: no participant of those expected is missing\n";
+  for (const std::string& line : statement_of(o, population)) text += line + "\n";
   if (o.clip_kind == ClipKind::kAdaptive) text += "sigma is that of the first clip\n";
   text += fmt::format("epsilon by rdp (at its best order), zcdp and pld; {} counts in the run\n",
                       name_of(o.accountant));
   text += fmt::format("{:>7} {:>9} {:>10} {:>6} {:>10} {:>10} {:>10} {:>11} {:>6} {:>12}", "rounds",
                       "per-round", "rdp", "order", "zcdp", "pld", "noise z", "sigma", "step",
                       "signal/noise");
+  if (o.is_distributed()) text += fmt::format(" {:>6} {:>10}", "client", "server");
   if (query.bits) text += fmt::format(" {:>5}", "bits");
   return text + "\n";
 }
@@ -189,7 +228,7 @@ std::string privacy_table(const std::string& job_file, const Overrides& override
     }
   }
   if (query.json) {
-    if (!population.assumed.empty()) notice(population.assumed);
+    for (const std::string& line : statement_of(job.privacy, population)) notice(line);
     return json_dump(is_one ? cases.front() : cases, 2) + "\n";
   }
   return head_of(job, population, query) + lines;

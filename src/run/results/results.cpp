@@ -4,10 +4,12 @@
 #include <cmath>
 #include <utility>
 
+#include "hanse/base/choice.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
 #include "hanse/data/federation.hpp"
 #include "hanse/job/asked.hpp"
+#include "hanse/kinds/privacy.hpp"
 #include "hanse/model/part_model.hpp"
 #include "hanse/model/torch_library.hpp"
 #include "hanse/protocol/protocol.hpp"
@@ -108,6 +110,18 @@ void LastEvaluation::take(EvaluationTable found, const Job& job, const Federatio
   if (federation.clients() > kMostDecisions) return;
   const auto decision = protocol.decision();
   if (!decision.empty()) directory.append_decision(completed, decision);
+}
+
+std::optional<PrivacyReport> privacy_report(const PrivacyOptions& options, const Metrics& metrics) {
+  if (!options.is_on()) return std::nullopt;
+  PrivacyReport report{.epsilon = INFINITY,
+                       .delta = options.delta,
+                       .accountant = name_of(options.accountant),
+                       .flaw = privacy_flaw(options)};
+  for (const auto& [name, value] : metrics) {
+    if (name == "privacy_epsilon_" + report.accountant) report.epsilon = value;
+  }
+  return report;
 }
 
 void write_present_model(const Job& job, Assembly& parts, const std::string& path) {

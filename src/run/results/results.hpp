@@ -51,6 +51,10 @@ struct LastEvaluation {
             RunDirectory& directory);
 };
 
+// What a private run has cost, of the metrics that its protocol adds to the summary; nothing of
+// another run.
+std::optional<PrivacyReport> privacy_report(const PrivacyOptions& options, const Metrics& metrics);
+
 // Writes the model as it is now, with all tensors that it has beside those that are trained, to a
 // file that ends in .pt (a state dict) or .h5. Rank 0, after collect(). Throws IoError.
 void write_present_model(const Job& job, Assembly& parts, const std::string& path);

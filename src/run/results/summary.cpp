@@ -92,6 +92,14 @@ Lines model_lines(const Metrics& metrics, const std::string& own, const std::str
   return lines;
 }
 
+void add_privacy(const std::optional<PrivacyReport>& found, const std::string& whose,
+                 Lines& lines) {
+  if (!found) return;
+  lines.emplace_back("privacy", fmt::format("epsilon {:.4f}{} by {}, delta {:g}", found->epsilon,
+                                            whose, found->accountant, found->delta));
+  if (!found->flaw.empty()) lines.back().second += "; " + found->flaw;
+}
+
 // Puts labels to the left, values to the right, a line each.
 std::string table_of(const Lines& lines) {
   std::size_t width = 28;
@@ -247,6 +255,13 @@ std::string summary_json(const Summary& summary) {
   for (const auto& [name, value] : summary.metrics) {
     if (std::isfinite(value)) json["metrics"][name] = value;
   }
+  if (const auto& privacy = summary.privacy) {
+    auto& object = json["privacy"];
+    if (std::isfinite(privacy->epsilon)) object["epsilon"] = privacy->epsilon;
+    object["delta"] = privacy->delta;
+    object["accountant"] = privacy->accountant;
+    if (!privacy->flaw.empty()) object["flaw"] = privacy->flaw;
+  }
   json["accounts"] = accounts_json(summary.accounts);
   for (const ReturnedArm& x : summary.returned) {
     json["x_hat"].push_back({{"arm", x.arm}, {"value", x.value}, {"point", x.point}});
@@ -273,6 +288,7 @@ std::string summary_table(const Summary& summary, const std::string& run_directo
     lines.emplace_back("diverged", fmt::format("in round {}: {}", summary.diverged.round,
                                                summary.diverged.reason));
   }
+  add_privacy(summary.privacy, "", lines);
   lines.emplace_back("rounds", fmt::format("{} in {}, evaluations aside", summary.rounds,
                                            duration_text(summary.seconds)));
   lines.emplace_back("a round, median",
@@ -297,6 +313,7 @@ std::string repeats_table(const RepeatedMetrics& found, const std::string& split
   for (const auto& [name, n] : found.n) {
     if (n < found.repeats && name != "target_round") fewer.push_back(fmt::format("{} {}", n, name));
   }
+  add_privacy(found.privacy, " each", lines);
   lines.emplace_back("repeats", fmt::format("{}, means and deviations", found.repeats));
   if (!fewer.empty()) lines.emplace_back("of fewer repeats", join(fewer, ", "));
   lines.emplace_back("run directory", run_directory);

@@ -74,17 +74,17 @@ TEST(Accountant, AReplacedClientMovesTheSumTwiceAsFar) {
   EXPECT_NEAR(spent(replaced, 2, 7).rdp(1e-5).epsilon, spent(full, 1, 7).rdp(1e-5).epsilon, 1e-9);
 }
 
-TEST(Accountant, SharesThatAreMissingAreMissingNoise) {
-  const PrivacyTerms terms{.n_params = 1000};
-  const auto with = [&](int64_t shares) {
-    PrivacyAccountant accountant(terms);
-    accountant.spend({kBound, kBound * (kBound / 64), shares});
-    return accountant;
-  };
-  EXPECT_NEAR(with(64).rdp(1e-5).epsilon, spent(terms, 1, 1).rdp(1e-5).epsilon, 1e-12);
-  EXPECT_GT(with(60).rdp(1e-5).epsilon, with(64).rdp(1e-5).epsilon);
-  EXPECT_TRUE(with(64).zcdp(1e-5));
-  EXPECT_TRUE(std::isinf(with(0).rdp(1e-5).epsilon));
+// Shares that are not coarse make a discrete Gaussian but for 2^-100.
+TEST(Accountant, SharesCostWhatOneDrawOfTheWholeNoiseCosts) {
+  for (const Attendance attendance : {Attendance::kFull, Attendance::kPoisson}) {
+    const PrivacyTerms terms{
+        .attendance = attendance, .clients = 100, .per_round = 10, .n_params = 1000};
+    PrivacyAccountant shares(terms);
+    shares.spend({kBound, kBound * kBound, 64, kBound * (kBound / 64)}, 3);
+    EXPECT_EQ(shares.rdp(1e-5).epsilon, spent(terms, 1, 3).rdp(1e-5).epsilon);
+    EXPECT_EQ(shares.pld(1e-5), spent(terms, 1, 3).pld(1e-5));
+    EXPECT_EQ(shares.zcdp(1e-5), spent(terms, 1, 3).zcdp(1e-5));
+  }
 }
 
 TEST(Accountant, SkellamAndCoarseSharesHaveNoGaussianBound) {
@@ -97,9 +97,9 @@ TEST(Accountant, SkellamAndCoarseSharesHaveNoGaussianBound) {
                                 {"zcdp does not apply", "rdp always does"});
   EXPECT_EQ(skellam.epsilon(AccountantKind::kRdp, 1e-5), skellam.rdp(1e-5).epsilon);
   PrivacyAccountant coarse({.n_params = 100});
-  coarse.spend({10, 40, 10});
+  coarse.spend({10, 400, 10, 40});
   EXPECT_TRUE(coarse.zcdp(1e-5));
-  coarse.spend({1, 4, 10});
+  coarse.spend({1, 40, 10, 4});
   EXPECT_FALSE(coarse.zcdp(1e-5) || coarse.pld(1e-5));
 }
 

@@ -1,4 +1,5 @@
 // Noise of a block of a sum: its variance, its shares, and where it wraps.
+#include <array>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -16,7 +17,7 @@ constexpr Mechanism kMechanisms[] = {Mechanism::kDiscreteGaussian, Mechanism::kS
                                      Mechanism::kGaussian};
 
 std::vector<int64_t> added(const Noise& noise, std::vector<int64_t> sum, uint64_t block = 0) {
-  RandomStream words(1, Purpose::kData, 1, block);
+  CipherStream words(CipherKey::of_numbers(std::array<uint64_t, 1>{1}), block);
   noise.add(words, sum);
   return sum;
 }

@@ -23,7 +23,7 @@ PrivacyTerms draws(Attendance attendance, int64_t per_round, int64_t clients) {
 
 PrivateRounds played(const PrivacyOptions& options, const PrivacyTerms& terms, int64_t rounds) {
   PrivateRounds run(options, terms, rounds);
-  for (int64_t round = 0; round < rounds; ++round) run.finish(run.nominal_shares());
+  for (int64_t round = 0; round < rounds; ++round) run.finish();
   return run;
 }
 
@@ -119,23 +119,75 @@ TEST(PrivateRounds, TheClipFollowsTheNoisedCountAndStaysWhereTheSumCanHoldIt) {
   options.clip_kind = ClipKind::kAdaptive;
   options.count_noise = 5;
   PrivateRounds run(options, draws(Attendance::kFull, 100, 100), 10);
-  run.finish(1, 100);  // all are within the clip
+  run.finish(100);  // all are within the clip
   EXPECT_NEAR(run.next().clip, std::exp(-0.2 * 0.5), 1e-12);
-  for (int round = 0; round < 1000; ++round) run.finish(1, -100);
+  for (int round = 0; round < 1000; ++round) run.finish(-100);
   EXPECT_LT(run.next().clip * (100 + 40 * run.update_multiplier()), 0x1p18);
   EXPECT_GT(run.next().clip, 100);
 }
 
-TEST(PrivateRounds, MissingSharesOfNoiseCostMore) {
+TEST(PrivateRounds, RoundsAlikeCostWhatTheyCostOneByOne) {
+  for (const Attendance attendance : {Attendance::kPoisson, Attendance::kFull}) {
+    const PrivacyTerms terms = draws(attendance, 10, 100);
+    PrivateRounds alike(central(1), terms, 300);
+    alike.finish_alike(300);
+    const PrivateRounds one_by_one = played(central(1), terms, 300);
+    EXPECT_NEAR(alike.epsilon(), one_by_one.epsilon(), 1e-9);
+    EXPECT_EQ(alike.cost().pld, one_by_one.cost().pld);
+    EXPECT_EQ(alike.finished(), 300);
+    EXPECT_EQ(PrivateRounds(central(1), terms, 300).epsilon_after(300), alike.epsilon());
+  }
+}
+
+// The shares of a round are always all there: what they cost does not hang on who came.
+TEST(PrivateRounds, SharesCostWhatCentralNoiseCosts) {
   PrivacyOptions options = central(1);
+  const PrivacyTerms terms = draws(Attendance::kPoisson, 10, 100);
+  const PrivateRounds whole = played(options, terms, 10);
   options.kind = "distributed";
-  const PrivacyTerms terms = draws(Attendance::kUniform, 10, 100);
-  PrivateRounds all(options, terms, 10), some(options, terms, 10);
-  all.finish(10);
-  some.finish(5);
-  // Half of the noise: as much as twice the rho.
-  EXPECT_NEAR(*some.cost().zcdp, epsilon_of_zcdp(1.0, 1e-5).epsilon, 1e-4);
-  EXPECT_NEAR(*all.cost().zcdp, epsilon_of_zcdp(0.5, 1e-5).epsilon, 1e-4);
+  for (const double honest : {1.0, 0.7, 0.25}) {
+    options.honest = honest;
+    const PrivateRounds shares = played(options, terms, 10);
+    EXPECT_EQ(shares.epsilon(), whole.epsilon());
+    EXPECT_EQ(shares.cost().pld, whole.cost().pld);
+    // floor(honest x 10) shares make the noise, and all ten are added.
+    const PrivateRound round = shares.next();
+    EXPECT_EQ(shares.honest_shares(), static_cast<int64_t>(honest * 10 + 1e-9));
+    EXPECT_GE(round.share_variance * shares.honest_shares(), round.variance);
+    EXPECT_LT(round.share_variance * (shares.honest_shares() - 1), round.variance);
+    EXPECT_NEAR(round.deviation, std::sqrt(10.0 / static_cast<double>(shares.honest_shares())),
+                1e-5);
+  }
+}
+
+// The server knows the draw: a client in three rounds has three releases of the clip over z.
+TEST(PrivateRounds, TheServerSeesRoundsWithoutAmplification) {
+  PrivacyOptions options = central(2);
+  options.kind = "distributed";
+  options.accountant = AccountantKind::kZcdp;
+  options.mechanism = Mechanism::kDiscreteGaussian;
+  const PrivateRounds rounds(options, draws(Attendance::kUniform, 10, 100), 50);
+  EXPECT_NEAR(rounds.epsilon_of_server(3), epsilon_of_zcdp(3.0 / 8, 1e-5).epsilon, 1e-4);
+}
+
+TEST(PrivateRounds, TheRunHasALimitWhereItsNoiseWasFoundForOne) {
+  PrivacyOptions options = central(1);
+  EXPECT_EQ(PrivateRounds(options, draws(Attendance::kPoisson, 10, 100), 10).limit(), 0);
+  options.noise = std::nullopt;
+  options.epsilon = 4;
+  for (const ClipKind clip : {ClipKind::kFixed, ClipKind::kAdaptive}) {
+    options.clip_kind = clip;
+    PrivateRounds run(options, draws(Attendance::kPoisson, 10, 100), 1000);
+    EXPECT_EQ(run.limit(), 4);
+    for (int64_t round = 0; round < 1000; ++round) {
+      ASSERT_LE(run.epsilon_after(1), 4) << round;
+      run.finish(round % 7 - 3);
+    }
+    EXPECT_GT(run.epsilon_after(1), 4);
+    EXPECT_GT(run.epsilon(), 3.999);
+  }
+  options.max_epsilon = 6;
+  EXPECT_EQ(PrivateRounds(options, draws(Attendance::kPoisson, 10, 100), 10).limit(), 6);
 }
 
 // Kairouz et al. 2021b; dp-accounting's SingleEpochTreeAggregationDpEvent(2, 16) has noise of 2 a
@@ -192,12 +244,12 @@ TEST(PrivateRounds, AStateGoesOn) {
   options.clip_kind = ClipKind::kAdaptive;
   const PrivacyTerms terms = draws(Attendance::kPoisson, 100, 1000);
   PrivateRounds whole(options, terms, 10), first(options, terms, 10), second(options, terms, 20);
-  for (int round = 0; round < 6; ++round) whole.finish(1, 10 * round);
-  for (int round = 0; round < 3; ++round) first.finish(1, 10 * round);
+  for (int round = 0; round < 6; ++round) whole.finish(10 * round);
+  for (int round = 0; round < 3; ++round) first.finish(10 * round);
   State state;
   first.save(state);
   second.load(state);
-  for (int round = 3; round < 6; ++round) second.finish(1, 10 * round);
+  for (int round = 3; round < 6; ++round) second.finish(10 * round);
   EXPECT_EQ(whole.next().clip, second.next().clip);
   EXPECT_EQ(whole.epsilon(), second.epsilon());
   EXPECT_EQ(second.position().planned, 10);

@@ -1,5 +1,6 @@
 // What a round's sum needs: noise by blocks, on any ranks and in any parts, and the range.
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -14,7 +15,7 @@ namespace {
 using Integers = std::vector<int64_t>;
 constexpr int64_t kParams = 2 * kNoiseBlock + 100;
 
-RandomStream stream(int64_t block) { return {7, Purpose::kData, 3, static_cast<uint64_t>(block)}; }
+CipherKey key() { return CipherKey::of_numbers(std::array<uint64_t, 1>{7}); }
 
 // The noise of `rank` on entries that come in parts of this length.
 Integers noise_of(Mechanism mechanism, int64_t rank, int64_t ranks, int64_t part) {
@@ -22,7 +23,7 @@ Integers noise_of(Mechanism mechanism, int64_t rank, int64_t ranks, int64_t part
   Integers sum(kParams);
   for (int64_t begin = 0; begin < kParams; begin += part) {
     const auto size = static_cast<std::size_t>(std::min(part, kParams - begin));
-    add_noise(noise, stream, rank, ranks, begin,
+    add_noise(noise, key(), rank, ranks, begin,
               std::span(sum).subspan(static_cast<std::size_t>(begin), size));
   }
   return sum;
@@ -45,18 +46,20 @@ TEST(PrivateSum, NoiseIsTheSameInAnyPartsAndOnAnyRanks) {
   }
 }
 
-TEST(PrivateSum, BlocksHaveStreamsOfTheirOwn) {
+TEST(PrivateSum, GroupsHaveStreamsOfTheirOwn) {
   const Integers whole = noise_of(Mechanism::kDiscreteGaussian, 0, 1, kParams);
-  const auto block = [&](int64_t number) {
-    const auto first = whole.begin() + number * kNoiseBlock;
-    return Integers(first, first + 100);
+  const auto group = [&](int64_t number) {
+    const auto first = whole.begin() + number * kNoiseGroup;
+    return Integers(first, first + kNoiseGroup);
   };
-  EXPECT_NE(block(0), block(1));
-  EXPECT_NE(block(1), block(2));
-  Integers first(100);
-  RandomStream words = stream(1);
-  Noise(Mechanism::kDiscreteGaussian, 64).add(words, first);
-  EXPECT_EQ(block(1), first);
+  EXPECT_NE(group(0), group(1));
+  EXPECT_NE(group(1), group(2));
+  for (const uint64_t number : {1, 130}) {
+    Integers alone(kNoiseGroup);
+    CipherStream words(key(), number);
+    Noise(Mechanism::kDiscreteGaussian, 64).add(words, alone);
+    EXPECT_EQ(group(static_cast<int64_t>(number)), alone);
+  }
 }
 
 TEST(PrivateSum, KnowsTheLargestCohort) {

@@ -1,5 +1,6 @@
 // Samplers of private rounds: each client on its own, and all in turn.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <set>
@@ -55,6 +56,41 @@ TEST(PoissonSampler, HowManyTakePartIsBinomial) {
   }
   expected.push_back(rest);
   expect_frequencies(seen, expected);
+}
+
+// Words of a key for each draw, as a run's secret gives them.
+SecretWords secret_words(std::shared_ptr<uint64_t> draws = std::make_shared<uint64_t>(0)) {
+  return [draws] {
+    return CipherStream(CipherKey::of_numbers(std::array<uint64_t, 1>{9}).derived(++*draws));
+  };
+}
+
+TEST(PoissonSampler, SecretWordsDecideAsNumbersDo) {
+  const auto sampler = make_poisson_sampler(4, 1, secret_words());
+  std::vector<int64_t> seen(16);
+  for (int64_t draw = 0; draw < 20000; ++draw) {
+    std::size_t set = 0;
+    for (const int64_t client : draw_of(*sampler, 1).clients) set |= std::size_t{1} << client;
+    ++seen[set];
+  }
+  std::vector<double> expected;
+  for (int set = 0; set < 16; ++set) {
+    const int k = __builtin_popcount(static_cast<unsigned>(set));
+    expected.push_back(std::pow(0.25, k) * std::pow(0.75, 4 - k));
+  }
+  expect_frequencies(seen, expected);
+}
+
+TEST(UniformSampler, SecretWordsMakeEverySubsetEquallyLikely) {
+  const auto sampler = make_uniform_sampler(5, 2, secret_words());
+  std::map<Ids, int64_t> seen;
+  for (int64_t draw = 0; draw < 10000; ++draw) ++seen[draw_of(*sampler, 1).clients];
+  std::vector<int64_t> counts;
+  for (const auto& [subset, count] : seen) {
+    EXPECT_LT(subset[0], subset[1]);
+    counts.push_back(count);
+  }
+  expect_frequencies(counts, std::vector<double>(10, 0.1));
 }
 
 TEST(PoissonSampler, TakesWhoseNumberIsBelowTheThreshold) {

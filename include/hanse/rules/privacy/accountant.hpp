@@ -58,8 +58,10 @@ struct PrivacyTerms {
 // The noise on a round's sum, in steps.
 struct RoundNoise {
   int64_t bound = 1;     // S
-  int64_t variance = 1;  // of each share
-  int64_t shares = 1;    // that were added; 1: central noise
+  int64_t variance = 1;  // at least
+  // The noise is the sum of so many draws of share_variance; 1: it is one draw.
+  int64_t shares = 1;
+  int64_t share_variance = 0;
   // The variance of discrete Gaussian noise on a count beside the sum, which a client moves by 1;
   // 0: there is no count.
   int64_t count_variance = 0;
@@ -76,8 +78,8 @@ class PrivacyAccountant final : public Stateful {
   int64_t rounds() const { return rounds_; }
 
   EpsilonBound rdp(double delta) const;
-  // Nothing where it does not apply: of Skellam noise, of shares whose sum is farther from a
-  // discrete Gaussian than 2^-100, and of amplified rounds.
+  // Nothing where it does not apply: of Skellam noise, of shares whose sum is not as good as a
+  // discrete Gaussian, and of amplified rounds.
   std::optional<double> zcdp(double delta) const;
   // The same, but Poisson's amplification counts. Cost: loss_distribution_epsilon. A discrete
   // Gaussian of variance v is the rounding, at random, of a continuous one of v - 16, but for
@@ -88,6 +90,7 @@ class PrivacyAccountant final : public Stateful {
   double epsilon(AccountantKind kind, double delta) const;
 
  private:
+  bool sums_to_gaussian(const RoundNoise& noise) const;
   RenyiAt curve_of(const RoundNoise& noise) const;
   // Sums over all rounds, or the worst round times a client's most participations.
   double over_rounds(double sum, double worst) const;

@@ -52,7 +52,7 @@ struct TreeStep {
 // REQUIRES: t >= 1.
 TreeStep tree_step(int64_t t);
 
-// The nodes that a round is in when there are T rounds: ceil(log2 T) + 1 at most, the squared
+// The nodes that a round is in when there are T rounds: floor(log2 T) + 1 at most, the squared
 // sensitivity of a client who takes part once. REQUIRES: T >= 1.
 int64_t tree_sensitivity_squared(int64_t rounds);
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <variant>
 
-#include "hanse/base/random.hpp"
+#include "hanse/base/cipher.hpp"
 #include "hanse/rules/privacy/integer_noise.hpp"
 
 namespace hanse {
@@ -18,8 +18,10 @@ constexpr auto choices_of(Mechanism) {
   return std::array{"discrete-gaussian", "skellam", "gaussian"};
 }
 
-// A block of the parameters has a stream of its own, so that its noise does not depend on who draws
-// it: the stream's client is the block's number.
+// A short group of the parameters has a stream of its own, the number of which is the group's: so
+// the noise does not depend on who draws it, be it a thread of a device for each group.
+constexpr int64_t kNoiseGroup = 32;
+// The ranks share the parameters by blocks of so many.
 constexpr int64_t kNoiseBlock = 4096;
 
 // Noise of a variance in steps^2. kGaussian is float64 noise, rounded to the lattice, for
@@ -30,7 +32,7 @@ class Noise {
   Noise(Mechanism mechanism, int64_t variance);
 
   // Adds a sample to each integer, modulo 2^64. Cost: DiscreteGaussian::draw, Skellam::draw.
-  void add(RandomStream& words, std::span<int64_t> sum) const;
+  void add(CipherStream& words, std::span<int64_t> sum) const;
 
   // The variance of a share of `shares`, whose sum has at least `variance`: it is rounded up, and
   // to an even number where Skellam needs one.

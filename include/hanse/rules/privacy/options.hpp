@@ -31,7 +31,7 @@ struct LatticeStep {
 
 // Where the noise is drawn from.
 struct NoiseSeed {
-  int64_t number = 0;      // 0: run.seed
+  int64_t number = 0;      // beside run.seed; 0: run.seed alone
   bool of_system = false;  // the system's random numbers: no run is like another
 
   // "auto", a number from 1 on, or "system". Throws InvalidArgument.
@@ -62,9 +62,13 @@ struct PrivacyOptions {
   AccountantKind accountant = AccountantKind::kRdp;
   bool audit = false;      // also print what is not private
   double max_epsilon = 0;  // stop before the round that would exceed it; 0: no limit
+  // The part of the expected participants whose shares of distributed noise count: each share is
+  // so large that theirs make the noise, whatever the others do with what they know of their own.
+  double honest = 1;
 
   bool is_on() const { return kind != "none"; }
   bool is_distributed() const { return kind == "distributed"; }
+  bool has_secret() const { return is_on() && seed.of_system; }  // that nobody knows
 };
 
 }  // namespace hanse

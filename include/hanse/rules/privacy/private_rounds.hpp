@@ -16,12 +16,13 @@ namespace hanse {
 
 // What the participants and the ranks of a round add.
 struct PrivateRound {
-  double clip = 0;        // C_t that was asked for; an update has lattice.clip() at most
-  Lattice lattice;        // of the updates' integers
-  int64_t variance = 0;   // of the noise on the sum, in squared steps of the noise; of a share of
-                          // distributed noise; of a node of the tree
-  int fraction_bits = 0;  // a step of the noise is 2^-fraction_bits steps of the lattice
-  double deviation = 0;   // of all that noise (of one node), in units of the parameters
+  double clip = 0;       // C_t that was asked for; an update has lattice.clip() at most
+  Lattice lattice;       // of the updates' integers
+  int64_t variance = 0;  // of the noise on the sum that counts, in squared steps of the noise; of a
+                         // node of the tree
+  int64_t share_variance = 0;  // of each of PrivateRounds::shares() draws; of one: the same
+  int fraction_bits = 0;       // a step of the noise is 2^-fraction_bits steps of the lattice
+  double deviation = 0;        // of all noise (of one node), in units of the parameters
   int64_t count_variance = 0;  // of the noise on the count of updates within the clip; 0: no count
 };
 
@@ -43,19 +44,33 @@ class PrivateRounds final : public Stateful {
   double update_multiplier() const;                  // z', of the updates beside a count
   // Participants of a round, n: public, whoever comes.
   int64_t expected() const;
-  int64_t nominal_shares() const;  // of distributed noise, that were planned; 1: central noise
+  // Draws of noise on a round's sum, whoever comes: a share for each of the expected participants,
+  // or 1; and those among them whose noise counts, options.honest of them, rounded down.
+  int64_t shares() const;
+  int64_t honest_shares() const;
 
   // The next round. Throws InvalidArgument behind the last one of correlated noise.
   PrivateRound next() const;
-  // The next round is over: so many shares of noise were added (1: central), and `noised_count` is
-  // the noised sum of AdaptiveClip::bit(). Its cost is paid, and the clip moves.
-  void finish(int64_t shares, int64_t noised_count = 0);
+  // The next round is over, and `noised_count` is the noised sum of AdaptiveClip::bit(). Its cost
+  // is paid, and the clip moves.
+  void finish(int64_t noised_count = 0);
+  // So many rounds like the next are over, in which the clip stays. Cost: that of one.
+  void finish_alike(int64_t rounds);
   int64_t finished() const { return finished_; }
+  // No round can follow: correlated noise ends with the planned ones.
+  bool is_over() const;
 
-  // What the finished rounds have cost, at options.delta, and what they and the next one would.
+  // What the finished rounds have cost, at options.delta, and what they and further ones would.
   PrivacyCost cost() const;
   double epsilon() const;
-  double next_epsilon() const;
+  double epsilon_after(int64_t further) const;
+  // The epsilon that the run must not exceed: options.max_epsilon, or the one that its noise was
+  // found for; 0: none.
+  double limit() const;
+  // What `rounds` rounds cost a client that takes part in each, against the server of distributed
+  // noise: it knows who was drawn and the shares that it adds itself, so that the honest shares of
+  // those who came count, here of all that are expected. REQUIRES: none is finished.
+  double epsilon_of_server(int64_t rounds) const;
 
   // Correlated noise: the coefficients in units of 2^-kCorrelationBits; empty without bands.
   const std::vector<int64_t>& numerators() const { return numerators_; }
@@ -76,13 +91,14 @@ class PrivateRounds final : public Stateful {
  private:
   void visit(StateFields& fields) override;
   void plan();  // what follows from options, terms and the planned rounds
+  double found_multiplier() const;
   void check_correlation() const;
   int64_t separation() const;
   int64_t participations(int64_t rounds) const;
   AdaptiveClip adaptive() const;
   double most_multiplier() const;
   PrivateRound round_at(double clip, double multiplier) const;
-  RoundNoise noise_of(const PrivateRound& round, int64_t shares) const;
+  RoundNoise noise_of(const PrivateRound& round) const;
   double epsilon_with(double multiplier) const;
   double correlated_epsilon(const PrivateRound& round, int64_t rounds) const;
   PrivacyCost correlated_cost(const PrivateRound& round, int64_t rounds, bool with_pld) const;

@@ -5,7 +5,7 @@
 //   1. before the first update is added, each rank adds the noise of its blocks to its empty sum
 //      (add_noise), so that no variable ever has the plain total;
 //   2. each participant adds the integers of clip_to_lattice(); with distributed noise, also those
-//      of its share of the noise, from a stream of its own;
+//      of its share of the noise, and the ranks add the shares of those who did not come;
 //   3. the ranks' integers are added, modulo 2^64;
 //   4. the server steps along step_of_sum() times the sum: never by the realised number.
 // The accountant (accountant.hpp) pays for the round whoever took part. With a clip that adapts
@@ -14,7 +14,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <span>
 
 #include "hanse/rules/privacy/accountant.hpp"
@@ -23,15 +22,12 @@
 
 namespace hanse {
 
-// The stream of the noise of one block in this round.
-using BlockStream = std::function<RandomStream(int64_t block)>;
-
 // Adds the noise of the blocks of `rank`, those with block mod ranks = rank, to the entries of a
-// sum from `begin` on. The noise of an entry is the same in whatever parts the sum is given, and
-// the sum over the ranks the same on any number of them. Cost: a block's samples up to its last
-// entry here.
-void add_noise(const Noise& noise, const BlockStream& stream, int64_t rank, int64_t ranks,
-               int64_t begin, std::span<int64_t> entries);
+// sum from `begin` on, with the key's streams. The noise of an entry is the same in whatever parts
+// the sum is given, and the sum over the ranks the same on any number of them. Cost: the samples of
+// these entries, and of a group at most before the first.
+void add_noise(const Noise& noise, const CipherKey& key, int64_t rank, int64_t ranks, int64_t begin,
+               std::span<int64_t> entries);
 
 // The most participants of a round; of Poisson draws, but with probability 2^-60.
 int64_t largest_cohort(const PrivacyTerms& terms);

@@ -2,17 +2,24 @@
 // optimal, and draws by an expression of the user's.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 
+#include "hanse/base/cipher.hpp"
 #include "hanse/rules/sampling/sampler.hpp"
 
 namespace hanse {
 
+// The words of the present round's draw, where a secret decides and no stream of a seed.
+using SecretWords = std::function<CipherStream()>;
+
 // K of the available clients without replacement, every subset with the same probability;
 // w_i = available/K. Cost a round: O(K log M) (Floyd's algorithm; then a shuffle for the order).
-std::unique_ptr<ClientSampler> make_uniform_sampler(int64_t clients, int64_t per_round);
+// With `words`, which decide then, participants come in ascending order.
+std::unique_ptr<ClientSampler> make_uniform_sampler(int64_t clients, int64_t per_round,
+                                                    SecretWords words = nullptr);
 
 // K draws with replacement, every client with the same probability; w_i = M N_i/K. Cost: O(M) once,
 // then O(K log M) a round.
@@ -29,6 +36,9 @@ std::unique_ptr<ClientSampler> make_full_sampler(int64_t clients);
 // another n throw InvalidArgument. Cost a round: O(M) streams, some 30 ns each.
 std::unique_ptr<ClientSampler> make_poisson_sampler(int64_t clients, int64_t expected,
                                                     uint64_t seed);
+// The same by secret words, one for each client, of which the high bits are its number.
+std::unique_ptr<ClientSampler> make_poisson_sampler(int64_t clients, int64_t expected,
+                                                    SecretWords words);
 
 // The clients in one random order, that of stream (seed, kPoisson, 0), again and again: round t has
 // those at places (t - 1) K to t K - 1, modulo M, who are available; w_i = M/K. From one round of a
