@@ -42,6 +42,8 @@ BASE = {
     "federation.samples": 12, "federation.held-out": 1, "model.kind": "linear", "client.batch": 6,
     "client.lr": 0.01, "sampler.per-round": 6, "evaluate.every": 0, "checkpoint.every": 0,
 }
+REFUSED, STOPPED = 2, 75
+ATTEMPTS = 5
 SECONDS = 30  # of a run that has to end after run.max-seconds
 
 
@@ -94,9 +96,9 @@ def kinds_of(markdown, section):
     return [kind.strip() for kind in row[1].split(r"\|") if kind.strip() not in NEED_FILES]
 
 
-def options_of(seed, markdown):
-    """The options of a seed's job."""
-    draw = random.Random(seed)
+def options_of(seed, attempt, markdown):
+    """The options of a job of the seed."""
+    draw = random.Random(f"{seed} {attempt}")
     options = dict(BASE)
     pair = draw.sample(uses_of(markdown), 2)
     sections = {use.key.split(".")[0] for use in pair}
@@ -121,9 +123,11 @@ def options_of(seed, markdown):
         options.update({"clock.kind": "virtual", "clock.speed": "lognormal(0, 1)"})
     for use in pair:
         section = use.key.split(".")[0]
-        known = [kind for kind in use.kinds if " = " not in kind]
-        if known and options.get(f"{section}.kind") not in known:
-            options[f"{section}.kind"] = draw.choice(known)
+        kinds = [kind for kind in kinds_of(markdown, section) if kind in use.kinds]
+        if kinds and options.get(f"{section}.kind") not in kinds:
+            options[f"{section}.kind"] = draw.choice(kinds)
+    if options.get("async.kind") == "fedasync":
+        options.update({"aggregator.kind": "fedavg", "aggregator.estimator": "normalized"})
     for use in pair:
         options[use.key] = draw.choice(use.values)
     return options
@@ -141,24 +145,35 @@ def fault(status, errors, options):
         return f"no end within {SECONDS} s"
     if status < 0 or status >= 128:
         return f"status {status}, a signal"
-    if status in (0, 75):
+    if status in (0, STOPPED):
         return f"an error, and status {status}" if lines else ""
-    if status not in (1, 2) or len(lines) != 1:
+    if status not in (1, REFUSED) or len(lines) != 1:
         return f"status {status} with {len(lines)} errors"
-    # Attacks make models of which any client may suffer, and time ends with any client's task.
-    blames = (re.search(r"\(client |client \d+,", lines[0]) and "attack.kind" not in options and
-              "virtual time ends" not in lines[0])
+    # Attacks make models of which any client may suffer, any client may be the one that receives a
+    # model that is no number, and time ends with any client's task.
+    blames = ("(client " in lines[0] and "attack.kind" not in options and
+              "has received is not finite" not in lines[0] and "virtual time ends" not in lines[0])
     return f"a client is blamed: {lines[0]}" if status == 1 and blames else ""
 
 
-def try_seed(seed, program, markdown, folder):
-    """Runs the job of the seed; returns its command, its status and what is wrong with it."""
-    options = options_of(seed, markdown)
-    command = [str(program), *words(options, folder / str(seed))]
+def ended(command):
+    """The status of a program and what it says; None where it does not end."""
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                               stderr=subprocess.PIPE, text=True, timeout=SECONDS, check=False)
-        status, errors = done.returncode, done.stderr
+        return done.returncode, done.stderr
     except subprocess.TimeoutExpired:
-        status, errors = None, ""
-    return command, status, fault(status, errors, options)
+        return None, ""
+
+
+def try_seed(seed, program, markdown, folder):
+    """Runs jobs of the seed until one is not refused; returns the command of the last one, its status
+    and what is wrong with it."""
+    for attempt in range(ATTEMPTS):
+        options = options_of(seed, attempt, markdown)
+        command = [str(program), *words(options, folder / f"{seed}-{attempt}")]
+        status, errors = ended(command)
+        found = fault(status, errors, options)
+        if found or status != REFUSED:
+            break
+    return command, status, found

@@ -82,11 +82,17 @@ class Soak:
         self.launchers_that_hung += 1
         return -9
 
-    def disturb(self, process, disturbance, seconds, draw):
+    def disturb(self, process, out, disturbance, seconds, draw):
         """`seconds`: from the start to the first round, and from there to the end."""
         before, rounds = seconds
         moment = disturbance.moment
-        time.sleep(before * min(moment, 1) + rounds * max(moment - 1, 0))
+        time.sleep(before * min(moment, 1))
+        # A start may be slower than that in peace: mpirun may lock itself up when a rank dies in it.
+        end = time.monotonic() + RUN_SECONDS
+        while (moment >= 1 and process.poll() is None and not (out / "rounds.csv").exists()
+               and time.monotonic() < end):
+            time.sleep(0.01)
+        time.sleep(rounds * max(moment - 1, 0))
         if disturbance.how == "stop":
             ask_to_stop(process.pid, disturbance.ranks > 1)
             return
@@ -101,7 +107,7 @@ class Soak:
         draw = random.Random(plan.seed)
         for disturbance in plan.disturbances:
             process = self.start(plan, out, disturbance.ranks)
-            self.disturb(process, disturbance, seconds, draw)
+            self.disturb(process, out, disturbance, seconds, draw)
             status = self.wait(process, out, disturbance.ranks)
             if disturbance.how == "stop" and status not in (0, STOPPED):
                 raise Differs(f"status {status} after a request to stop")

@@ -183,10 +183,10 @@ void require_memory(int64_t bytes, const std::string& what, const std::string& w
   if (bytes < kFewBytes) return;
   const int64_t available = available_memory();
   if (bytes <= available) return;
-  throw IoError(fmt::format("{} {} of memory, and there are {}", what,
-                            memory_text(static_cast<double>(bytes)),
-                            memory_text(static_cast<double>(available))),
-                where, hint);
+  throw IoError(
+      fmt::format("{} {:.1f} GB of memory, and there are {:.1f} GB", what,
+                  1e-9 * static_cast<double>(bytes), 1e-9 * static_cast<double>(available)),
+      where, hint);
 }
 
 std::optional<int64_t> bytes_stated(const std::filesystem::path& file, const std::string& name) {

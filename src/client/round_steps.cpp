@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <limits>
 
 #include "hanse/base/random.hpp"
 
@@ -19,6 +20,12 @@ int64_t steps_a_pass(const LocalWork& work, int64_t samples) {
   return (samples_a_pass(work, samples) + batch - 1) / batch;
 }
 
+// a b, or the largest number. REQUIRES: a, b >= 0.
+int64_t product(int64_t a, int64_t b) {
+  int64_t found = 0;
+  return __builtin_mul_overflow(a, b, &found) ? std::numeric_limits<int64_t>::max() : found;
+}
+
 }  // namespace
 
 int64_t samples_a_pass(const LocalWork& work, int64_t samples) {
@@ -26,11 +33,11 @@ int64_t samples_a_pass(const LocalWork& work, int64_t samples) {
 }
 
 int64_t loss_samples(const LocalWork& work, int64_t batches, int64_t samples) {
-  return batches == 0 ? samples : std::min(samples, batches * batch_of(work, samples));
+  return batches == 0 ? samples : std::min(samples, product(batches, batch_of(work, samples)));
 }
 
 int64_t local_steps(const LocalWork& work, int64_t samples) {
-  return work.steps > 0 ? work.steps : work.epochs * steps_a_pass(work, samples);
+  return work.steps > 0 ? work.steps : product(work.epochs, steps_a_pass(work, samples));
 }
 
 int64_t steps_of_task(const LocalWork& work, const ClientTask& task, int64_t samples) {
@@ -49,7 +56,7 @@ int64_t samples_processed(const LocalWork& work, int64_t samples, int64_t steps)
   const int64_t made = steps > 0 ? steps : local_steps(work, samples);
   const auto [passes, rest] = std::div(made, steps_a_pass(work, samples));
   const int64_t pass = samples_a_pass(work, samples);
-  return passes * pass + std::min(rest * batch_of(work, samples), pass);
+  return product(passes, pass) + std::min(rest * batch_of(work, samples), pass);
 }
 
 int64_t RoundSteps::optimizer_steps(int64_t samples, int64_t made) const {

@@ -161,9 +161,8 @@ std::string number_hint(std::string_view text) {
     return "write it in decimal digits";
   if (!inner) return "only the client column and class labels may be text";
   if (inner->comparison.empty()) return "write the number alone: " + inner->number;
-  return "beyond a limit of detection a value is not known: write one number for all of these, "
-         "half "
-         "of the limit for example, or leave the cells empty, which data.missing fills";
+  return "a value beyond a limit of detection is not known: write one number for all, half of the "
+         "limit for example, or leave the cells empty, which data.missing fills";
 }
 
 }  // namespace hanse

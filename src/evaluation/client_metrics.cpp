@@ -129,7 +129,7 @@ void add_spread(const std::string& name, std::span<const double> values,
   const auto left_out = static_cast<double>(values.size() - low.size());
   const double middle = low.empty() ? 0 : mean(low);  // in the order of the clients
   const double weighted = low.empty() ? 0 : weighted_mean(low, weights);
-  weights = {};
+  weights = std::vector<double>();  // {} would keep the memory
   std::ranges::sort(low);
   const bool small = is_small_better_score(name);
   const auto add = [&](const std::string& what, auto number) {

@@ -73,7 +73,7 @@ void NumberColumn::take(std::vector<double> values) {
 void NumberColumn::take(double common, std::size_t size) {
   common_ = common;
   size_ = size;
-  values_ = {};
+  values_ = std::vector<double>();  // {} would keep the memory
 }
 
 EvaluationTable::EvaluationTable(std::initializer_list<ClientEvaluation> clients)

@@ -35,8 +35,7 @@ void bind_run(OptionTable& table, RunOptions& run) {
   may_change(
       table.add("run.device-graphs", run.device_graphs,
                 "auto: a GPU gets the kernels of steps as CUDA graphs, where it can record them, "
-                "of all models "
-                "but torchscript's; the bits are the same; nothing on CPUs and without CUDA"));
+                "of all models but torchscript's; the bits are the same; nothing on CPUs"));
   may_change(
       table.add("run.max-seconds", run.max_seconds, at_least(0),
                 "seconds after which the run stops with a checkpoint and status 75; 0: no limit"));
@@ -46,9 +45,8 @@ void bind_run(OptionTable& table, RunOptions& run) {
             "metric>=value or metric<=value of an evaluation that ends the run; empty: none");
   may_change(table.add(
       "run.on-divergence", run.on_divergence,
-      "a training that diverges, since a number is not finite or too large to be added up: an "
-      "error; or stop: the run goes back to the round before, evaluates and saves that model, and "
-      "ends with status 0 and \"diverged\" in summary.json; it keeps copies of model and states"));
+      "a training whose numbers leave the range: an error; or stop: the run saves the model of the "
+      "round before, and ends with status 0; it keeps copies of model and states"));
   table.add("run.round-seconds", run.round_seconds, at_least(0),
             "seconds after which a round starts no further participant; the others' updates are "
             "scaled so that none is favoured; the result then depends on times and ranks; 0: no "

@@ -206,6 +206,11 @@ void check_async(const Job& job) {
     refuse("avare draws as many clients in every round, and slots open one by one", "sampler.kind",
            "use another sampler");
   }
+  if (job.async.normalize == BufferNorm::kWeights &&
+      job.aggregator.estimator == Estimator::kUnbiased) {
+    refuse("weights that depend on the others in the buffer are not unbiased", "async.normalize",
+           "buffer, or aggregator.estimator = normalized");
+  }
   if (!job.async.is_fedasync()) return;
   const std::string& update = job.client.kind;
   needs(job.aggregator.kind == "fedavg", "aggregator.kind", "fedavg");

@@ -22,9 +22,10 @@ const auto key = keys_of<Job>("privacy", &Job::privacy);
 constexpr const char* kSeedIsKnown = "not private: the seed is known";
 constexpr const char* kMayChange[] = {"privacy.audit", "privacy.max-epsilon"};
 
-const Keys<Job> kHonest = key(
-    "honest", &Options::honest, above_to(0, 1),
-    "part of the expected participants whose shares alone make the noise; the others' are more");
+const Keys<Job> kHonest =
+    key("honest", &Options::honest, above_to(0, 1),
+        "part of the expected participants whose shares alone make the noise, whatever the others "
+        "know of theirs");
 
 const Keys<Job> kPrivacy{
     key("mechanism", &Options::mechanism,

@@ -190,7 +190,7 @@ std::vector<double> GramSums::exchange(int64_t end) const {
 // A triangle at the end of its matrix moves to its rows from the first on: none lies behind where
 // it comes from.
 std::vector<double> GramSums::matrices() {
-  products_ = {};
+  products_ = std::vector<double>();  // {} would keep the memory
   if (comm_.size() > 1) sums_ = comm_.gatherv(std::span<const double>(sums_), 0);
   if (comm_.rank() != 0) return {};
   const std::size_t k = blocks_.positions().size();
@@ -298,7 +298,7 @@ std::vector<double> GramExchange::gram(std::span<const OwnedRow> rows, int64_t k
         if (part.end == whole.end) append_lower(block, k, known().products());
       },
       [&](int64_t first) { known().next(first); });
-  block = {};
+  block = std::vector<double>();
   return known().matrices();
 }
 

@@ -169,7 +169,7 @@ Module with_new_forms(const std::string& name) {
   }
   if (name == "bytes") {
     return with_dense(4,
-                      "  y = torch.cat([x[:, 1:3].to(torch.uint8).to(torch.float32), x[:, 0:1],"
+                      "  y = torch.cat([x[:, 1:3].byte().float(), x[:, 0:1],"
                       " x[:, 3].long().float().unsqueeze(1)], 1)\n" +
                           dense);
   }

@@ -66,7 +66,12 @@ static int scale(void* rule, const HanseReport* r, double* factor) {
 static int draw(void* rule, int64_t round, const int64_t* available, int64_t n,
                 const HanseRandom* random, int64_t* clients, double* weights, int64_t* k) {
   (void)round;
-  *k = is(rule, "many") ? 100 : is(rule, "none") ? 0 : is(rule, "asked") ? random->asked : 2;
+  *k = is(rule, "many") ? 100 : is(rule, "none") ? 0 : 2;
+  if (is(rule, "asked")) {
+    *k = random->asked < n ? random->asked : n;
+    for (int64_t i = 0; i < *k; ++i) clients[i] = available[i], weights[i] = 1;
+    return 0;
+  }
   clients[0] = available[random->below(random->stream, n / 2)];
   clients[1] = is(rule, "twice") ? clients[0] : available[n / 2];
   if (is(rule, "absent")) clients[1] = 3;

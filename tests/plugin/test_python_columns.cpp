@@ -80,8 +80,12 @@ TEST(Python, ColumnsHaveTheStateBehindMix) {
         self.factor = float(state["factor"])
 )");
   const auto rule = make_own_aggregator(source, 5);
-  rule->mix(
-      {.round = 1, .clients = kClients, .lambda = kShares, .draw_weights = kOnes, .norms = kNorms});
+  rule->mix({.round = 1,
+             .clients = kClients,
+             .lambda = kShares,
+             .draw_weights = kOnes,
+             .samples = kOnes,
+             .norms = kNorms});
   State state;
   rule->save(state);
   const auto columns = make_own_columns(source, 5);

@@ -372,7 +372,7 @@ TEST(PrivateTraining, CorrelatedNoiseIsTakenBackInTheNextRound) {
 TEST(PrivateTraining, ATreeLeavesTheNoiseOfAPrefixesNodes) {
   PrivateCase c{central(1), Attendance::kCyclic};
   c.options.correlation = Correlation::kTree;
-  const double node = std::pow(std::sqrt(4.0 * 4) / kDrawn, 2);  // 4 trees, 4 nodes each
+  const double node = std::pow(std::sqrt(4.0 * 3) / kDrawn, 2);  // 4 trees, 3 nodes each
   double after_three = 0, after_four = 0;
   constexpr int kSeeds = 40;
   for (int seed = 1; seed <= kSeeds; ++seed) {

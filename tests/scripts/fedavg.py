@@ -86,7 +86,9 @@ class Drawn(TorchDispatchMode):
             return self.masks.uniform(args[0]).float()
         if function is aten.rand_like.default:
             return self.masks.uniform(args[0].shape).float()
-        if torch.Tag.nondeterministic_seeded in function.tags and function is not NO_DROPOUT:
+        fixed = function is NO_DROPOUT or (  # rrelu draws in training alone
+            function is aten.rrelu_with_noise.default and not any(args[4:5]))
+        if torch.Tag.nondeterministic_seeded in function.tags and not fixed:
             raise NotImplementedError(f"{function} draws random numbers")
         return function(*args, **(kwargs or {}))
 

@@ -51,8 +51,9 @@ word = [word for word in sys.argv if word.startswith("--run.out=")]
 out = pathlib.Path(word[0].split("=")[1] if word else sys.argv[2])
 def end(seed, error=None, status=0):
     if error:
-        if os.environ.get("OMPI_COMM_WORLD_RANK", os.environ.get("PMI_RANK", "0")) == "0":
-            print("hanse: error:", error, file=sys.stderr)
+        if os.environ.get("OMPI_COMM_WORLD_RANK", os.environ.get("PMI_RANK", "0")) != "0":
+            sys.exit()  # the first that fails ends the others
+        print("hanse: error:", error, file=sys.stderr)
         sys.exit(status)
     (out / "checkpoints").mkdir(parents=True, exist_ok=True)
     (out / "rounds.csv").write_text("round,loss\\n1,0.5\\n")

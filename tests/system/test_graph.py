@@ -17,9 +17,12 @@ GRAPH = {"run.rounds": 4, "evaluate.every": 2, "data.shape": "1,9,8", "model.kin
 
 class Graph:
     """A network, written by hand: batch norm if asked for, dropout, a layer. `integer` is a type that
-    samples become before, `last` an operator behind all, `compared` a note of its writer."""
+    samples become before, `last` an operator behind all, `compared` a note of its writer, `sample`
+    the shape of a sample."""
 
-    def __init__(self, norm=True, trains=True, integer=None, last=None, compared=None):
+    def __init__(self, norm=True, trains=True, integer=None, last=None, compared=None,
+                 sample=(1, 9, 8)):
+        self.sample = sample
         spread = numpy.sin(numpy.arange(CLASSES * PIXELS, dtype="f4") * 0.7) * 0.3
         self.tensors = {"fc.weight": spread.reshape(CLASSES, PIXELS),
                         "fc.bias": numpy.linspace(-0.1, 0.1, CLASSES, dtype="f4")}
@@ -78,7 +81,7 @@ class Graph:
 
     def bytes(self):
         told = {} if self.compared is None else {"compared": self.compared}
-        note = {"format": 1, "writer": "hand", **told, "sample": [1, 9, 8], "output": [CLASSES],
+        note = {"format": 1, "writer": "hand", **told, "sample": list(self.sample), "output": [CLASSES],
                 "parameters": self.parameters,
                 "buffers": [{"name": name, "tensor": name} for name in self.buffers],
                 "constants": [], "graphs": self.graphs}
@@ -160,9 +163,9 @@ class Told(GraphCase):
         self.assertNotIn("ends with", self.said(Graph()))
 
     def test_batches_that_no_export_has_compared(self):
-        self.assertIn("warning: batches have up to 8 rows, and hanse.export has compared the "
-                      "network of model.path with its module in up to 5", self.said(
-                          Graph(compared=5), **{"evaluate.every": 0}))
+        self.assertIn("warning: batches have up to 20 rows, and hanse.export has compared the "
+                      "network of model.path with its module in up to 5",
+                      self.said(Graph(compared=5)))
         for compared in (None, 64):
             self.assertNotIn("compared", self.said(Graph(compared=compared)))
 
@@ -178,11 +181,11 @@ class WholeNumbers(GraphCase):
         self.refused(Graph(integer="uint8"), "client ", "no whole number from 0 to 255, and the "
                      "network converts it to uint8", "hint: export the module with a float sample")
         tokens = {"data.shape": PIXELS, "data.tokens": 300, "data.classes": CLASSES}
-        self.refused(Graph(integer="int8"), "no whole number from -128 to 127", **tokens)
+        self.refused(Graph(integer="int8", sample=[PIXELS]), "no whole number from -128 to 127", **tokens)
 
     def test_whole_numbers_are_trained(self):
         tokens = {"data.shape": PIXELS, "data.tokens": 11, "data.classes": CLASSES}
-        self.train(self.job(self.keys(Graph(integer="uint8"), **tokens)), "run")
+        self.train(self.job(self.keys(Graph(integer="uint8", sample=[PIXELS]), **tokens)), "run")
 
 
 class BadFiles(GraphCase):

@@ -186,6 +186,32 @@ class Asynchronous(OwnRules):
                               "self.per_round")
 
 
+class Libraries(OwnRules):
+    """Those of tests/plugin, compiled here."""
+
+    def library(self, name, *options):
+        path = self.path(name)
+        subprocess.run(["cc", "-shared", "-fPIC", *options, f"-I{ROOT}/include", "-o", path,
+                        os.path.join(ROOT, "tests", "plugin", "rules.c")], check=True)
+        return path
+
+    def test_samplers_in_asynchronous_rounds(self):
+        """One of today is told how many a draw asks for; one from before cannot be."""
+        today = own("sampler", self.library("today.so"), "what=asked")
+        self.compare_places({**ASYNCHRONOUS, **today, "run.rounds": 8})
+        before = own("sampler", self.library("before.so", "-DFIRST_FORM"))
+        refused = self.hanse("run", self.job({**ASYNCHRONOUS, **before}), ranks=2, expect=2)
+        self.assert_one_error(refused, 2, "the library is older", "sampler.path", "random->asked")
+        self.train(self.job({**QUARTERS, **before}), "in-rounds")
+
+    def test_columns(self):
+        """Their weights are mix()'s, and the calls of mix() a state that all ranks get."""
+        columns = own("aggregator", self.library("columns.so"), "what=columns")
+        alone, _ = self.compare_places({**COLUMNS, **columns, "run.rounds": 4, "server.lr": 0.01,
+                                        "run.check-rules": "true"})
+        self.assertEqual(hanse.column(alone, "rounds.csv", "rejected"), ["0"] * 4)
+
+
 # Seven participants of equal weight, and more parameters than a block of columns has.
 COLUMNS = {"federation.clients": 16, "sampler.per-round": 7, "data.shape": "1,8,80",
            "model.kind": "mlp", "model.hidden": 8, "client.lr": 0.05}

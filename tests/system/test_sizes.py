@@ -3,7 +3,6 @@ names the key, status 2. What fits takes as much memory as hanse plan says."""
 
 import json
 import os
-import shutil
 import signal
 
 import hanse
@@ -24,29 +23,24 @@ class Refused(hanse.Case):
         self.assertFalse(os.path.isdir(self.path("run")) and os.listdir(self.path("run")))
 
     def test_widths_beyond_any_memory(self):
-        mlp = {"model.kind": "mlp"}
-        for verb in ("run", "plan"):
-            self.refuse("model.hidden", str(MANY), verb=verb, changes={**mlp, "model.hidden": MANY})
-        self.refuse("model.hidden", "2147483648", changes={**mlp, "model.hidden": 2**31})
-        self.refuse("model.hidden", "parameters take at least", "GB of memory, and there are",
-                    changes={**mlp, "model.hidden": f"5,{2**31 - 1},3", "data.shape": "1,20,20"},
-                    address_bytes=4e9)
-        self.refuse("model.hidden", "no memory holds", ranks=2,
-                    changes={**mlp, "model.hidden": ",".join(3 * [str(2**31 - 1)]),
-                             "data.shape": "1,20,20"})
+        mlp = {"model.kind": "mlp", "data.shape": "1,20,20"}
+        self.refuse("model.hidden", str(MANY), verb="plan", changes={**mlp, "model.hidden": MANY})
+        self.refuse("model.hidden", str(2**31), changes={**mlp, "model.hidden": 2**31})
+        self.refuse("parameters take at least 3.4 TB of memory, and there are", "(model.hidden)",
+                    changes={**mlp, "model.hidden": f"{2**31 - 1},3"}, ranks=2)
 
     def test_other_sizes_of_networks(self):
         tokens = {"data.shape": "7", "data.tokens": 11, "data.classes": 11}
-        images = {"data.shape": "3,8,8"}
         for kind, key, data in (
                 ("lstm", "model.units", tokens), ("lstm", "model.embedding", tokens),
                 ("lstm", "model.layers", tokens), ("lstm", "model.vocabulary", tokens),
                 ("transformer", "model.embedding", tokens), ("transformer", "model.units", tokens),
-                ("transformer", "model.layers", tokens), ("resnet18", "model.channels", images)):
-            for size in (MANY, 2**31 - 64):
-                with self.subTest(kind=kind, key=key, size=size):
-                    self.refuse(key, changes={"model.kind": kind, **data, key: size},
-                                address_bytes=4e9)
+                ("resnet18", "model.channels", {"data.shape": "3,8,8"})):
+            with self.subTest(kind=kind, key=key):
+                self.refuse(key, changes={"model.kind": kind, **data, key: 2**31 - 64},
+                            address_bytes=4e9)
+        self.refuse("bandit.hidden", changes={"run.protocol": "bandit", "bandit.hidden": 2**31 - 1},
+                    address_bytes=4e9)
 
     def test_numbers_of_each_pair_of_clients(self):
         silos = {**PAIRS, "aggregator.kind": "aaggff-s"}
@@ -60,23 +54,20 @@ class Refused(hanse.Case):
                     changes={**silos, "aggregator.kind": "krum", "federation.clients": 20000})
 
     def test_kernels_that_the_processor_lacks(self):
-        for changes in ({}, {"model.precision": "bfloat16"}):
-            for ranks in (None, 2):
-                self.refuse("'Zen9' is no family", "HANSE_KERNELS", "Nehalem", changes=changes,
-                            ranks=ranks, environment={"HANSE_KERNELS": "Zen9"})
-        for arguments in (["list"], ["--version"], ["plan", self.job()], ["check", self.job()]):
-            refused = self.hanse(*arguments, expect=None, environment={"HANSE_KERNELS": ""})
-            self.assert_one_error(refused, 2, "HANSE_KERNELS")
+        unknown = {"environment": {"HANSE_KERNELS": "Zen9"}}
+        self.refuse("'Zen9' is no family", "HANSE_KERNELS", "Nehalem", ranks=2, **unknown)
+        self.refuse("'Zen9' is no family", changes={"model.precision": "bfloat16"}, **unknown)
+        for arguments in (["list"], ["plan", self.job()], ["check", self.job()]):
+            self.assert_one_error(self.hanse(*arguments, expect=None, **unknown), 2, "Zen9")
         with open("/proc/cpuinfo") as file:
             flags = next((line for line in file if line.startswith("flags")), "").split()
-        for name, flag in (("Haswell", "avx2"), ("SkylakeX", "avx512bw"),
+        for name, flag in (("", "none"), ("Haswell", "avx2"), ("SkylakeX", "avx512bw"),
                            ("Cooperlake", "avx512_bf16"), ("SapphireRapids", "amx_bf16")):
-            environment = {"HANSE_KERNELS": name}
+            asked = self.hanse("--version", expect=None, environment={"HANSE_KERNELS": name})
             if flag in flags:
-                self.hanse("run", self.job(), f"--run.out={self.path(name)}",
-                           environment=environment)
+                self.assertEqual(asked.status, 0, asked.describe())
             else:
-                self.refuse(f"'{name}' is no family", "it has", "Nehalem", environment=environment)
+                self.assert_one_error(asked, 2, f"'{name}' is no family", "it has", "Nehalem")
 
 
 @hanse.measures_memory
@@ -95,7 +86,7 @@ class AsPlanned(hanse.Case):
         return plan, peak
 
     def test_numbers_of_each_pair(self):
-        for kind in ("aaggff-s", "krum", "geometric-median", "fedmgda+", "dqn-fed"):
+        for kind in ("aaggff-s", "krum", "fedmgda+", "dqn-fed"):
             with self.subTest(kind=kind):
                 plan, _ = self.compare(kind, {"aggregator.kind": kind, "federation.clients": 2200})
                 self.assertGreater(plan["rule_bytes"], 2 * 8 * 2200 ** 2)
@@ -113,12 +104,13 @@ class AsPlanned(hanse.Case):
 class Removed(hanse.Case):
     def test_a_run_directory_in_mid_run(self):
         """Nothing is promised that is gone, and nothing is left in a new folder."""
-        job = self.job({"run.rounds": 10000000, "checkpoint.every": 50, "evaluate.every": 0})
+        job = self.job({"run.rounds": 10000000, "checkpoint.every": 20, "evaluate.every": 0,
+                        "client.steps": 3000})  # no checkpoint is under way when it is removed
         run = self.path("run")
         process = self.start("run", job, f"--run.out={run}")
-        self.wait_for_rounds(process, run, 200)
-        while os.path.exists(run):
-            shutil.rmtree(run, ignore_errors=True)
+        kept = os.path.join(run, "checkpoints", "round-000020.h5")
+        process.wait_until(lambda: os.path.exists(kept), "a checkpoint")
+        os.rename(run, self.path("gone"))  # at once, with its checkpoints
         process.signal(signal.SIGTERM)
         ended = process.wait()
         self.assertEqual(ended.status, 1, ended.describe())

@@ -16,7 +16,7 @@ int64_t size_of(const std::vector<int64_t>& shape);
 // A model's tensors take more memory than the process can hope for. make_model() names the key.
 class ModelTooLarge : public InvalidArgument {
  public:
-  explicit ModelTooLarge(const std::string& what) : InvalidArgument(what, "model.kind") {}
+  explicit ModelTooLarge(const std::string& what) : InvalidArgument(what) {}
 };
 
 struct ParameterSlot {

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from .files import replacing
-from .program import Path, Refused
+from .program import Path
 
 TYPES = {"float32": "F32", "int64": "I64", "bool": "BOOL"}
 
@@ -29,13 +29,10 @@ def write(path: Path, graph: Mapping[str, Any], tensors: Mapping[str, Any]) -> N
         at += size
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
-    try:
-        with replacing(pathlib.Path(path)) as whole, open(whole, "wb") as file:
-            file.write(struct.pack("<Q", len(text)) + text)
-            for tensor in tensors.values():
-                file.write(tensor.detach().contiguous().numpy().tobytes())
-    except OSError as error:
-        raise Refused(f"cannot write {path}: {error.strerror}") from None
+    with replacing(pathlib.Path(path)) as whole, open(whole, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        for tensor in tensors.values():
+            file.write(tensor.detach().contiguous().numpy().tobytes())
 
 
 def read(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:

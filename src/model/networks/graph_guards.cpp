@@ -21,6 +21,13 @@ void require_same_sizes(const Arguments& arguments) {
   require(tensor_at(arguments, 0).sizes() == tensor_at(arguments, 1).sizes());
 }
 
+// Losses divide by numbers that are 0 as integers, which stops the processor.
+void require_floats(const Arguments& arguments) {
+  for (std::size_t i = 0; i < 3; ++i) {
+    require(at::isFloatingType(tensor_at(arguments, i).scalar_type()));
+  }
+}
+
 // The gradient of what looks at windows of `axes` axes: gradient, samples, ..., and where the
 // largest values were, at `places`.
 template <int64_t axes, std::size_t places>
@@ -237,10 +244,8 @@ void check_division(const Arguments& arguments) {
                              : divisor.toInt() != -1);
 }
 
-}  // namespace
-
-GraphGuard graph_guard(const std::string& op) {
-  static const std::map<std::string, GraphGuard> guards = {
+const std::map<std::string, GraphGuard>& guards_of_operators() {
+  static const std::map<std::string, GraphGuard> table = {
       {"aten::_softmax_backward_data", require_same_sizes},
       {"aten::_log_softmax_backward_data", require_same_sizes},
       {"aten::prelu_backward", require_same_sizes},
@@ -297,9 +302,16 @@ GraphGuard graph_guard(const std::string& op) {
       {"aten::fmod_", check_division},
       {"aten::div", check_division},
       {"aten::div_", check_division}};
+  return table;
+}
+
+}  // namespace
+
+GraphGuard graph_guard(const std::string& op) {
+  if (op.ends_with("_loss_backward") && op != "aten::nll_loss_backward") return require_floats;
   if (op.starts_with("aten::upsample_") || op.starts_with("aten::_upsample_")) return check_scales;
-  const auto found = guards.find(op);
-  return found == guards.end() ? nullptr : found->second;
+  const auto found = guards_of_operators().find(op);
+  return found == guards_of_operators().end() ? nullptr : found->second;
 }
 
 }  // namespace hanse

@@ -114,7 +114,8 @@ void keep_rows(const FederatedFacts& facts, int64_t ranks, int64_t hosts,
   }
   footprint.keep("numbers of the rule", rule_bytes(facts, ranks));
   if (facts.needs.columns) {  // pieces of all rows, and their integers, or numbers and a copy
-    const double piece = number(RowExchange::kPiece) * weighed_updates(facts);
+    const double piece =
+        number(std::min(RowExchange::kPiece, facts.n_params)) * weighed_updates(facts);
     const double mapped = facts.needs.own_columns ? 2 * kNumber : kCount;
     footprint.keep("kept updates", (2 * kValue + mapped) * piece);
   }

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "attempt.hpp"
+#include "federated/blame.hpp"
 #include "hanse/base/divergence.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
@@ -22,18 +23,6 @@ namespace {
 constexpr double kUnmeasured = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr Robustness kUnknown{kUnmeasured, kUnmeasured, kUnmeasured};
-
-constexpr const char* kSmaller = "a smaller client.lr or client.clip may help";
-
-bool all_finite(std::span<const double> values) {
-  return std::ranges::all_of(values, [](double one) { return std::isfinite(one); });
-}
-
-// Who is to blame for what the participants have sent together: an attacker, or nobody.
-int64_t blamed(const RoundRoles& roles) {
-  const auto attacking = roles.attacking();
-  return attacking.empty() ? Divergence::kNobody : roles.clients[to_index(attacking.front())];
-}
 
 }  // namespace
 
@@ -93,7 +82,7 @@ void Weighing::drawn(int64_t round) {
 // Rank 0 weighs updates that nobody has made yet.
 void Weighing::weigh_before(int64_t round) {
   const RoundRoles roles = roles_of({}, round);
-  const Mix mix = this->mix({}, roles, round);
+  const Mix mix = mix_of(*parts_.server, {}, roles, round);
   has_step_ = parts_.server->has_weight();
   parts_.plan.weigh(mix.coefficients);
   if (parts_.attackers) measure_weights(mix.coefficients, roles);
@@ -221,27 +210,6 @@ void Weighing::serve_trials(const RoundContext& round) {
   }
 }
 
-// What rank 0's rule makes of what it is told. Throws Divergence where that is not finite, or makes
-// weights that are not.
-Mix Weighing::mix(const Weighable& told, const RoundRoles& roles, int64_t round) {
-  const auto fail = [&](const std::string& what) {
-    throw Divergence(
-        what, blamed(roles), round,
-        blamed(roles) == Divergence::kNobody ? kSmaller : "robust rules hold against such numbers");
-  };
-  Mix mix;
-  try {
-    mix = parts_.server->mix(told);
-  } catch (const NotFinite& error) {
-    fail(without_hint(error));
-  } catch (const InvalidArgument& error) {
-    if (all_finite(told.gram) && all_finite(told.norms) && all_finite(told.statistics)) throw;
-    fail(without_hint(error));
-  }
-  if (!all_finite(mix.coefficients)) fail("the rule gives updates weights that are not finite");
-  return mix;
-}
-
 // Who has sent the row at this position; kNobody: the server has made it, or keeps it.
 int64_t Weighing::sender_of(int64_t position, const Known& known) const {
   if (position >= 0 && position < std::ssize(parts_.plan.entries())) {
@@ -257,8 +225,9 @@ void Weighing::combine(const Known& known, const RoundContext& round) {
   Mix mix;
   if (parts_.server) {
     attempt(round.failure, [&] {
-      mix = this->mix({.gram = known.gram, .statistics = known.statistics, .norms = known.norms},
-                      known.roles, round.number);
+      mix = mix_of(*parts_.server,
+                   {.gram = known.gram, .statistics = known.statistics, .norms = known.norms},
+                   known.roles, round.number);
     });
   }
   if (needs.columns) {
@@ -285,7 +254,7 @@ void Weighing::combine(const Known& known, const RoundContext& round) {
     if (broken < 0) return;
     const bool has_radius = needs.rates || needs.extra_row == ExtraRow::kLastStep;
     throw Divergence("a weighted update is out of range", sender_of(broken, known), round.number,
-                     has_radius ? "aggregator.radius bounds the step" : kSmaller);
+                     has_radius ? "aggregator.radius bounds the step" : kSmallerSteps);
   });
 }
 
@@ -366,7 +335,7 @@ void Weighing::combine_columns(ColumnStep step, std::size_t rows, const Known& k
         sender, round.number,
         attacks ? "attackers may move this rule without a bound: is aggregator.byzantine at least "
                   "their number?"
-                : kSmaller);
+                : kSmallerSteps);
   });
 }
 

@@ -82,7 +82,6 @@ class Weighing final : public Stateful {
   double displacement(const std::vector<double>& row, std::span<const double> gram, Known known,
                       const RoundContext& round);
   void serve_trials(const RoundContext& round);
-  Mix mix(const Weighable& told, const RoundRoles& roles, int64_t round);
   int64_t sender_of(int64_t position, const Known& known) const;
   void combine(const Known& known, const RoundContext& round);
   void combine_columns(ColumnStep step, std::size_t rows, const Known& known,

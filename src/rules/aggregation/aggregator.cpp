@@ -74,7 +74,8 @@ std::vector<double> estimate(std::span<const double> shares, std::span<const dou
   }
   if (estimator != Estimator::kNormalized) return coefficients;
   if (!std::isfinite(sum)) {
-    throw NotFinite(fmt::format("the participants' weights sum to {}", number_text(sum)));
+    throw NotFinite(fmt::format("the participants' weights sum to {}", number_text(sum)), "",
+                    "milder values of the rule's keys may help");
   }
   if (sum <= 0) {
     throw InvalidArgument(fmt::format("the participants' weights sum to {}", sum), "aggregator",

@@ -194,7 +194,8 @@ Window window_of(const ColumnRule& rule, std::size_t n) {
   switch (rule.kind) {
     case ColumnKind::kMedian: return {(n - 1) / 2, rule.lower_median ? (n + 1) / 2 : n / 2 + 1};
     case ColumnKind::kTrimmedMean: return {count, n - count};
-    case ColumnKind::kNearMedian: break;
+    case ColumnKind::kNearMedian:
+    case ColumnKind::kOwn: break;
   }
   return {0, n};
 }

@@ -1,5 +1,6 @@
 // Columns whose values leave the lattice.
 #include <cmath>
+#include <stdexcept>
 
 #include "hanse/rules/aggregation/column_rules.hpp"
 #include "places.hpp"
@@ -25,11 +26,13 @@ Places averaged_rows(const ColumnRule& rule, std::span<const double> values) {
     case ColumnKind::kMedian: return places(low, high + 1);
     case ColumnKind::kTrimmedMean: return places(count, n - count);
     case ColumnKind::kNearMedian: break;
+    case ColumnKind::kOwn: throw std::logic_error("a rule of one's own averages by itself");
   }
-  const double median = (values[order[low]] + values[order[high]]) / 2;
+  // Wide: small values among large ones do not become equally far.
+  const auto median = (static_cast<long double>(values[order[low]]) + values[order[high]]) / 2;
   Places nearest = all_places(n);
   std::ranges::stable_sort(nearest, {},
-                           [&](std::size_t row) { return std::abs(values[row] - median); });
+                           [&](std::size_t row) { return std::fabs(values[row] - median); });
   nearest.resize(count);
   return nearest;
 }

@@ -13,6 +13,7 @@ namespace {
 bool covers(int64_t m, int64_t n, int64_t begin, int64_t end) { return n - m <= begin && end <= m; }
 
 bool is_certain(const ColumnRule& rule, int64_t m, int64_t n) {
+  if (rule.kind == ColumnKind::kOwn) return false;
   if (rule.kind == ColumnKind::kTrimmedMean) return covers(m, n, rule.count, n - rule.count);
   const bool median = covers(m, n, (n - 1) / 2, n / 2 + 1);
   return median && (rule.kind == ColumnKind::kMedian || rule.count <= m);

@@ -21,6 +21,7 @@ namespace {
 
 class UniformSampler final : public EvenSampler {
  public:
+  // `words`: null where a stream of the seed decides.
   UniformSampler(int64_t clients, int64_t per_round, SecretWords words)
       : EvenSampler(clients, per_round), words_(std::move(words)) {}
 
@@ -207,8 +208,12 @@ class FormulaSampler final : public UrnSampler {
 
 }  // namespace
 
-std::unique_ptr<ClientSampler> make_uniform_sampler(int64_t clients, int64_t per_round,
-                                                    SecretWords words) {
+std::unique_ptr<ClientSampler> make_uniform_sampler(int64_t clients, int64_t per_round) {
+  return make_secret_uniform_sampler(clients, per_round, nullptr);
+}
+
+std::unique_ptr<ClientSampler> make_secret_uniform_sampler(int64_t clients, int64_t per_round,
+                                                           SecretWords words) {
   check_per_round(per_round, clients, false);
   return std::make_unique<UniformSampler>(clients, per_round, std::move(words));
 }

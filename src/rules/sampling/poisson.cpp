@@ -130,8 +130,8 @@ std::unique_ptr<ClientSampler> make_poisson_sampler(int64_t clients, int64_t exp
   });
 }
 
-std::unique_ptr<ClientSampler> make_poisson_sampler(int64_t clients, int64_t expected,
-                                                    SecretWords words) {
+std::unique_ptr<ClientSampler> make_secret_poisson_sampler(int64_t clients, int64_t expected,
+                                                           SecretWords words) {
   return poisson_sampler(clients, expected, [words = std::move(words)](int64_t) -> Coin {
     return [stream = words()](int64_t) mutable {
       return static_cast<int64_t>(stream.next() >> (64 - kPoissonBits));

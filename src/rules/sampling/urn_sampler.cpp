@@ -8,6 +8,7 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/base/products.hpp"
+#include "hanse/base/stop_request.hpp"
 
 namespace hanse {
 
@@ -24,6 +25,8 @@ Parts parts_of(const Urn& urn, const UrnLaw& law) {
   parts.excess.push_back(law.individual - parts.floor);
   return parts;
 }
+
+constexpr int64_t kDrawsUnasked = 1024;
 
 // The client of draw j, among those who have this mass together.
 using Pick = std::function<int64_t(int64_t j, double mass)>;
@@ -47,6 +50,7 @@ Draw with_replacement(Urn& urn, int64_t count, const UrnLaw& law, const Pick& pi
   if (!(total > 0)) return draw;
   std::unordered_map<int64_t, std::size_t> position;
   for (int64_t j = 0; j < count; ++j) {
+    if (j % kDrawsUnasked == 0) leave_if_stopped();
     const int64_t client = pick(j, total);
     const auto [found, fresh] = position.emplace(client, draw.size());
     if (fresh) {

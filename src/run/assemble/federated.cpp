@@ -16,15 +16,14 @@
 #include "hanse/kinds/samplers.hpp"
 #include "hanse/kinds/updates.hpp"
 #include "hanse/model/part_model.hpp"
-#include "hanse/protocol/checked_rules.hpp"
 #include "hanse/protocol/update_stage.hpp"
 #include "hanse/protocol/worker_momentum.hpp"
-#include "hanse/rules/attack/forged_feedback.hpp"
 #include "hanse/run/engine_choice.hpp"
 #include "own_columns.hpp"
 #include "privacy.hpp"
 #include "protocols.hpp"
 #include "results/facts.hpp"
+#include "rule_factory.hpp"
 #include "simulation.hpp"
 #include "trace.hpp"
 
@@ -83,74 +82,6 @@ void take_objective(const Job& job, Communicator& comm, FederatedAssembly& parts
   agree_on(comm, [&] { train_for(network, path, parts.federation.label_form()); });
   note_file("client.objective", path, comm, parts);
 }
-
-// Makes sampler and optimizer, on rank 0, and aggregator, each as the job says or beside a twin
-// that proves it pure.
-class RuleFactory {
- public:
-  // `privacy` is there by the first draw, where draws are secret.
-  RuleFactory(const Job& job, const Federation& federation,
-              const std::unique_ptr<PrivateTraining>& privacy)
-      : job_(job),
-        federation_(federation),
-        privacy_(privacy),
-        round_(std::make_shared<int64_t>(0)) {}
-
-  std::unique_ptr<ClientSampler> sampler() const {
-    const bool own = is_own_rule(job_.sampler.kind);
-    if (job_.evaluate.regret && (own || sampler_traits(job_.sampler).biased)) {
-      throw InvalidArgument(
-          own ? "the probabilities of a sampler of one's own are not known"
-              : fmt::format("sampler {} does not estimate gradients", job_.sampler.kind),
-          "evaluate.regret", "leave it false");
-    }
-    std::function<std::unique_ptr<ClientSampler>()> make = sampler_maker(job_, federation_);
-    if (has_secret_draws(job_)) {
-      make = [&job = job_, clients = federation_.clients(), &privacy = privacy_] {
-        return make_secret_sampler(job, clients, privacy);
-      };
-    }
-    if (lies()) {
-      make = [honest = make, &job = job_, attackers = attackers()] {
-        return forge_feedback(honest(), job.attack, attackers);
-      };
-    }
-    if (!job_.run.check_rules) return make();
-    return checked_sampler("sampler.kind = " + job_.sampler.kind, std::move(make), round_);
-  }
-  std::unique_ptr<ServerOptimizer> optimizer(int64_t n_params) const {
-    auto make = [&job = job_, clients = federation_.clients(), n_params] {
-      return make_optimizer(job, clients, n_params);
-    };
-    if (!job_.run.check_rules) return make();
-    return checked_optimizer("server.optimizer = " + job_.server.optimizer, std::move(make),
-                             n_params, round_);
-  }
-  std::unique_ptr<Aggregator> aggregator(double participation) const {
-    const auto all = static_cast<double>(federation_.clients());
-    require_participants(job_, federation_.clients(), std::llround(participation * all));
-    auto make = [&job = job_, clients = federation_.clients(), participation, lies = lies(),
-                 attackers = attackers()] {
-      auto rule = make_aggregator(job, clients, participation);
-      return lies ? forge_losses(std::move(rule), job.attack, attackers) : std::move(rule);
-    };
-    if (!job_.run.check_rules) return make();
-    return checked_aggregator("aggregator.kind = " + job_.aggregator.kind, std::move(make), round_);
-  }
-
- private:
-  // Do some clients lie about themselves?
-  bool lies() const { return job_.attack.is_on() && job_.attack.feedback != 1; }
-  std::vector<int64_t> attackers() const {
-    return attacking_clients(job_.attack, federation_.clients(),
-                             static_cast<uint64_t>(job_.run.seed));
-  }
-
-  const Job& job_;
-  const Federation& federation_;
-  const std::unique_ptr<PrivateTraining>& privacy_;
-  std::shared_ptr<int64_t> round_;  // that the rules decide on
-};
 
 // Rank 0's rule; the other ranks get one that knows what it needs. Collective.
 AggregatorNeeds make_server_rule(const RuleFactory& rules, Communicator& comm,
@@ -288,28 +219,53 @@ double participation_of(const Job& job, int64_t max_participants, int64_t client
   return static_cast<double>(number) / static_cast<double>(clients);
 }
 
-// Builds the job parts.trained.
-void build(Communicator& comm, FederatedAssembly& parts) {
+// Rank 0's sampler and optimizer. Returns who is there to be drawn, on rank 0; `most` gets the most
+// participants of a round, everywhere. Collective.
+Availability make_drawing(const RuleFactory& rules, Communicator& comm, int64_t& most,
+                          FederatedAssembly& parts) {
   const Job& job = parts.trained;
+  const int64_t clients = parts.federation.clients();
   Availability availability;
-  int64_t max_participants = 0;
-  const Federation& federation = parts.federation;
-  Model& model = *parts.model;
-  take_objective(job, comm, parts);
-  parts.drawing = drawing_job(job);
-  const RuleFactory rules(parts.drawing, federation, parts.privacy);
   agree_on(comm, [&] {
     if (comm.rank() != 0) return;
     parts.sampler = rules.sampler();
     check_sampler_in_time(job, *parts.sampler);
     const std::string& there = job.sampler.availability;
-    availability = make_availability(there, federation.clients());
+    availability = make_availability(there, clients);
     if (is_schedule(there)) parts.files["sampler.availability"] = file_digest_hex(there, 0);
-    parts.optimizer = rules.optimizer(model.layout().n_trainable());
-    max_participants = most_updates(job, parts.sampler->per_round(), federation.clients());
+    parts.optimizer = rules.optimizer(parts.model->layout().n_trainable());
+    most = most_updates(job, parts.sampler->per_round(), clients);
     greet_sampler(job.clock.is_on(), parts);
   });
-  comm.bcast(std::span(&max_participants, 1), 0);
+  comm.bcast(std::span(&most, 1), 0);
+  return availability;
+}
+
+// Refuses what the memory does not hold, and says what outweighs the training.
+void check_room(const AggregatorNeeds& needs, int64_t max_participants, const Communicator& comm,
+                FederatedAssembly& parts) {
+  const MemoryCase asked{.job = parts.trained,
+                         .comm = comm,
+                         .federation = parts.federation,
+                         .layout = parts.model->layout(),
+                         .needs = needs,
+                         .participants = max_participants,
+                         .tunes = parts.tuner != nullptr};
+  check_memory(asked);
+  const std::string notice = pairs_notice(asked);
+  if (!notice.empty()) parts.greeting.push_back(notice);
+}
+
+// Builds the job parts.trained.
+void build(Communicator& comm, FederatedAssembly& parts) {
+  const Job& job = parts.trained;
+  const Federation& federation = parts.federation;
+  Model& model = *parts.model;
+  take_objective(job, comm, parts);
+  parts.drawing = drawing_job(job);
+  const RuleFactory rules(parts.drawing, parts);
+  int64_t max_participants = 0;
+  Availability availability = make_drawing(rules, comm, max_participants, parts);
   parts.participation = participation_of(job, max_participants, federation.clients());
   agree_on(comm,
            [&] { parts.attackers = make_attackers(job, federation.clients(), comm.rank() == 0); });
@@ -319,18 +275,7 @@ void build(Communicator& comm, FederatedAssembly& parts) {
     parts.own_columns = make_tried_columns(parts.drawing, federation.clients(),
                                            {max_participants, model.n_params()}, comm);
   }
-  agree_on(comm, [&] {
-    const MemoryCase asked{.job = job,
-                           .comm = comm,
-                           .federation = federation,
-                           .layout = model.layout(),
-                           .needs = rule_needs,
-                           .participants = max_participants,
-                           .tunes = parts.tuner != nullptr};
-    check_memory(asked);
-    const std::string notice = pairs_notice(asked);
-    if (!notice.empty()) parts.greeting.push_back(notice);
-  });
+  agree_on(comm, [&] { check_room(rule_needs, max_participants, comm, parts); });
   make_clock(comm, parts);
   parts.privacy = make_private_training(job, model, federation, comm);
   try_sizes(job, comm, parts);

@@ -6,6 +6,7 @@
 #include "hanse/base/error.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/kinds/privacy.hpp"
+#include "hanse/kinds/samplers.hpp"
 #include "hanse/rules/sampling/basic.hpp"
 
 namespace hanse {
@@ -60,12 +61,16 @@ std::unique_ptr<PrivateTraining> make_private_training(const Job& job, const Mod
   return made;
 }
 
-std::unique_ptr<ClientSampler> make_secret_sampler(
-    const Job& job, int64_t clients, const std::unique_ptr<PrivateTraining>& privacy) {
-  const auto words = [&privacy] { return privacy->draw_words(); };
+std::function<std::unique_ptr<ClientSampler>()> private_sampler_maker(
+    const Job& job, const Federation& federation, const std::unique_ptr<PrivateTraining>& privacy) {
+  if (!has_secret_draws(job)) return sampler_maker(job, federation);
+  const int64_t clients = federation.clients();
   const int64_t per_round = std::min(job.sampler.per_round, clients);
-  if (job.sampler.kind == "poisson") return make_poisson_sampler(clients, per_round, words);
-  return make_uniform_sampler(clients, per_round, words);
+  const auto words = [&privacy] { return privacy->draw_words(); };
+  if (job.sampler.kind == "uniform") {
+    return [=] { return make_secret_uniform_sampler(clients, per_round, words); };
+  }
+  return [=] { return make_secret_poisson_sampler(clients, per_round, words); };
 }
 
 }  // namespace hanse

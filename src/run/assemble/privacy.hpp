@@ -1,6 +1,7 @@
 // The private rounds of a job.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "hanse/comm/communicator.hpp"
@@ -18,9 +19,9 @@ std::unique_ptr<PrivateTraining> make_private_training(const Job& job, const Mod
                                                        const Federation& federation,
                                                        Communicator& comm);
 
-// The sampler of a job whose draws are secret (has_secret_draws): it draws by the words of
+// sampler_maker(), but where draws are secret (has_secret_draws) the sampler draws by the words of
 // `privacy`, which must be there by then.
-std::unique_ptr<ClientSampler> make_secret_sampler(const Job& job, int64_t clients,
-                                                   const std::unique_ptr<PrivateTraining>& privacy);
+std::function<std::unique_ptr<ClientSampler>()> private_sampler_maker(
+    const Job& job, const Federation& federation, const std::unique_ptr<PrivateTraining>& privacy);
 
 }  // namespace hanse

@@ -207,6 +207,9 @@ void check_virtual_time(const Job& job, const AggregatorNeeds& needs) {
     refuse("a trace has rounds in which all who are drawn count", "run.trace",
            "leave it false, or use clock.round = all, where nobody is lost or goes");
   }
+  if (job.clock.makes_partial() && needs.rates) {
+    refuse("clients send whole updates to " + job.aggregator.kind, "clock.late", "drop or carry");
+  }
   if (job.async.is_on() || carries(job)) {
     const std::string chooser = job.async.is_on() ? "async.kind" : "clock.late";
     if (needs.trials > 0) {

@@ -14,7 +14,6 @@
 #include "hanse/base/progress.hpp"
 #include "hanse/base/scope.hpp"
 #include "hanse/base/stop_request.hpp"
-#include "hanse/base/text.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/comm/bcast_list.hpp"
 #include "hanse/evaluation/attack_success.hpp"
@@ -25,7 +24,6 @@
 #include "hanse/model/threads.hpp"
 #include "hanse/run/assembly.hpp"
 #include "hanse/run/load_job.hpp"
-#include "hanse/run/summary.hpp"
 #include "hanse/store/checkpoint.hpp"
 #include "hanse/store/run_directory.hpp"
 #include "results/facts.hpp"
@@ -106,6 +104,7 @@ class Execution {
       const auto failure = named_failure(protocol().failure(), parts_->federation);
       if (guard_.takes_back(verdict == Verdict::kFail, failure)) {
         share_end();
+        if (last_.round != completed()) evaluate();  // a checkpoint keeps the lines before it
         checkpoint(false);
         break;
       }
@@ -177,11 +176,8 @@ class Execution {
   }
 
   Verdict decide(const RoundRecord& record) {
-    auto verdict = Verdict::kGoOn;
-    const bool out_of_time =
-        job_.run.max_seconds > 0 && monotonic_seconds() - start_s_ >= job_.run.max_seconds;
-    if (record.stop_requested || out_of_time) verdict = Verdict::kStop;
-    if (record.failed) verdict = Verdict::kFail;
+    const bool asked = record.stop_requested || seconds_since_stop_request() >= 0;
+    const auto verdict = record.failed ? Verdict::kFail : asked ? Verdict::kStop : Verdict::kGoOn;
     if (is_server() && !record.failed) time_.go_on_to(record.virtual_seconds);
     int64_t code[] = {static_cast<int64_t>(verdict), timeline_ && timeline_->is_due(),
                       time_.evaluates(), !end_text().empty()};

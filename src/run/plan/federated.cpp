@@ -87,7 +87,8 @@ struct Memory {
          const RoundFootprint& footprint, double start_bytes, const Cluster& planned)
       : data(number(parts.federation.bytes())),
         start(start_bytes),
-        work(rates.work_bytes + rates.state_bytes),
+        work(rates.work_bytes),
+        state(rates.state_bytes),
         pass(rates.pass_bytes),
         kept(footprint.memory_bytes_of("kept updates")),
         rule(footprint.memory_bytes_of("numbers of the rule")),
@@ -103,10 +104,10 @@ struct Memory {
     host = number(planned.ranks_a_host()) * rank + data + versions;
   }
 
-  // Rank 0's: an evaluation comes behind a round.
-  double numbers() const { return std::max(rule, scores); }
+  // Rank 0's: behind a round comes an evaluation, and then a checkpoint.
+  double numbers() const { return std::max({rule, scores, state}); }
 
-  double data, start, work, pass, kept, rule, all_states, states, rows;
+  double data, start, work, state, pass, kept, rule, all_states, states, rows;
   double versions, ahead, scores;
   double rank;  // a rank's own
   double host;  // of a host, with what its ranks share
@@ -116,7 +117,7 @@ void describe(const Memory& memory, const PlanCase& plan, double touched_bytes, 
   sheet.add("data_bytes", "data a host, shared", memory.data);
   sheet.add("program_bytes", "program and libraries a rank", memory.start);
   sheet.add("rows_bytes", "model rows a rank", memory.rows);
-  sheet.add("work_bytes", "batches, checkpoint a rank", memory.work);
+  sheet.add("work_bytes", "batches, checkpoint a rank", memory.work + memory.state);
   if (memory.pass > 0)
     sheet.add("pass_bytes", "tensors of the network's passes a rank", memory.pass);
   if (memory.kept > 0) sheet.add("kept_bytes", "kept updates a rank", memory.kept);

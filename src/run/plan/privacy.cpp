@@ -155,7 +155,12 @@ std::vector<std::string> statement_of(const PrivacyOptions& o, const Population&
                                         : "privacy.seed = system";
     lines.push_back(fmt::format("{}: the numbers hold with {}", flaw, hint));
   }
-  if (!o.is_distributed()) return lines;
+  if (!o.is_distributed()) {
+    lines.push_back(
+        "epsilon is against those who see the models; the server draws the noise and knows it: "
+        "against it, privacy.kind = distributed counts the shares of those who come");
+    return lines;
+  }
   lines.push_back(
       "epsilon is against those who see the models, where the server fills up the shares of those "
       "who did not come; against the server, which knows these and the draw, only the shares of "

@@ -147,7 +147,7 @@ Plain plain(const ColumnRule& rule, const std::vector<double>& column) {
         (static_cast<long double>(column[order[low]]) + column[order[high]]) / 2;
     std::iota(order.begin(), order.end(), std::size_t{0});
     std::ranges::stable_sort(order, {},
-                             [&](std::size_t i) { return std::abs(column[i] - median); });
+                             [&](std::size_t i) { return std::fabs(column[i] - median); });
     begin = 0, end = count;
   }
   Plain found;

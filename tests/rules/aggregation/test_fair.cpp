@@ -280,7 +280,7 @@ TEST(FairRules, LossesThatAreNotFiniteAreErrors) {
           [&] {
             mix_round(*rule, 1, {0, 1, 2}, {1, bad, 1});
           },
-          {"participant 1", "finite", "aggregator", "hint: "});
+          {"participant 1", "finite", "hint: this rule cannot weigh it"});
     }
   }
   expect_near(afl->decision(), Numbers(3, 1.0 / 3), 1e-15);  // as before

@@ -292,7 +292,8 @@ TEST(RobustRule, NeedsTheRowsOfItsPaper) {
   EXPECT_EQ(least(krum, 3), 7);
 }
 
-// Krum behind nnm, in whole numbers: n - f times the mapped rows are sums of rows.
+// Krum behind nnm, in whole numbers: n - f times the mapped rows are sums of rows, of which many
+// are the same.
 TEST(RobustRule, KrumBehindNnmLeavesTiesToThePlaces) {
   using Whole = std::vector<std::vector<int64_t>>;
   const auto square = [](const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
@@ -315,7 +316,7 @@ TEST(RobustRule, KrumBehindNnmLeavesTiesToThePlaces) {
     const std::size_t f = n < 7 ? 1 : n < 9 ? 1 + random.below(2) : 1 + random.below(3);
     Whole rows(n, std::vector<int64_t>(3));
     for (auto& row : rows) {
-      for (int64_t& x : row) x = random.below(7) - 3;
+      for (int64_t& x : row) x = random.below(1 << 20) - (1 << 19);
     }
     Whole mapped(n, std::vector<int64_t>(3));
     std::vector<std::vector<std::size_t>> nearest;

@@ -175,6 +175,7 @@ TEST(PrivateRounds, TheRunHasALimitWhereItsNoiseWasFoundForOne) {
   EXPECT_EQ(PrivateRounds(options, draws(Attendance::kPoisson, 10, 100), 10).limit(), 0);
   options.noise = std::nullopt;
   options.epsilon = 4;
+  options.count_noise = 20;
   for (const ClipKind clip : {ClipKind::kFixed, ClipKind::kAdaptive}) {
     options.clip_kind = clip;
     PrivateRounds run(options, draws(Attendance::kPoisson, 10, 100), 1000);

@@ -66,7 +66,7 @@ SecretWords secret_words(std::shared_ptr<uint64_t> draws = std::make_shared<uint
 }
 
 TEST(PoissonSampler, SecretWordsDecideAsNumbersDo) {
-  const auto sampler = make_poisson_sampler(4, 1, secret_words());
+  const auto sampler = make_secret_poisson_sampler(4, 1, secret_words());
   std::vector<int64_t> seen(16);
   for (int64_t draw = 0; draw < 20000; ++draw) {
     std::size_t set = 0;
@@ -82,7 +82,7 @@ TEST(PoissonSampler, SecretWordsDecideAsNumbersDo) {
 }
 
 TEST(UniformSampler, SecretWordsMakeEverySubsetEquallyLikely) {
-  const auto sampler = make_uniform_sampler(5, 2, secret_words());
+  const auto sampler = make_secret_uniform_sampler(5, 2, secret_words());
   std::map<Ids, int64_t> seen;
   for (int64_t draw = 0; draw < 10000; ++draw) ++seen[draw_of(*sampler, 1).clients];
   std::vector<int64_t> counts;

@@ -305,20 +305,22 @@ TEST(Baselines, LearnNothingFromARoundOfEveryone) {
   }
 }
 
-TEST(Baselines, RefuseFeedbackThatIsNoSquare) {
-  const double bad = -std::numeric_limits<double>::quiet_NaN();
+TEST(Baselines, TakeFeedbackThatIsNoNumberAsTheLargestOfTheRound) {
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   for (const auto& make : all_kinds()) {
-    const auto sampler = make();
-    const auto draw =
-        sampler->impose(sampler->per_round(), std::vector<int64_t>{8, 9, 10, 11, 12, 13});
-    const std::vector<double> values{1, 1, bad, 1, 1, 1};
-    expect_error<InvalidArgument>(
-        [&] {
-          sampler->observe(draw, {values, values});
-        },
-        {"of client 10 is nan"});
-    const auto p = probabilities(*sampler);
-    EXPECT_EQ(p, std::vector<double>(40, p.front()));
+    const auto after = [&](double third) {
+      const auto sampler = make();
+      const auto draw =
+          sampler->impose(sampler->per_round(), std::vector<int64_t>{8, 9, 10, 11, 12, 13});
+      const std::vector<double> values{1, 2, third, 1, 2, 1};
+      sampler->observe(draw, {values, values});
+      return probabilities(*sampler);
+    };
+    const auto largest = after(2);
+    EXPECT_NE(after(1), largest);
+    for (const double bad : {kNan, -kNan, HUGE_VAL, -HUGE_VAL, 1e31}) {
+      EXPECT_EQ(after(bad), largest) << bad;
+    }
   }
 }
 

@@ -115,7 +115,7 @@ TEST(Samplers, LearnFromALiarAsFromTheLargestOther) {
         for (int64_t round = 1; round <= 3; ++round) {
           const Draw draw = draw_round(*sampler, round);
           std::vector<double> a(draw.size(), 7);
-          a[0] = told;
+          if (a.size() > 1) a[0] = told;
           sampler->observe(draw, {.a = a, .losses = a});
         }
         p.push_back(probabilities_of(*sampler));

@@ -17,9 +17,10 @@ using SecretWords = std::function<CipherStream()>;
 
 // K of the available clients without replacement, every subset with the same probability;
 // w_i = available/K. Cost a round: O(K log M) (Floyd's algorithm; then a shuffle for the order).
-// With `words`, which decide then, participants come in ascending order.
-std::unique_ptr<ClientSampler> make_uniform_sampler(int64_t clients, int64_t per_round,
-                                                    SecretWords words = nullptr);
+std::unique_ptr<ClientSampler> make_uniform_sampler(int64_t clients, int64_t per_round);
+// The same by secret words; participants come in ascending order.
+std::unique_ptr<ClientSampler> make_secret_uniform_sampler(int64_t clients, int64_t per_round,
+                                                           SecretWords words);
 
 // K draws with replacement, every client with the same probability; w_i = M N_i/K. Cost: O(M) once,
 // then O(K log M) a round.
@@ -37,8 +38,8 @@ std::unique_ptr<ClientSampler> make_full_sampler(int64_t clients);
 std::unique_ptr<ClientSampler> make_poisson_sampler(int64_t clients, int64_t expected,
                                                     uint64_t seed);
 // The same by secret words, one for each client, of which the high bits are its number.
-std::unique_ptr<ClientSampler> make_poisson_sampler(int64_t clients, int64_t expected,
-                                                    SecretWords words);
+std::unique_ptr<ClientSampler> make_secret_poisson_sampler(int64_t clients, int64_t expected,
+                                                           SecretWords words);
 
 // The clients in one random order, that of stream (seed, kPoisson, 0), again and again: round t has
 // those at places (t - 1) K to t K - 1, modulo M, who are available; w_i = M/K. From one round of a
