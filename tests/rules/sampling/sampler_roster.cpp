@@ -27,8 +27,7 @@ std::unique_ptr<ClientSampler> make_weighted(int64_t clients, int64_t per_round,
 
 std::vector<SamplerCase> make_roster() {
   std::vector<SamplerCase> roster{
-      {"uniform", false,
-       [](int64_t clients, int64_t per_round) { return make_uniform_sampler(clients, per_round); }},
+      {"uniform", false, make_uniform_sampler},
       {"uniform with replacement", true, make_repeating_sampler},
       {"full", false, [](int64_t clients, int64_t) { return make_full_sampler(clients); }}};
   for (const bool replacement : {true, false}) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <set>
 #include <vector>
@@ -24,12 +25,12 @@ Draw draw_of(ClientSampler& sampler, int64_t round) {
   return sampler.draw(round, sampler.per_round(), unused);
 }
 
-TEST(PoissonSampler, ClientsTakePartIndependentlyOfEachOther) {
-  const auto sampler = make_poisson_sampler(4, 1, 7);
+// Each of 4 clients with probability 1/4, 20000 times: `draw` gives those that take part.
+void expect_independent(const std::function<Draw(int64_t i)>& draw) {
   std::vector<int64_t> seen(16);  // by the set of participants
-  for (int64_t round = 1; round <= 20000; ++round) {
+  for (int64_t i = 1; i <= 20000; ++i) {
     std::size_t set = 0;
-    for (const int64_t client : draw_of(*sampler, round).clients) set |= std::size_t{1} << client;
+    for (const int64_t client : draw(i).clients) set |= std::size_t{1} << client;
     ++seen[set];
   }
   std::vector<double> expected;
@@ -38,6 +39,11 @@ TEST(PoissonSampler, ClientsTakePartIndependentlyOfEachOther) {
     expected.push_back(std::pow(0.25, k) * std::pow(0.75, 4 - k));
   }
   expect_frequencies(seen, expected);
+}
+
+TEST(PoissonSampler, ClientsTakePartIndependentlyOfEachOther) {
+  const auto sampler = make_poisson_sampler(4, 1, 7);
+  expect_independent([&](int64_t round) { return draw_of(*sampler, round); });
 }
 
 // P(K = k) of 60 clients, 5 of them expected.
@@ -67,18 +73,7 @@ SecretWords secret_words(std::shared_ptr<uint64_t> draws = std::make_shared<uint
 
 TEST(PoissonSampler, SecretWordsDecideAsNumbersDo) {
   const auto sampler = make_secret_poisson_sampler(4, 1, secret_words());
-  std::vector<int64_t> seen(16);
-  for (int64_t draw = 0; draw < 20000; ++draw) {
-    std::size_t set = 0;
-    for (const int64_t client : draw_of(*sampler, 1).clients) set |= std::size_t{1} << client;
-    ++seen[set];
-  }
-  std::vector<double> expected;
-  for (int set = 0; set < 16; ++set) {
-    const int k = __builtin_popcount(static_cast<unsigned>(set));
-    expected.push_back(std::pow(0.25, k) * std::pow(0.75, 4 - k));
-  }
-  expect_frequencies(seen, expected);
+  expect_independent([&](int64_t) { return draw_of(*sampler, 1); });
 }
 
 TEST(UniformSampler, SecretWordsMakeEverySubsetEquallyLikely) {
