@@ -42,6 +42,7 @@ std::string execute_alone(const Command& command) {
   const auto& words = command.words;
   if (command.verb == "version") return version_text();
   if (command.verb == "list" && command.flag == "markdown") return list_markdown();
+  if (command.verb == "list" && command.flag == "conflicts") return conflicts_page();
   if (command.verb == "list" && command.flag == "man") return manual_page();
   if (command.verb == "list" && command.flag == "bash") return bash_completion();
   if (command.verb == "list") return list_text(words.empty() ? "" : words.front());

@@ -5,6 +5,7 @@
 #include "hanse/base/error.hpp"
 #include "hanse/cli/program.hpp"
 #include "hanse/job/keyed_job.hpp"
+#include "hanse/kinds/conflicts.hpp"
 #include "hanse/model/torch_library.hpp"
 #include "hanse/run/catalog.hpp"
 #include "hanse/run/summary.hpp"
@@ -104,6 +105,31 @@ std::string option_rows(const Option& option) {
   return text;
 }
 
+constexpr const char* kConflictsHead = R"(# What does not go together
+
+`hanse list --conflicts` prints this page, and a test compares the two. `hanse check`, `plan` and
+`run` refuse a job in which both sides of a row are true before they read any data, with the key
+that is to change; of several rows the first one counts. What depends on the data, such as
+the number of clients or the layers of a model, is checked when they have been read.
+
+| This | and this | Why not | Change |
+|---|---|---|---|
+)";
+
+// A conflict's text without a job: {KEY} is `KEY`.
+std::string without_job(std::string text, const Conflict& conflict) {
+  const auto put = [&text](const std::string& name, const std::string& value) {
+    for (std::size_t at = 0; (at = text.find(name, at)) != std::string::npos; at += value.size()) {
+      text.replace(at, name.size(), value);
+    }
+  };
+  put("{key}", conflict.other->key);
+  put(": {detail}", "");
+  put("{", "`");
+  put("}", "`");
+  return cell(text);
+}
+
 std::string kind_rows(const std::string& section) {
   std::string text;
   for (const KindFamily& family : catalog()) {
@@ -135,6 +161,7 @@ std::string usage_text() {
       --check proves that the rule depends on its inputs and its saved state alone
   hanse list [KIND]                               what a job file can choose, with all options
   hanse list --markdown                           the same as the tables of jobs/keys.md
+  hanse list --conflicts                          what a job cannot have together, and why
   hanse list --man, hanse list --bash             a manual page; completion for bash
   hanse status RUNS... [--json]                   runs, repeats, sweeps: how far each is, its rate,
       the time it needs, and its newest result
@@ -213,6 +240,18 @@ std::string list_markdown() {
     text += option_rows(option);
   }
   return text + kind_rows(section);
+}
+
+std::string conflicts_page() {
+  std::string text = kConflictsHead;
+  for (const Conflict& conflict : conflicts()) {
+    const std::string hint = conflict.hint;
+    text += fmt::format("| {} | {} | {} | {}{} |\n", conflict.one->name, conflict.other->name,
+                        without_job(conflict.what, conflict),
+                        conflict.key ? conflict.key : conflict.other->key,
+                        hint.empty() ? "" : ": " + without_job(hint, conflict));
+  }
+  return text;
 }
 
 }  // namespace hanse

@@ -164,6 +164,4 @@ ClientOutcome PassUpdate::train(const ClientTask& task) { return host_->run(*thi
 
 bool PassUpdate::trains_side_by_side() const { return host_->cohorts_can(); }
 
-bool PassUpdate::keeps_moments() const { return !host_->state_blocks().empty(); }
-
 }  // namespace hanse

@@ -172,6 +172,11 @@ std::string beyond_plain_steps(const StepOptions& options) {
   return options.schedule.over == ScheduleOver::kSteps ? "client.schedule-over" : "";
 }
 
+bool keeps_moments(const StepOptions& options) {
+  const auto& kind = find_kind(kClientOptimizers, "client.optimizer", options.optimizer.kind);
+  return options.optimizer.state == Moments::kKept && kind.rule(options.momentum > 0).moments > 0;
+}
+
 std::vector<KindRow<ClientOptions>> client_optimizer_kinds() {
   return {kClientOptimizers.begin(), kClientOptimizers.end()};
 }

@@ -1,5 +1,5 @@
 // What clients that send directions do in a round, wherever their gradients are made: one after the
-// other on the host (quasi_newton.cpp), or side by side (quasi_newton_cohort.hpp).
+// other on the host, or side by side (both in quasi_newton.cpp).
 #pragma once
 
 #include <algorithm>

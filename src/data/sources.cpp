@@ -138,6 +138,24 @@ void check_own_clients(const DataOptions& data, const FederationOptions& federat
   }
 }
 
+std::optional<int64_t> clients_before_reading(const DataOptions& data,
+                                              const FederationOptions& federation) {
+  const DataKind& kind = find_data_kind(data.kind);
+  // The data may have clients of their own, or classes that make clients.
+  const std::string& partition = federation.partition;
+  const bool by_data = kind.traits.own_clients || partition == "by-column" ||
+                       partition == "by-label" || (partition == "auto" && kind.traits.reads_a_file);
+  int64_t clients = federation.clients;
+  if (by_data || clients < 1) return std::nullopt;
+  for (const HeldOut* held : {&federation.held_out, &federation.validation_clients}) {
+    if (!held->names.empty()) return std::nullopt;
+    const int64_t number = part_of(held->number, clients);
+    if (number >= clients) return std::nullopt;  // which is refused
+    clients -= number;
+  }
+  return clients;
+}
+
 std::unique_ptr<ClientSource> make_client_source(const DataOptions& data,
                                                  const FederationOptions& federation,
                                                  uint64_t seed) {

@@ -4,7 +4,6 @@
 
 #include "families.hpp"
 #include "hanse/base/error.hpp"
-#include "hanse/kinds/clock.hpp"
 #include "hanse/kinds/own_rules.hpp"
 #include "hanse/kinds/samplers.hpp"
 #include "hanse/rules/aggregation/aaggff.hpp"
@@ -64,21 +63,6 @@ void check_responses(const Job& job) {
                         "responses lie in [c1, c2]");
 }
 
-void check_lowering(const Job& job) {
-  const ClientOptions& client = job.client;
-  const std::string key =
-      client.kind != "sgd" ? "client.update = " + client.kind : beyond_plain_steps(client);
-  if (!key.empty()) {
-    throw InvalidArgument(
-        fmt::format("dqn-fed and adafed work on plain gradients and cannot be used with {}", key),
-        key, "leave it out, or choose another aggregator.kind");
-  }
-  if (job.aggregator.backtrack == 0 || takes_plain_steps(job.server)) return;
-  throw InvalidArgument(
-      fmt::format("backtracking shortens plain steps, not those of {}", job.server.optimizer),
-      "aggregator.backtrack", "use server.optimizer = sgd, or aggregator.radius");
-}
-
 std::string afl_notice(const Job& job) {
   if (sampler_traits(job.sampler).everyone) return "";
   return "afl under partial participation: a participant's loss counts with its draw's weight, "
@@ -109,10 +93,6 @@ void check_cap(const Job& job) {
                           "aggregator.cap", "aggregator.cap = 100, for example");
   }
   if (is_mapped_mean(o)) refuse_cap(job);
-  if (sampler_traits(job.sampler).blind) return;
-  throw InvalidArgument(
-      fmt::format("sampler {} estimates a mean by samples, or of equals", job.sampler.kind),
-      "aggregator.weights", "samples or uniform");
 }
 
 // Keys that several kinds share.
@@ -297,15 +277,14 @@ const Family<AggregatorKind> kPlain{
         client_key("pairs", &ClientOptions::pairs, between(1, 1000),
                    "m, pairs that client.rate = l-bfgs keeps"),
         client_key("rate-limit", &ClientOptions::rate_limit, at_least(0),
-                   "a client's rate is at most so many times its loss; 0: no limit")},
-       check_lowering},
-      {},
+                   "a client's rate is at most so many times its loss; 0: no limit")}},
+      {.lowers = true},
       make_lowering,
       lowering_notice},
      {{"adafed",
        "lowers all losses, at rates that are powers of them (Mohajer Hamidi and Yang 2024)",
-       with_default(kLowering, &rate_of, LoweringRate::kLoss), check_lowering},
-      {},
+       with_default(kLowering, &rate_of, LoweringRate::kLoss)},
+      {.lowers = true},
       make_lowering,
       lowering_notice},
      {{"fedheal",
@@ -360,21 +339,27 @@ void require_participants(const Job& job, int64_t clients, int64_t participants)
                         "draw more participants, or use aggregator.shortfall = skip");
 }
 
-std::unique_ptr<Aggregator> make_aggregator(const Job& job, int64_t clients, double participation) {
-  auto rule = kAggregators.find(job.aggregator.kind).make(job, clients, participation);
+std::unique_ptr<Aggregator> make_rule_of_kind(const Job& job, int64_t clients,
+                                              double participation) {
+  return kAggregators.find(job.aggregator.kind).make(job, clients, participation);
+}
+
+void require_attendance(const Job& job, const AggregatorNeeds& needs, double participation) {
   // Draws with replacement leave clients out even when they are as many as the clients.
   const SamplerTraits sampler = sampler_traits(job.sampler);
   const bool full = sampler.distinct && !sampler.by_chance && participation == 1 &&
                     is_always(job.sampler.availability);
-  if (!rule->needs().full) return rule;
-  require_all_count(job, job.aggregator.kind);
-  if (!full) {
-    throw InvalidArgument(
-        fmt::format("{} needs every client in every round, not a share of {} or draws with "
-                    "replacement",
-                    job.aggregator.kind, participation),
-        "aggregator.kind", "use sampler.kind = full, or aaggff-d");
-  }
+  if (full || !needs.full) return;
+  throw InvalidArgument(
+      fmt::format("{} needs every client in every round, not a share of {} or draws with "
+                  "replacement",
+                  job.aggregator.kind, participation),
+      "aggregator.kind", "use sampler.kind = full, or aaggff-d");
+}
+
+std::unique_ptr<Aggregator> make_aggregator(const Job& job, int64_t clients, double participation) {
+  auto rule = make_rule_of_kind(job, clients, participation);
+  require_attendance(job, rule->needs(), participation);
   return rule;
 }
 

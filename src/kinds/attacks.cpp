@@ -12,7 +12,6 @@
 #include "hanse/base/random.hpp"
 #include "hanse/client/client_task.hpp"
 #include "hanse/kinds/own_rules.hpp"
-#include "hanse/kinds/samplers.hpp"
 #include "hanse/plugin/rules.hpp"
 #include "hanse/protocol/checked_rules.hpp"
 #include "robust_aggregators.hpp"
@@ -84,46 +83,10 @@ void check_who(const Job& job) {
     refuse("attackers without data are a number of further clients", "attack.clients",
            "a whole number");
   }
-  if (job.client.kind != "sgd" && job.client.kind != "prox") {
-    refuse(fmt::format("clients of {} need data", job.client.kind), "attack.idle",
-           "client.update = sgd or prox");
-  }
-  const SamplerTraits sampler = sampler_traits(job.sampler);
-  if (!sampler.even && !sampler.everyone) {
-    refuse(fmt::format("sampler {} looks at clients' data, and some have none", job.sampler.kind),
-           "attack.idle", "sampler.kind = uniform or full");
-  }
-}
-
-void check_rounds(const Job& job) {
-  check_who(job);
-  if (job.run.round_seconds > 0) {
-    throw InvalidArgument("attackers wait for every participant's update", "run.round-seconds",
-                          "leave it 0");
-  }
-  if (job.async.is_on()) {
-    throw InvalidArgument(
-        fmt::format("attack {} is of rounds, in which all send at once", job.attack.kind),
-        "async.kind", "async.kind = none, or attack.kind = label-flip, backdoor or replace");
-  }
-}
-
-void check_search(const Job& job) {
-  check_rounds(job);
-  if (is_robust(job.aggregator)) return;
-  throw InvalidArgument(
-      fmt::format("{} looks for what moves a robust rule farthest, and {} moves without a bound",
-                  job.attack.kind, job.aggregator.kind),
-      "attack.kind", "ipm, alie, or another aggregator.kind");
 }
 
 void check_poison(const Job& job) {
   check_who(job);
-  if (job.client.kind == "fednew" || job.client.kind == "fednl") {
-    throw InvalidArgument(
-        fmt::format("clients of {} read their samples as they are", job.client.kind), "attack.kind",
-        "an attack on updates, or client.update = sgd");
-  }
   const auto target = job.attack.target;
   if (target && *target != std::floor(*target)) {
     throw InvalidArgument(fmt::format("{} is no class", *target), "attack.target",
@@ -150,26 +113,26 @@ const std::vector<AttackKind> kAttacks{
     {{"sign-flip",
       "minus the mean of the honest updates",
       {kWho, kIdle, strength_key(1, "factor on minus the mean")},
-      check_rounds,
+      check_who,
       kCpusAlone},
      {.form = AttackForm::kSignFlip}},
     {{"ipm",
       "inner-product manipulation: -tau times the honest mean (Xie et al. 2020)",
       {kWho, kIdle, strength_key(2, "tau")},
-      check_rounds,
+      check_who,
       kCpusAlone},
      {.form = AttackForm::kIpm}},
     {{"alie",
       "a little is enough: the honest mean and z deviations by column (Baruch et al. 2019)",
       {kWho, kIdle,
        automatic_strength_key(1.5, "z; auto: the paper's, of the round's participants")},
-      check_rounds,
+      check_who,
       kCpusAlone},
      {.form = AttackForm::kAlie, .direction = ForgedDirection::kDeviation}},
     {{"optimal-alie",
       "alie with the z that moves the rule farthest (ByzFL's search)",
       {kWho, kIdle},
-      check_search,
+      check_who,
       kCpusAlone},
      {.form = AttackForm::kOptimalAlie,
       .direction = ForgedDirection::kDeviation,
@@ -177,35 +140,35 @@ const std::vector<AttackKind> kAttacks{
     {{"optimal-ipm",
       "ipm with the tau that moves the rule farthest (ByzFL's search)",
       {kWho, kIdle},
-      check_search,
+      check_who,
       kCpusAlone},
      {.form = AttackForm::kOptimalIpm, .searches = true}},
     {{"min-max",
       "the honest mean, perturbed as far as two honest updates are apart (Shejwalkar and "
       "Houmansadr 2021)",
       {kWho, kIdle, kDirection},
-      check_rounds,
+      check_who,
       kCpusAlone},
      {.form = AttackForm::kMinMax}},
     {{"min-sum",
       "the same by the sum of squared distances (Shejwalkar and Houmansadr 2021)",
       {kWho, kIdle, kDirection},
-      check_rounds,
+      check_who,
       kCpusAlone},
      {.form = AttackForm::kMinSum}},
     {{"mimic",
       "the update of the first honest participant, again (Karimireddy et al. 2022)",
       {kWho, kIdle},
-      check_rounds,
+      check_who,
       kCpusAlone},
      {.form = AttackForm::kMimic}},
     {{"gauss",
       "normal noise of deviation sigma in each column",
       {kWho, kIdle, strength_key(1, "sigma")},
-      check_rounds,
+      check_who,
       kCpusAlone},
      {.form = AttackForm::kGauss, .direction = ForgedDirection::kOwn}},
-    {{"nan", "no numbers", {kWho, kIdle}, check_rounds, kCpusAlone}, {.form = AttackForm::kNan}},
+    {{"nan", "no numbers", {kWho, kIdle}, check_who, kCpusAlone}, {.form = AttackForm::kNan}},
     {{"label-flip",
       "training on flipped labels",
       {kWho,
@@ -237,24 +200,12 @@ const std::vector<AttackKind> kAttacks{
       {kWho, kIdle,
        own_rule_keys(keys_of<Job>(
            "attack", [](Job& job) -> auto& { return job.attack.own; }))},
-      check_rounds,
+      check_who,
       kCpusAlone},
      {.direction = ForgedDirection::kDeviation, .own = true}}};
 
 const AttackTraits& traits_of(const Job& job) {
   return find_kind(kAttacks, "attack.kind", job.attack.kind).traits;
-}
-
-ForgeNeeds forge_needs(const Job& job) {
-  const AttackTraits& traits = traits_of(job);
-  ForgeNeeds needs{.forges = traits.own || traits.form, .direction = traits.direction};
-  const bool perturbs = traits.form == AttackForm::kMinMax || traits.form == AttackForm::kMinSum;
-  if (perturbs && job.attack.direction == Perturbation::kStd) {
-    needs.direction = ForgedDirection::kDeviation;
-  } else if (perturbs && job.attack.direction == Perturbation::kSign) {
-    needs.direction = ForgedDirection::kSign;
-  }
-  return needs;
 }
 
 std::vector<int64_t> attackers_of(const Job& job, int64_t clients) {
@@ -335,6 +286,19 @@ KindFamily attack_family() {
 }
 
 bool attack_searches(const Job& job) { return traits_of(job).searches; }
+bool attack_poisons(const Job& job) { return traits_of(job).poison != Poison::kNone; }
+
+ForgeNeeds forge_needs(const Job& job) {
+  const AttackTraits& traits = traits_of(job);
+  ForgeNeeds needs{.forges = traits.own || traits.form, .direction = traits.direction};
+  const bool perturbs = traits.form == AttackForm::kMinMax || traits.form == AttackForm::kMinSum;
+  if (perturbs && job.attack.direction == Perturbation::kStd) {
+    needs.direction = ForgedDirection::kDeviation;
+  } else if (perturbs && job.attack.direction == Perturbation::kSign) {
+    needs.direction = ForgedDirection::kSign;
+  }
+  return needs;
+}
 
 Forgery make_forgery(const Job& job) {
   const AttackTraits& traits = traits_of(job);

@@ -167,58 +167,17 @@ void check_virtual(const Job& job) {
   const Clock& clock = job.clock;
   check_files(clock);
   if (clock.carries() || job.async.is_on()) check_staleness(job.async);
-  if (!is_always(job.sampler.availability) && clock.availability.kind != OnLineKind::kAlways) {
-    refuse("two keys say who is there", "sampler.availability",
-           "leave it, or clock.availability, at always");
-  }
   if (clock.late != LateRule::kDrop && clock.round != RoundEnd::kDeadline) {
     refuse(fmt::format("{} is about a deadline", name_of(clock.late)), "clock.late",
            "clock.round = deadline");
   }
-  const bool repeats = job.sampler.learning.replacement && !sampler_traits(job.sampler).everyone;
-  if (clock.over_select > 1 && repeats) {
-    refuse("clients are drawn with replacement", "sampler.over-select",
-           "sampler.replacement = false");
-  }
-  if (job.client.stragglers > 0) {
-    refuse("the clock says how far clients come", "client.stragglers", "leave it 0");
-  }
-  if (job.run.round_seconds > 0) {
-    refuse("the clock says when rounds end", "run.round-seconds", "leave it 0");
-  }
 }
 
 void check_async(const Job& job) {
-  const std::string& kind = job.async.kind;
-  const auto needs = [&](bool met, const char* key, const std::string& value) {
-    if (!met) refuse(fmt::format("async.kind = {} needs {} = {}", kind, key, value), key);
-  };
-  needs(job.clock.is_on(), "clock.kind", "virtual");
-  needs(job.clock.round == RoundEnd::kAll, "clock.round", "all");
-  needs(job.clock.over_select == 1, "sampler.over-select", "1");
-  needs(!job.evaluate.regret, "evaluate.regret", "false");
-  if (job.async.open_slots > job.async.concurrency) {
-    refuse(fmt::format("{} slots can never be open of {}", job.async.open_slots,
-                       job.async.concurrency),
-           "async.open-slots", "at most async.concurrency");
-  }
-  if (job.sampler.kind == "avare") {
-    refuse("avare draws as many clients in every round, and slots open one by one", "sampler.kind",
-           "use another sampler");
-  }
-  if (job.async.normalize == BufferNorm::kWeights &&
-      job.aggregator.estimator == Estimator::kUnbiased) {
-    refuse("weights that depend on the others in the buffer are not unbiased", "async.normalize",
-           "buffer, or aggregator.estimator = normalized");
-  }
-  if (!job.async.is_fedasync()) return;
-  const std::string& update = job.client.kind;
-  needs(job.aggregator.kind == "fedavg", "aggregator.kind", "fedavg");
-  needs(job.aggregator.estimator == Estimator::kNormalized, "aggregator.estimator", "normalized");
-  needs(job.server.optimizer == "sgd", "server.optimizer", "sgd");
-  needs(job.server.lr == 1, "server.lr", "1");
-  needs(update == "sgd" || update == "prox" || update == "ditto", "client.update",
-        "sgd, prox or ditto");
+  if (job.async.open_slots <= job.async.concurrency) return;
+  refuse(
+      fmt::format("{} slots can never be open of {}", job.async.open_slots, job.async.concurrency),
+      "async.open-slots", "at most async.concurrency");
 }
 
 }  // namespace
@@ -263,10 +222,6 @@ std::vector<std::pair<std::string, std::string>> clock_files(const ClockOptions&
 void check_clock(const Job& job, int64_t clients) {
   if (!job.clock.is_on() || !job.async.is_on()) return;
   const int64_t tasks = job.async.concurrency;
-  if (sampler_traits(job.sampler).in_rounds) {
-    refuse(fmt::format("sampler {} draws whole rounds, and these have none", job.sampler.kind),
-           "sampler.kind", "uniform");
-  }
   if (tasks > clients) {
     refuse(fmt::format("{} tasks in flight of {} clients", tasks, clients), "async.concurrency",
            "a client has one task at a time");
@@ -281,13 +236,6 @@ bool all_drawn_count(const Job& job) {
   const Clock& clock = job.clock;
   return !clock.is_on() || (!job.async.is_on() && clock.round == RoundEnd::kAll &&
                             clock.lost.never() && clock.availability.kind == OnLineKind::kAlways);
-}
-
-void require_all_count(const Job& job, const std::string& who) {
-  if (all_drawn_count(job)) return;
-  const std::string needs = who + " needs every client in every round";
-  if (job.async.is_on()) refuse(needs, "async.kind", "async.kind = none");
-  refuse(needs, "clock.kind", "clock.round = all, where nobody is lost or goes");
 }
 
 std::string no_inclusion(const Job& job) {

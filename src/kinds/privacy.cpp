@@ -8,9 +8,6 @@
 #include "families.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/client/personal.hpp"
-#include "hanse/kinds/attacks.hpp"
-#include "hanse/kinds/clock.hpp"
-#include "hanse/kinds/samplers.hpp"
 
 namespace hanse {
 
@@ -81,84 +78,6 @@ const Keys<Job> kPrivacy{
   throw InvalidArgument(what, where, hint);
 }
 
-// Rules, updates and sums that send more than a clipped sum, or another one.
-void check_sum(const Job& job) {
-  const AggregatorOptions& rule = job.aggregator;
-  if (rule.kind != "fedavg") {
-    refuse(fmt::format("{} uses numbers of clients that have no noise", rule.kind),
-           "aggregator.kind", "private rounds are of fedavg");
-  }
-  if (!rule.before.list.empty()) {
-    refuse("rules before the mean look at the updates without noise", "aggregator.before",
-           "leave it empty; privacy.clip bounds every update");
-  }
-  if (rule.estimator != Estimator::kUnbiased) {
-    refuse(fmt::format("estimator {} divides by who took part, which tells who did",
-                       name_of(rule.estimator)),
-           "aggregator.estimator", "unbiased divides by the number that is expected");
-  }
-  if (rule.weights == ClientWeights::kSamples) {
-    refuse("weights by samples have no bound that is known without the clients",
-           "aggregator.weights", "uniform, or capped with aggregator.cap");
-  }
-  if (job.compression.compress != Compress::kNone) {
-    refuse(
-        fmt::format("{} would change updates behind their clip", name_of(job.compression.compress)),
-        "comm.compress", "none: a private sum is of integers");
-  }
-  if (job.comm.reduction == Reduction::kFast) {
-    refuse("float32 sums round, and what they round depends on the updates", "comm.reduction",
-           "exact");
-  }
-  if (job.client.kind != "sgd" && job.client.kind != "prox") {
-    refuse(fmt::format("clients of {} send numbers beside their update, or keep the server's",
-                       job.client.kind),
-           "client.update", "sgd or prox");
-  }
-}
-
-// Samplers and clocks by which more than chance decides who counts.
-void check_attendance(const Job& job) {
-  const SamplerOptions& sampler = job.sampler;
-  if (!value_of<Attendance>(sampler.kind)) {
-    refuse(fmt::format("sampler {} draws by what clients have or report", sampler.kind),
-           "sampler.kind", "poisson, uniform, full or cyclic");
-  }
-  if (sampler.kind == "uniform" && sampler.learning.replacement) {
-    refuse("a client that is drawn twice counts twice", "sampler.replacement", "false");
-  }
-  if (!is_always(sampler.availability)) {
-    refuse("the probability of a draw is not known where clients come and go",
-           "sampler.availability", "always");
-  }
-  if (job.async.is_on()) {
-    refuse("in asynchronous rounds the time that clients take decides who counts", "async.kind",
-           "none");
-  }
-  if (!all_drawn_count(job)) {
-    refuse("the time that clients take decides who counts", "clock.round",
-           "all, where nobody is lost or goes");
-  }
-  if (job.clock.is_on() && job.clock.virtual_seconds > 0) {
-    refuse("how many rounds there are depends on the clients' samples", "run.virtual-seconds",
-           "0, and run.rounds");
-  }
-  if (job.run.round_seconds > 0) {
-    refuse("the time that clients take decides who counts", "run.round-seconds", "0");
-  }
-}
-
-// Statistics of all clients' samples, which they would have to send.
-void check_statistics(const Job& job) {
-  const auto of_all = [](const std::string& what, const std::string& where) {
-    refuse(fmt::format("{} of all clients' samples would leave them without noise", what), where,
-           "none, or numbers that are known before");
-  };
-  if (job.data.normalize == "all") of_all("means and deviations", "data.normalize");
-  if (job.data.standardize == Standardize::kAll) of_all("means and deviations", "data.standardize");
-  if (job.client.class_weights == "all") of_all("numbers of labels", "client.class-weights");
-}
-
 void check_target(const PrivacyOptions& o) {
   if (!o.noise && o.epsilon == 0) {
     refuse("noise = auto meets an epsilon, and none is given", "privacy.epsilon",
@@ -172,19 +91,6 @@ void check_target(const PrivacyOptions& o) {
     refuse("rounds with noise of their own do not ask when a client comes again",
            o.separation > 0 ? "privacy.separation" : "privacy.participations",
            "auto, or privacy.correlation");
-  }
-}
-
-// The words of a secret, and what a checkpoint keeps of it.
-void check_secret(const Job& job) {
-  if (!job.privacy.has_secret()) return;
-  if (has_secret_draws(job) && job.sampler.seed > 0) {
-    refuse("the guarantee counts on a draw that nobody knows, and a seed makes it known",
-           "sampler.seed", "leave it out: the draw comes from the system's secret");
-  }
-  if (job.checkpoint.keep != 1) {
-    refuse("an older checkpoint would tell the noise of the rounds behind it", "checkpoint.keep",
-           "1 with privacy.seed = system");
   }
 }
 
@@ -216,15 +122,7 @@ KindFamily privacy_family() {
 }
 
 void check_private_rounds(const Job& job) {
-  check_sum(job);
-  check_attendance(job);
-  check_statistics(job);
-  if (make_forgery(job).needs.forges) {
-    refuse(fmt::format("attack {} sees the others' updates without noise", job.attack.kind),
-           "attack.kind", "label-flip, backdoor, replace or feedback");
-  }
   check_target(job.privacy);
-  check_secret(job);
   privacy_terms(job, 1, 1);
 }
 

@@ -312,7 +312,7 @@ const Family<SamplerKind> kSamplers{
        {kPerRound,
         key("candidates", &Options::candidates, or_auto(at_least(1)),
             "d, clients whose losses at the received model are compared; auto: 2 per-round")}},
-      {.distinct = true, .by_samples = true, .biased = true},
+      {.distinct = true, .by_samples = true, .compares = true, .biased = true},
       make_power_of_choice,
       sample_counts}}};
 
@@ -350,12 +350,17 @@ std::unique_ptr<ClientSampler> make_sampler(const Job& job, const Federation& fe
   return sampler_maker(job, federation)();
 }
 
+int64_t draws_of(const SamplerOptions& options, int64_t clients) {
+  const SamplerTraits traits = sampler_traits(options);
+  if (traits.everyone) return clients;
+  const bool repeats = !traits.distinct && options.learning.replacement;
+  return repeats ? options.per_round : std::min(options.per_round, clients);
+}
+
 std::unique_ptr<ClientSampler> make_sampler(const SamplerOptions& options, int64_t clients,
                                             std::span<const double> initial) {
   SamplerOptions fitting = options;
-  if (sampler_traits(options).distinct || !options.learning.replacement) {
-    fitting.per_round = std::min(options.per_round, clients);
-  }
+  fitting.per_round = draws_of(options, clients);
   return kSamplers.find(options.kind)
       .make({.options = fitting, .clients = clients, .initial = initial});
 }

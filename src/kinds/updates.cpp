@@ -67,77 +67,6 @@ const Keys<Job> kStragglers =
         "share of the participants that make only 1 to client.epochs of their epochs (or 1 to "
         "client.steps steps), each number as likely");
 
-void check_stragglers(const Job& job, const LocalWork& work, const AggregatorNeeds& needs) {
-  const auto require = [](bool met, const std::string& chooser, const std::string& needed) {
-    if (!met) throw InvalidArgument("stragglers need " + needed, chooser, "client.stragglers = 0");
-  };
-  if (work.stragglers == 0) return;
-  require(std::max(work.epochs, work.steps) > 1, "client.epochs",
-          "more than one epoch or step, of which they make a part");
-  require(sampler_traits(job.sampler).blind, "sampler.kind",
-          "a sampler that does not learn from the length of updates");
-  require(!needs.rates, "aggregator.kind", "an aggregator whose clients send whole updates");
-}
-
-// fednew and fednl are one algorithm of clients and server together.
-void check_second_order(const Job& job) {
-  const auto require = [&](bool met, const std::string& chooser, const std::string& needed) {
-    if (met) return;
-    throw InvalidArgument(fmt::format("{} needs {}", job.client.kind, needed), chooser,
-                          "or another client.update");
-  };
-  require_all_count(job, job.client.kind);
-  require(sampler_traits(job.sampler).everyone && is_always(job.sampler.availability),
-          "sampler.kind",
-          "everyone in every round: sampler.kind = full, sampler.availability = always");
-  require(aggregator_traits(job.aggregator).plain_mean, "aggregator.kind",
-          "aggregator.kind = fedavg");
-  const std::string steps = beyond_plain_steps(job.client), loss = own_loss_key(job.client);
-  require(steps.empty(), steps, steps + " as it is by default");
-  require(loss.empty(), loss, "the Hessians of model.loss");
-  const std::string images = augmentation_key(job.client.augmentation);
-  require(images.empty(), images, "samples as they are");
-  require(takes_plain_steps(job.server), "server.optimizer",
-          "server.optimizer = sgd: its step is a step of Newton's");
-}
-
-void check_scaffold(const Job& job) {
-  ClientOptions steps = job.client;
-  steps.momentum = 0;  // weighs the gradients by numbers that are known
-  std::string beyond = beyond_plain_steps(steps);
-  if (steps.optimizer.state != Moments::kFresh) beyond = "client.optimizer-state";
-  if (beyond.empty()) return;
-  throw InvalidArgument(
-      fmt::format("scaffold corrects gradient steps and cannot be used with {}", beyond), beyond,
-      fmt::format("leave {} as it is by default, or use client.update = sgd", beyond));
-}
-
-// FedDyn is one algorithm of clients and server.
-void check_feddyn(const Job& job) {
-  const auto require = [](bool met, const std::string& chooser, const std::string& needed) {
-    if (!met) throw InvalidArgument("feddyn needs " + needed, chooser, "or another client.update");
-  };
-  const SamplerTraits sampler = sampler_traits(job.sampler);
-  require(sampler.even && !sampler.in_rounds, "sampler.kind", "sampler.kind = uniform or full");
-  require(aggregator_traits(job.aggregator).plain_mean &&
-              job.aggregator.estimator == Estimator::kNormalized,
-          "aggregator.kind", "aggregator.kind = fedavg with aggregator.estimator = normalized");
-  require(takes_plain_steps(job.server), "server.optimizer", "server.optimizer = sgd");
-  const std::string steps = beyond_plain_steps(job.client);
-  require(steps.empty(), steps, steps + " as it is by default");
-}
-
-void check_fednova(const Job& job) {
-  const auto require = [](bool met, const std::string& chooser, const std::string& needed) {
-    if (met) return;
-    throw InvalidArgument("fednova counts gradients: it needs " + needed, chooser,
-                          "or another client.update");
-  };
-  require(job.client.optimizer.kind == "sgd", "client.optimizer", "client.optimizer = sgd");
-  require(job.client.optimizer.state == Moments::kFresh, "client.optimizer-state",
-          "client.optimizer-state = fresh");
-}
-
 using UpdateMaker = std::unique_ptr<LocalUpdate> (*)(const ClientOptions& options,
                                                      const Federation& federation, Model& model);
 
@@ -161,19 +90,16 @@ const Family<UpdateKind> kUpdates{
       {.separable = true, .straggles = true},
       make_prox},
      {{"scaffold", "SGD with control variates against client drift (Karimireddy et al. 2020)",
-       kImportance, check_scaffold},
-      {.separable = true},
+       kImportance},
+      {.separable = true, .keeps = true, .control = true},
       make_scaffold},
      {{"ditto", "SGD, and a model of each client's own near the shared one (Li et al. 2021)",
        key("lambda", &Options::lambda, at_least(0),
            "weight of lambda/2 |v - theta|^2 that pulls a client's own model v to the received "
            "one")},
-      {.own_models = true},
+      {.own_models = true, .keeps = true},
       make_ditto},
-     {{"fednova",
-       "SGD; updates count by their effective steps (Wang et al. 2020)",
-       {},
-       check_fednova},
+     {{"fednova", "SGD; updates count by their effective steps (Wang et al. 2020)"},
       {.separable = true},
       make_fednova},
      {{"feddyn",
@@ -182,19 +108,18 @@ const Family<UpdateKind> kUpdates{
             newton_key("alpha", &NewtonOptions::alpha, above(0),
                        "weight of the regulariser alpha/2 |w - theta|^2"),
             [](Job& job) -> double& { return job.client.second_order.alpha; }, 0.01),
-        kImportance},
-       check_feddyn},
-      {},
+        kImportance}},
+      {.keeps = true, .control = true},
       make_feddyn,
       [](const SecondOrderOptions&, int64_t n_params) { return make_dyn_optimizer(n_params); }},
      {{"fednew", "a common Newton direction by ADMM, matrix-free (Elgabli et al. 2022)", kFedNew,
-       check_second_order, kCpusAlone},
-      {.solves = true},
+       nullptr, kCpusAlone},
+      {.solves = true, .keeps = true, .control = true},
       make_fednew},
      {{"fednl",
        "Newton steps on Hessians learned from compressed corrections (Safaryan et al. 2022)",
-       kFedNl, check_second_order, kCpusAlone},
-      {.solves = true},
+       kFedNl, nullptr, kCpusAlone},
+      {.solves = true, .keeps = true, .control = true},
       make_fednl,
       make_newton_optimizer}}};
 
@@ -204,13 +129,6 @@ std::unique_ptr<LocalUpdate> keep_personal(std::unique_ptr<LocalUpdate> update,
                                            const ParameterLayout& layout) {
   if (options.alone) return make_personal(std::move(update), {{0, layout.n_params()}});
   if (options.personal.empty()) return update;
-  if (!update_traits(options).separable || update->sends_direction()) {
-    throw InvalidArgument(fmt::format("{} train all tensors together",
-                                      update->sends_direction() ? "clients that send directions"
-                                                                : "clients of " + options.kind),
-                          "client.personal",
-                          "use client.update = sgd, prox or scaffold, and another aggregator.kind");
-  }
   return make_personal(std::move(update), personal_parts(layout, split_list(options.personal)));
 }
 
@@ -242,17 +160,6 @@ std::unique_ptr<LocalUpdate> make_update(const Job& job, const Federation& feder
   ClientOptions options = instructed_clients(job);
   options.poison = poison_of(job, federation.clients());
   const UpdateMaker make = needs.rates ? make_quasi_newton : kUpdates.find(options.kind).make;
-  const std::string own_loss = own_loss_key(options);
-  if (needs.rates && !own_loss.empty()) {
-    throw InvalidArgument(job.aggregator.kind + " works on gradients of model.loss", own_loss,
-                          "use another aggregator.kind, or leave it as it is by default");
-  }
-  if (make == make_fednova && (needs.after_training() || needs.norms)) {
-    throw InvalidArgument(job.aggregator.kind + " looks at updates, which fednova weighs anew",
-                          "client.update",
-                          "use a rule that weighs before training, such as fedavg");
-  }
-  check_stragglers(job, options, needs);
   return keep_personal(make(options, federation, model), options, model.layout());
 }
 

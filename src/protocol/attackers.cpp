@@ -2,14 +2,17 @@
 
 namespace hanse {
 
-AggregatorNeeds needs_among(AggregatorNeeds needs, const Attackers* attackers) {
-  if (attackers == nullptr) return needs;
-  if (!attackers->needs().forges) return needs;
+AggregatorNeeds needs_among(const AggregatorNeeds& needs, const Attackers* attackers) {
+  return attackers == nullptr ? needs : needs_among(needs, attackers->needs());
+}
+
+AggregatorNeeds needs_among(AggregatorNeeds needs, const ForgeNeeds& attack) {
+  if (!attack.forges) return needs;
   if (!needs.after_training()) needs.late = true;
   needs.norms = true;
   needs.gram = true;  // lengths and products of the forged rows follow from those of the others
   needs.forged = true;
-  needs.last_step = needs.last_step || attackers->needs().last;  // which rank 0 has told the others
+  needs.last_step = needs.last_step || attack.last;  // which rank 0 has told the others
   return needs;
 }
 

@@ -6,6 +6,7 @@
 #include "hanse/base/error.hpp"
 #include "hanse/job/keyed_job.hpp"
 #include "hanse/kinds/attacks.hpp"
+#include "hanse/kinds/conflicts.hpp"
 #include "hanse/kinds/families.hpp"
 #include "support/errors.hpp"
 
@@ -21,6 +22,7 @@ struct AttackJob {
     job.table.resolve();
   }
   void check() {
+    require_no_conflict(facts_of(job));
     for (const KindFamily& family : families) {
       if (family.key != "attack.kind") continue;
       if (const auto& check = family.find(job.attack.kind).check) check(job);

@@ -8,6 +8,7 @@
 #include "hanse/base/error.hpp"
 #include "hanse/job/keyed_job.hpp"
 #include "hanse/kinds/clock.hpp"
+#include "hanse/kinds/conflicts.hpp"
 #include "hanse/kinds/families.hpp"
 #include "support/errors.hpp"
 #include "support/scratch_folder.hpp"
@@ -105,8 +106,9 @@ struct TestJob : KeyedJob {
     for (const auto& [key, value] : values) table.set(key, value, "test");
     table.resolve();
   }
-  // The checks of the chosen kinds.
+  // What goes with what, and the checks of the chosen kinds.
   void check() {
+    require_no_conflict(facts_of(*this));
     for (const KindFamily& family : kind_families()) {
       if (family.section() != "clock" && family.section() != "async") continue;
       if (const auto& check = family.find(family.choice(*this)).check) check(*this);
@@ -238,13 +240,17 @@ TEST(ClockChecks, RefuseWhoNeedsEverybodyWhereNotAllCount) {
     if (values.size() > 0) job->clock.kind = "virtual";
     return job;
   };
-  require_all_count(*job_of({}), "fednl");
-  require_all_count(*job_of({{"clock.jitter", "0.1"}}), "fednl");
+  const auto check = [](TestJob& job) {
+    job.client.kind = "fednl";
+    job.sampler.kind = "full";
+    require_no_conflict(facts_of(job));
+  };
+  check(*job_of({}));
+  check(*job_of({{"clock.jitter", "0.1"}}));
   const auto expect_needed = [&](const char* key, const char* value, const char* chooser) {
     const auto job = job_of({{key, value}});
     EXPECT_FALSE(all_drawn_count(*job)) << key;
-    expect_error<InvalidArgument>([&] { require_all_count(*job, "fednl"); },
-                                  {"fednl needs every client", chooser});
+    expect_error<InvalidArgument>([&] { check(*job); }, {"fednl needs every client", chooser});
   };
   expect_needed("clock.round", "first", "clock.kind");
   expect_needed("clock.round", "deadline", "clock.kind");

@@ -7,6 +7,7 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/job/keyed_job.hpp"
+#include "hanse/kinds/conflicts.hpp"
 #include "hanse/kinds/families.hpp"
 #include "hanse/kinds/privacy.hpp"
 #include "support/errors.hpp"
@@ -30,6 +31,7 @@ struct PrivateJob {
   }
   void check() {
     job.table.resolve();
+    require_no_conflict(facts_of(job));
     for (const KindFamily& family : families) {
       if (family.key != "privacy.kind") continue;
       if (const auto& check = family.find(job.privacy.kind).check) check(job);
@@ -280,6 +282,7 @@ TEST(PrivacyOfJobs, CappedWeightsNeedACapAndFedavg) {
     PrivateJob p;
     p.set("privacy.kind", "none").set("aggregator.weights", "capped");
     for (const auto& [key, value] : keys) p.set(key, value);
+    require_no_conflict(facts_of(p.job));
     for (const KindFamily& family : p.families) {
       if (family.key != "aggregator.kind") continue;
       if (const auto& of_kind = family.find(p.job.aggregator.kind).check) of_kind(p.job);

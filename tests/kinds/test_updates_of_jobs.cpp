@@ -8,6 +8,7 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/job/keyed_job.hpp"
+#include "hanse/kinds/conflicts.hpp"
 #include "hanse/kinds/families.hpp"
 #include "hanse/kinds/updates.hpp"
 #include "support/errors.hpp"
@@ -30,21 +31,14 @@ TEST(UpdatesOfJobs, StragglersAreOfThoseThatReadTheKey) {
   }
 }
 
-// Calls the check of the kind that the job chooses of a family, as the reader of job files does.
-void check_chosen(KeyedJob& job, const std::string& key) {
-  for (const KindFamily& family : kind_families()) {
-    if (family.key == key) family.find(family.choice(job)).check(job);
-  }
-}
-
 TEST(UpdatesOfJobs, ScaffoldTakesMomentumThatClientsDoNotKeep) {
   const auto families = kind_families();
   KeyedJob job(families);
   job.client.kind = "scaffold";
   job.client.momentum = 0.5;
-  check_chosen(job, "client.update");
+  require_no_conflict(facts_of(job));
   job.client.optimizer.state = Moments::kKept;
-  expect_error<InvalidArgument>([&] { check_chosen(job, "client.update"); },
+  expect_error<InvalidArgument>([&] { require_no_conflict(facts_of(job)); },
                                 {"scaffold", "(client.optimizer-state)", "hint: "});
 }
 
@@ -60,18 +54,19 @@ TEST(UpdatesOfJobs, WhatIsNoPlainGradientIsRefused) {
     KeyedJob job(families);
     change(job.client);
     job.aggregator.kind = "dqn-fed";
-    expect_error<InvalidArgument>([&] { check_chosen(job, "aggregator.kind"); },
+    expect_error<InvalidArgument>([&] { require_no_conflict(facts_of(job)); },
                                   {"dqn-fed", "(" + key + ")"});
     if (key == "client.momentum") continue;  // below
     job.client.kind = "scaffold";
-    expect_error<InvalidArgument>([&] { check_chosen(job, "client.update"); },
+    job.aggregator.kind = "fedavg";
+    expect_error<InvalidArgument>([&] { require_no_conflict(facts_of(job)); },
                                   {"scaffold", "(" + key + ")", "hint: "});
   }
   KeyedJob job(families);
   job.aggregator.kind = "adafed";
-  check_chosen(job, "aggregator.kind");
+  require_no_conflict(facts_of(job));
   job.client.kind = "prox";
-  expect_error<InvalidArgument>([&] { check_chosen(job, "aggregator.kind"); },
+  expect_error<InvalidArgument>([&] { require_no_conflict(facts_of(job)); },
                                 {"client.update = prox"});
 }
 

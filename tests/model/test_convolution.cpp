@@ -210,7 +210,7 @@ Result run(ConvolutionStack& stack, const ParameterLayout& layout, const std::ve
 
 TEST(Convolution, IsThatOfPlainLoopsInEveryFamily) {
   for (const ConvolutionCase& c : convolution_cases()) {
-    for (const Family family : families()) {
+    for (const VectorFamily family : families()) {
       SCOPED_TRACE(::testing::PrintToString(c) + " " + name_of(family));
       ParameterLayout layout;
       ConvolutionStack stack(layout, c.stages, c.shape, convolution_kernels(family));
@@ -237,7 +237,7 @@ TEST(Convolution, HasTheSameBitsInEveryFamily) {
   for (const ConvolutionCase& c : convolution_cases()) {
     SCOPED_TRACE(::testing::PrintToString(c));
     std::vector<Result> results;
-    for (const Family family : families()) {
+    for (const VectorFamily family : families()) {
       ParameterLayout layout;
       ConvolutionStack stack(layout, c.stages, c.shape, convolution_kernels(family));
       const auto row = normal_numbers(layout.n_params(), 1);
@@ -324,7 +324,7 @@ TEST(Convolution, PoolsNanAndEqualValues) {
       {1, 2, 3, 4},    {4, 4, 4, 4},       {-1, -2, -1, -2}, {kNan, 1, 2, 3},
       {1, kNan, 9, 3}, {9, 1, kNan, kNan}, {-3, -2, -5, -2}, {0, INFINITY, kNan, INFINITY}};
   const std::vector<int32_t> places = {3, 0, 0, 0, 1, 3, 1, 2};
-  for (const Family family : families()) {
+  for (const VectorFamily family : families()) {
     for (const bool rectify : {false, true}) {
       SCOPED_TRACE(name_of(family));
       const auto channels = std::ssize(windows);
@@ -352,7 +352,7 @@ TEST(Convolution, PoolsNanAndEqualValues) {
 
 // As torch's ReLU: the convolution behind it gets NaN, and takes a delta back to it.
 TEST(Convolution, NanPassesTheReluInEveryFamily) {
-  for (const Family family : families()) {
+  for (const VectorFamily family : families()) {
     SCOPED_TRACE(name_of(family));
     ParameterLayout layout;
     ConvolutionStack stack(layout, {{1, 3, 0, false}, {1, 3, 0, false}}, {1, 5, 5},

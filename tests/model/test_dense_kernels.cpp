@@ -52,7 +52,7 @@ TEST(DenseKernels, AddTheProductOfPlainLoops) {
         expected[std::size_t(r * out + o)] += static_cast<float>(sum);
       }
     }
-    for (const Family family : families()) {
+    for (const VectorFamily family : families()) {
       auto y = before;
       dense_kernels(family).add_product(rows, out, in, x.data(), w.data(), y.data());
       EXPECT_EQ(y, expected) << name_of(family);
@@ -110,7 +110,7 @@ TEST(DenseKernels, DescendAsPlainLoops) {
     const auto expect = [&](const std::vector<float>& weight, const std::vector<float>& before,
                             float keep, float scale) {
       const Descent expected = plain_descent(s, d, x, weight, before, keep, scale);
-      for (const Family family : families()) {
+      for (const VectorFamily family : families()) {
         SCOPED_TRACE(name_of(family));
         const DenseKernels& kernels = dense_kernels(family);
         auto to = before;
@@ -132,7 +132,7 @@ TEST(DenseKernels, DescendAsPlainLoops) {
 }
 
 TEST(StreamedWeights, AreLargerThanACacheAndHaveFewRows) {
-  if (fastest_family() == Family::kPlain) GTEST_SKIP() << "this processor has no AVX2";
+  if (fastest_family() == VectorFamily::kPlain) GTEST_SKIP() << "this processor has no AVX2";
   const int before = openblas_get_num_threads();
   openblas_set_num_threads(1);
   EXPECT_TRUE(is_streamed(20, 2048, 3136));

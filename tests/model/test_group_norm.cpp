@@ -97,7 +97,7 @@ struct NormFound {
   std::vector<float> y, dx, gradient;
 };
 
-NormFound run(const NormCase& c, const NormNumbers& n, Family family) {
+NormFound run(const NormCase& c, const NormNumbers& n, VectorFamily family) {
   const std::vector<float> row(n.row.begin(), n.row.end());
   const auto x = in_lines(n.x, c.channels), other = in_lines(n.other, c.channels);
   auto d = in_lines(n.d, c.channels);
@@ -118,7 +118,7 @@ TEST(GroupNorm, IsThatOfPlainLoopsInEveryFamily) {
   for (const NormCase& c : norm_cases()) {
     const NormNumbers n(c);
     const Values expected = plain_norm(c, n);
-    for (const Family family : families()) {
+    for (const VectorFamily family : families()) {
       SCOPED_TRACE(::testing::PrintToString(c) + " " + name_of(family));
       const NormFound found = run(c, n, family);
       double error = 0;
@@ -169,7 +169,7 @@ TEST(GroupNorm, HasTheSameBitsInEveryFamily) {
   for (const NormCase& c : norm_cases()) {
     const NormNumbers n(c);
     const NormFound first = run(c, n, families().front());
-    for (const Family family : families()) {
+    for (const VectorFamily family : families()) {
       SCOPED_TRACE(::testing::PrintToString(c) + " " + name_of(family));
       const NormFound found = run(c, n, family);
       EXPECT_EQ(found.y, first.y);
@@ -195,7 +195,7 @@ TEST(GroupNorm, AddsAnotherNorm) {
   const std::vector<float> other_row(second.row.begin(), second.row.end());
   const auto x = in_lines(n.x, c.channels), other = in_lines(second.x, c.channels);
   std::vector<float> y(x.size(), NAN);
-  for (const Family family : families()) {
+  for (const VectorFamily family : families()) {
     SCOPED_TRACE(name_of(family));
     GroupNorm norm(0, c.channels, c.channels, c.groups, c.pixels, family), other_norm = norm;
     norm.hold(c.rows);
@@ -218,7 +218,7 @@ TEST(GroupNorm, NanPassesThrough) {
   const NormCase c{6, 2, 5, 2};
   NormNumbers n(c);
   n.x[0] = std::numeric_limits<double>::quiet_NaN();
-  for (const Family family : families()) {
+  for (const VectorFamily family : families()) {
     SCOPED_TRACE(name_of(family));
     const NormFound found = run(c, n, family);
     for (std::size_t i = 0; i < found.y.size(); ++i) {

@@ -54,11 +54,11 @@ struct Step {
     for (Floats* to : {&cells, &tanhs, &hidden}) to->assign(std::size_t(rows * units + 1), kBehind);
   }
   const float* c_before() const { return first ? nullptr : before.data(); }
-  void advance(Family family) {
+  void advance(VectorFamily family) {
     lstm_kernels(family).advance(
         {rows, units, gates.data(), c_before(), cells.data(), tanhs.data(), hidden.data()});
   }
-  void retreat(Family family) {
+  void retreat(VectorFamily family) {
     lstm_kernels(family).retreat(
         {rows, units, gates.data(), c_before(), tanhs.data(), delta.data(), delta_cells.data()});
   }
@@ -69,7 +69,7 @@ struct Step {
 };
 
 // The gates i (or g) of these sums.
-Floats gates_of(Family family, const Floats& sums, int64_t gate) {
+Floats gates_of(VectorFamily family, const Floats& sums, int64_t gate) {
   const int64_t n = std::ssize(sums);
   Floats all(std::size_t(4 * n));
   std::copy(sums.begin(), sums.end(), all.begin() + gate * n);
@@ -77,10 +77,10 @@ Floats gates_of(Family family, const Floats& sums, int64_t gate) {
   step.advance(family);
   return {step.gates.begin() + gate * n, step.gates.begin() + (gate + 1) * n};
 }
-Floats sigmoids(Family family, const Floats& x, int64_t gate = 0) {
+Floats sigmoids(VectorFamily family, const Floats& x, int64_t gate = 0) {
   return gates_of(family, x, gate);
 }
-Floats tanhs(Family family, const Floats& x) { return gates_of(family, x, 2); }
+Floats tanhs(VectorFamily family, const Floats& x) { return gates_of(family, x, 2); }
 
 // From -90 to 90, dense, and either sign of 2^-149 to 2^7, with numbers between the powers.
 Floats dense_arguments() {
@@ -116,7 +116,7 @@ void expect_function(const Floats& x, const Floats& actual, Function function, d
 
 TEST(LstmKernels, FunctionsHaveSmallRelativeErrors) {
   const Floats x = dense_arguments();
-  for (const Family family : families()) {
+  for (const VectorFamily family : families()) {
     SCOPED_TRACE(name_of(family));
     // Below 2^-126 float has fewer digits: a sigmoid is 0 there.
     for (const int64_t gate : {0, 1, 3}) {
@@ -135,7 +135,7 @@ TEST(LstmKernels, FunctionsHaveSmallRelativeErrors) {
 TEST(LstmKernels, FunctionsAtTheEdges) {
   const float tiny = std::numeric_limits<float>::denorm_min();
   const float largest = std::numeric_limits<float>::max();
-  for (const Family family : families()) {
+  for (const VectorFamily family : families()) {
     SCOPED_TRACE(name_of(family));
     EXPECT_EQ(sigmoids(family, {0.0F, -0.0F, tiny, -tiny, 88, kInfinity, largest, -kInfinity,
                                 -largest, -104}),
@@ -171,7 +171,7 @@ std::pair<double, double> unit(double i, double f, double g, double o, double be
 }
 
 TEST(LstmKernels, StepIsThatOfItsFormula) {
-  for (const Family family : families()) {
+  for (const VectorFamily family : families()) {
     for (const int64_t units : rests()) {
       for (const bool first : {false, true}) {
         SCOPED_TRACE(std::string(name_of(family)) + " " + std::to_string(units));
@@ -200,7 +200,7 @@ TEST(LstmKernels, StepIsThatOfItsFormula) {
 // The slope is that of delta h_t + delta_cells c_t, by differences in float64.
 TEST(LstmKernels, GradientIsTheSlope) {
   constexpr double kStep = 1e-6;
-  for (const Family family : families()) {
+  for (const VectorFamily family : families()) {
     for (const int64_t units : rests()) {
       for (const bool first : {false, true}) {
         SCOPED_TRACE(std::string(name_of(family)) + " " + std::to_string(units));
@@ -243,7 +243,7 @@ TEST(LstmKernels, StepHasTheSameBitsInEveryFamily) {
     for (const bool first : {false, true}) {
       SCOPED_TRACE(units);
       std::vector<Step> steps;
-      for (const Family family : families()) {
+      for (const VectorFamily family : families()) {
         steps.emplace_back(3, units, normal_floats(3 * 4 * units, 1), first);
         steps.back().advance(family);
         steps.back().retreat(family);
@@ -255,7 +255,7 @@ TEST(LstmKernels, StepHasTheSameBitsInEveryFamily) {
     }
   }
   const Floats x = dense_arguments();
-  for (const Family family : families()) {
+  for (const VectorFamily family : families()) {
     EXPECT_EQ(sigmoids(family, x), sigmoids(families().front(), x)) << name_of(family);
     EXPECT_EQ(tanhs(family, x), tanhs(families().front(), x)) << name_of(family);
   }
@@ -277,7 +277,7 @@ TEST(PackedMatrix, ProductsAreThoseOfPlainLoops) {
       for (int64_t i = 0; i < k * n; ++i) {
         transposed[std::size_t(i % n * k + i / n)] = w[std::size_t(i)];
       }
-      for (const Family family : families()) {
+      for (const VectorFamily family : families()) {
         SCOPED_TRACE(::testing::Message()
                      << name_of(family) << " " << rows << " " << k << " " << n);
         for (const bool transpose : {false, true}) {
@@ -319,7 +319,7 @@ TEST(PackedMatrix, HasTheSameBitsInEveryFamilyAndForAnyRows) {
   for (const int64_t n : rests()) {
     const Floats w = normal_floats(kInner * n, 1), x = normal_floats(kRows * kInner, 2);
     Floats first;
-    for (const Family family : families()) {
+    for (const VectorFamily family : families()) {
       SCOPED_TRACE(::testing::Message() << name_of(family) << " " << n);
       PackedMatrix matrix(convolution_kernels(family));
       matrix.load(w.data(), kInner, n);

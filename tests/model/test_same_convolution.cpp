@@ -117,7 +117,7 @@ struct Found {
 };
 
 // The images in two parts.
-Found run(const SameCase& c, const Numbers& n, Family family, ConvolutionScratch& scratch,
+Found run(const SameCase& c, const Numbers& n, VectorFamily family, ConvolutionScratch& scratch,
           const Bfloat16Kernels* in_bfloat16 = nullptr) {
   const Size& s = c.size;
   const SameConvolution convolution(2, s, family, in_bfloat16);
@@ -160,7 +160,7 @@ TEST(SameConvolution, IsThatOfPlainLoopsInEveryFamily) {
         dx[std::size_t(in + from)] += delta * weight;
       });
     }
-    for (const Family family : families()) {
+    for (const VectorFamily family : families()) {
       SCOPED_TRACE(::testing::PrintToString(c) + " " + name_of(family));
       const Found found = run(c, n, family, scratch);
       EXPECT_EQ(doubles(found.y), y);
@@ -183,7 +183,7 @@ TEST(SameConvolution, HasTheSameBitsInEveryFamily) {
     const Numbers n(c, normal_numbers);
     ConvolutionScratch scratch;
     const Found first = run(c, n, families().front(), scratch);
-    for (const Family family : families()) {
+    for (const VectorFamily family : families()) {
       SCOPED_TRACE(::testing::PrintToString(c) + " " + name_of(family));
       const Found found = run(c, n, family, scratch);
       EXPECT_EQ(found.y, first.y);
@@ -225,7 +225,7 @@ TEST(SameConvolution, RoundsLikePlainLoops) {
 TEST(SameConvolution, NanPassesThrough) {
   for (const int64_t stride : {1, 2}) {
     const SameCase c{{5, 3, 6, 6, 3, stride}, 2};
-    for (const Family family : families()) {
+    for (const VectorFamily family : families()) {
       SCOPED_TRACE(std::string(name_of(family)) + " stride " + std::to_string(stride));
       Numbers n(c, whole_numbers);
       ConvolutionScratch scratch;

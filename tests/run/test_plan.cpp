@@ -176,7 +176,7 @@ struct EightClients {
     federation = Federation::load(job.data, job.federation, 1, *host);
     kind.facts = {.clients = 8, .participants = 8, .n_params = 100};
   }
-  RoundTimes estimate(const Rates& rates, const Cluster& started, const Cluster& planned) {
+  PlannedTimes estimate(const Rates& rates, const Cluster& started, const Cluster& planned) {
     const Workload workload(job, federation, false);
     return estimate_round(kind, workload, rates, started, planned);
   }
@@ -226,11 +226,11 @@ TEST(PlanRound, TheLinkIsThatOfTheRounds) {
 TEST(PlanRound, WhatRoundsTookBeyondTheModelIsAdded) {
   EightClients eight;
   Rates rates{.whole = true, .means = {.round_s = 5, .server_s = 0.1}, .train_sample_s = 0.01};
-  const RoundTimes here = eight.estimate(rates, cluster(1, 1), cluster(1, 1));
+  const PlannedTimes here = eight.estimate(rates, cluster(1, 1), cluster(1, 1));
   EXPECT_DOUBLE_EQ(here.training_s, 0.8);
   EXPECT_DOUBLE_EQ(here.exchange_s, 0.1);
   EXPECT_DOUBLE_EQ(here.round_s(), 5);
-  const RoundTimes there = eight.estimate(rates, cluster(1, 1), cluster(4, 1));
+  const PlannedTimes there = eight.estimate(rates, cluster(1, 1), cluster(4, 1));
   EXPECT_DOUBLE_EQ(there.training_s, 0.2);
   EXPECT_GT(there.small_s, here.small_s);
   rates.means.round_s = 0.1;  // less than the model: nothing is taken away

@@ -230,6 +230,42 @@ class Commands(hanse.Case):
         self.assert_one_error(self.hanse("plan", self.job(), "--markdown", expect=None), 2,
                               "--markdown", "hanse list")
 
+    def test_page_of_conflicts(self):
+        """jobs/conflicts.md is what `hanse list --conflicts` prints."""
+        path = os.path.join(os.path.dirname(__file__), "..", "..", "jobs", "conflicts.md")
+        self.assertEqual(self.hanse("list", "--conflicts").stdout(), hanse.text(path))
+
+    def test_conflicts_are_refused_without_the_data(self):
+        """`check` refuses in the words of `run`, and reads nothing but the job."""
+        def lines(verb, *options):
+            process = self.hanse(verb, self.job(), "--sampler.per-round=2", *options, expect=None)
+            self.assert_one_error(process, 2)
+            return process.errors()[0]
+
+        for options, words in (
+                (("--aggregator.kind=median", "--clock.kind=virtual", "--async.kind=fedbuff"),
+                 "a step by columns cannot count old updates less"),
+                (("--aggregator.kind=krum", "--client.update=fednova"),
+                 "krum looks at updates, which fednova weighs anew"),
+                (("--client.stragglers=0.5",), "stragglers need more than one epoch or step"),
+                (("--aggregator.kind=aaggff-s",), "aaggff-s needs every client in every round"),
+                (("--aggregator.kind=dqn-fed", "--evaluate.view=personalised"),
+                 "send directions and have no models of their own"),
+                (("--sampler.kind=oort", "--client.label-smoothing=0.1"),
+                 "which client.label-smoothing does not tell"),
+                (("--sampler.kind=cyclic", "--clock.kind=virtual", "--async.kind=fedbuff"),
+                 "draws whole rounds, and these have none"),
+                (("--run.round-seconds=1", "--client.update=scaffold"),
+                 "scaffold needs every participant's update"),
+                (("--client.update=ditto", "--client.personal=*.bias"),
+                 "clients of ditto train all tensors together"),
+                (("--evaluate.regret=true", "--sampler.kind=power-of-choice"),
+                 "does not estimate gradients")):
+            told = lines("check", *options)
+            self.assertIn(words, told)
+            self.assertEqual(told, lines("run", *options))
+            self.assertEqual(told, lines("plan", *options))
+
     def test_plan_trains_and_writes_nothing(self):
         job = self.job()
         for ranks in (None, 2):

@@ -35,6 +35,8 @@ std::string usage_text();
 std::string list_text(const std::string& kind);
 // `hanse list --markdown`: every key of a job file, a table a section. It is jobs/keys.md.
 std::string list_markdown();
+// `hanse list --conflicts`: what a job cannot have together. It is jobs/conflicts.md.
+std::string conflicts_page();
 // `hanse list --man` and `hanse list --bash`, for installations. The page has every kind and key,
 // the completion of command lines also the keys' values.
 std::string manual_page();
@@ -59,7 +61,7 @@ inline const Verb kVerbs[] = {{"run", 1, 1, true, "a job file", {}},
                               {"check", 1, 1, true, "a job file", {}},
                               {"convert", 2, 2, true, "a job file and an output file", {}},
                               {"publish", 2, 2, false, "a run directory and a new folder", {}},
-                              {"list", 0, 1, false, "", {"markdown", "man", "bash"}},
+                              {"list", 0, 1, false, "", {"markdown", "conflicts", "man", "bash"}},
                               {"status", 1, 1000, false, "a run directory", {"json"}},
                               {"inspect", 1, 1, false, "an HDF5 file", {"verify"}}};
 

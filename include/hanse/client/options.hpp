@@ -9,7 +9,7 @@
 
 namespace hanse {
 
-// How much a client does in a round: local_work.hpp.
+// How much a client does in a round: round_steps.hpp.
 struct LocalWork {
   int64_t epochs = 1;      // passes over the client's samples; ignored when steps > 0
   int64_t steps = 0;       // mini-batch steps a round; 0: epochs
@@ -60,6 +60,8 @@ struct StepOptions {
 
 // The key that makes the steps of a round more than w <- w - lr g, all of one size; empty: none.
 std::string beyond_plain_steps(const StepOptions& options);
+// Do clients keep moments between rounds?
+bool keeps_moments(const StepOptions& options);
 
 // PropFair (Zhang et al. 2022): clients minimise -log(M - F) of their mini-batch loss F, whose
 // gradient is that of F over M - F. Below kLeastRoom the logarithm goes on as its tangent.
@@ -124,10 +126,10 @@ constexpr auto choices_of(Safeguard) { return std::array{"frobenius", "projectio
 
 // Options of the updates in second_order.hpp.
 struct SecondOrderOptions {
-  double alpha = 0.05;                        // fednew: damping of the Newton direction
-  double rho = 0.1;                           // fednew: penalty on y_i - y
-  double tolerance = 1e-5;                    // fednew: of the residual, relative
-  int64_t iterations = 100;                   // fednew: most Hessian-vector products a round
+  double alpha = 0.05;       // fednew: damping of the Newton direction; feddyn: of its regulariser
+  double rho = 0.1;          // fednew: penalty on y_i - y
+  double tolerance = 1e-5;   // fednew: of the residual, relative
+  int64_t iterations = 100;  // fednew: most Hessian-vector products a round
   Compressor compressor = Compressor::kRank;  // fednl
   int64_t rank = 1;                           // of Compressor::kRank
   int64_t top = 0;                            // of Compressor::kTop; 0: 8 P

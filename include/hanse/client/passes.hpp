@@ -62,8 +62,6 @@ class PassUpdate : public LocalUpdate {
   // An update around another, whose steps it makes and whose state stands in front.
   PassUpdate(const PassUpdate& inner, std::vector<Pass> passes, std::vector<StateBlock> state);
 
-  bool keeps_moments() const;
-
  private:
   std::vector<Pass> passes_;
   std::shared_ptr<HostPasses> host_;

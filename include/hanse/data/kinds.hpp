@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "hanse/base/kind.hpp"
@@ -22,6 +23,10 @@ bool data_exist(const std::string& path);
 
 // Checks the options of the chosen kinds, and that the files are there. Throws InvalidArgument.
 void check_data(const DataOptions& data, const FederationOptions& federation);
+
+// The clients that train, where the options alone tell how many; empty: only the data do.
+std::optional<int64_t> clients_before_reading(const DataOptions& data,
+                                              const FederationOptions& federation);
 
 // Reads the samples of `options`, of a kind without clients of its own. `clients` and
 // `samples_per_client` set how many samples the made up kinds make: random their product,

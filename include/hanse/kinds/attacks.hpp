@@ -15,6 +15,10 @@ struct Job;
 
 // Does the attack choose what hurts the rule most?
 bool attack_searches(const Job& job);
+// Does it spoil what attackers train on?
+bool attack_poisons(const Job& job);
+// What it must know to forge updates, but for the last aggregate of an attack in a file.
+ForgeNeeds forge_needs(const Job& job);
 
 // The decisions of an attack that forges updates, and what it must know; null: the job's does not.
 // With run.check-rules a rule of the user's own works beside a twin that proves it pure.

@@ -37,8 +37,6 @@ void check_clock(const Job& job, int64_t clients);
 
 // Do all count in a round who are drawn for it, on line and in time?
 bool all_drawn_count(const Job& job);
-// Refuses a rule or an update, `who`, that needs them. Throws InvalidArgument.
-void require_all_count(const Job& job, const std::string& who);
 
 // Why nobody knows in closed form who counts under these options (aggregator.estimator = arrival);
 // empty: inclusion_probabilities() says it.

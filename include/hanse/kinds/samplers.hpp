@@ -27,6 +27,7 @@ struct SamplerTraits {
   bool by_shares = false;    // draws by fixed shares, which make_sampler() needs
   bool by_samples = false;   // knows each client's samples, which make_sampler() then needs
   bool squares = false;      // needs_squares()
+  bool compares = false;     // needs_candidates()
   bool biased = false;       // favours clients, and no weight undoes that
   bool own = false;          // the user's own: it draws for itself, and nobody can impose a draw
   bool has_experts = false;  // weighs experts: ClientSampler::expert_weights()
@@ -43,6 +44,9 @@ SamplerTraits sampler_traits(const SamplerOptions& options);
 std::function<std::unique_ptr<ClientSampler>()> sampler_maker(const Job& job,
                                                               const Federation& federation);
 std::unique_ptr<ClientSampler> make_sampler(const Job& job, const Federation& federation);
+// Draws of a round among so many clients: its participants, or, where clients are drawn twice,
+// more.
+int64_t draws_of(const SamplerOptions& options, int64_t clients);
 // Makes a sampler without data, of the seed options.seed. `initial` [M]: shares of weighted and
 // lipschitz, samples of the clients for those by samples, first probabilities of the osmd family;
 // empty: uniform, where the kind has such a start.

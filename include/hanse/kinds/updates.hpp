@@ -19,6 +19,8 @@ struct UpdateTraits {
   bool own_models = false;  // every client has a model of its own
   bool straggles = false;   // reads client.stragglers
   bool solves = false;      // the server solves a system with what training finds
+  bool keeps = false;       // clients keep numbers between rounds
+  bool control = false;     // a control variate moves by what they send
 };
 
 // Throws InvalidArgument for an unknown kind.

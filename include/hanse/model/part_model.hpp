@@ -27,9 +27,8 @@ struct NamedRow {
 // A model whose row is the trained part of another's, so that nothing else is sent, added, kept or
 // saved. The row has the chosen tensors and the adapters in the order of the layers, and then the
 // buffers. An adapter (LoRA, Hu et al. 2022) stands for the weight
-// then the buffers. An adapter (LoRA, Hu et al. 2022) stands for the weight
-//   W = W_0 + B A,  W_0 [out, in] frozen,  A "NAME.lora_A" [rank, in],  B "NAME.lora_B" [out,
-//   rank],
+//   W = W_0 + B A,  W_0 [out, in] frozen,
+//   A "NAME.lora_A" [rank, in],  B "NAME.lora_B" [out, rank],
 // with B = 0 at the start, and A uniform in +-1/sqrt(in). The weights of dense layers and of
 // embeddings can have one.
 //

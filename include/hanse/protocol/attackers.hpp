@@ -70,6 +70,7 @@ class Attackers : public Stateful {
 
 // The needs of a rule whose participants may forge their updates: these are kept until all have
 // trained, and their inner products are known.
-AggregatorNeeds needs_among(AggregatorNeeds needs, const Attackers* attackers);
+AggregatorNeeds needs_among(AggregatorNeeds needs, const ForgeNeeds& attack);
+AggregatorNeeds needs_among(const AggregatorNeeds& needs, const Attackers* attackers);
 
 }  // namespace hanse

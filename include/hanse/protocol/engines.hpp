@@ -2,8 +2,7 @@
 //
 // A runner computes: it holds the clients' models, trains them, and hands their updates to a sink,
 // which sums them. The choice of the runner decides the speed of a run and the last bits of its
-// results. device_refusal() alone tells whether a runner can train the objects that were made for a
-// job.
+// results.
 #pragma once
 
 #include <memory>
@@ -61,33 +60,10 @@ RunnerPtr make_host_runner(const RunnerParts& parts, const FederatedSettings& se
 // Trains `cohorts->clients()` neighbours of the draw side by side on this rank's device. A cohort
 // is the same whoever trains it, so that a client's training does not depend on the number of
 // ranks; the devices' sums are integers, so that the order of addition does not matter either.
-// REQUIRES: device_refusal() is empty.
+// REQUIRES: what GPUs can do (kinds/conflicts.hpp).
 RunnerPtr make_cohort_runner(const RunnerParts& parts, const FederatedSettings& settings,
                              std::unique_ptr<CohortTraining> cohorts,
                              std::unique_ptr<DeviceCommunicator> devices);
-
-// Something that GPUs cannot do, the option that asks for it, and the alternative.
-struct Refusal {
-  std::string what, key, hint;
-};
-
-// The needs of a job's rounds, by the objects that were made for it.
-struct RoundNeeds {
-  LocalUpdate& update;
-  AggregatorNeeds rule;
-  const FederatedSettings& settings;
-  const ClientOptions& client;
-  Compress compress = Compress::kNone;
-  bool tunes = false;               // clients' models before they are evaluated
-  std::optional<Refusal> off_gpus;  // a chosen kind that GPUs do not train
-  // The user's names for them, for messages.
-  std::string update_kind, rule_kind;
-  LabelForm labels = {};
-  bool moves_all = true;  // gradients train every value of the model
-};
-
-// The first of a job's needs that cohorts on devices cannot meet; empty: they can train the job.
-std::optional<Refusal> device_refusal(const RoundNeeds& needs);
 
 // Does the model go back to the ranks part by part while its sum still comes? Not if the step may
 // be taken back, the server's optimizer needs the whole sum at once, or another sum divides it.

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "hanse/comm/communicator.hpp"
+#include "hanse/kinds/conflicts.hpp"
 #include "hanse/protocol/engines.hpp"
 
 namespace hanse {
@@ -22,8 +23,8 @@ void check_engine(const Job& job);
 // The first chosen kind that GPUs do not train, by its row; empty: there is none.
 std::optional<Refusal> kind_off_gpus(const Job& job);
 
-// Throws InvalidArgument when GPUs cannot do what the job's objects need.
-void require_gpu_needs(const RoundNeeds& needs);
+// What of a job's labels and model GPUs do not train; empty: nothing.
+std::optional<Refusal> data_off_gpus(const LabelForm& labels, const ParameterLayout& layout);
 
 // The most ranks of a host that share a GPU. `gpus` has each rank's gpu_identity(), empty when it
 // sees none. Throws InvalidArgument then, and when more than `ranks_per_gpu` do.
@@ -74,8 +75,10 @@ struct ChosenRunner {
   std::string trains_on;
 };
 
-// The runner of run.device; its GPUs talk as comm.devices says. Collective. Throws AgreedError.
-ChosenRunner make_runner(const Job& job, const RoundNeeds& needs, const RunnerParts& parts,
+// The runner of run.device; its GPUs talk as comm.devices says. `refusal`: as choose_device().
+// Collective. Throws AgreedError.
+ChosenRunner make_runner(const Job& job, const std::optional<Refusal>& refusal,
+                         const FederatedSettings& settings, const RunnerParts& parts,
                          Communicator& host);
 
 }  // namespace hanse

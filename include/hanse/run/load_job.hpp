@@ -19,9 +19,13 @@ void load_job(const std::string& path, const Overrides& overrides, KeyedJob& job
 // Checks what can be checked without data: combinations of options, and that each file is there.
 // Throws InvalidArgument.
 void check_job(const Job& job);
-// The part of it that looks at no file but those of the user's own rules: what the chosen kinds ask
-// of the job.
+// The part of it that looks at no file but those of the user's own rules: what goes with what
+// (kinds/conflicts.hpp), and what the chosen kinds ask of the job.
 void check_kinds(const Job& job);
+
+// Do only the data tell how many clients a job of rounds has? What depends on the number is then
+// checked when they have been read, and by check_job() otherwise.
+bool asks_the_data(const Job& job);
 
 // Keys the user gave that the job does not use, for one notice: its protocol does not read them, or
 // a kind does that is not chosen.

@@ -1,6 +1,5 @@
 #include <algorithm>
 
-#include "hanse/base/error.hpp"
 #include "hanse/client/passes.hpp"
 #include "hanse/client/updates.hpp"
 
@@ -16,11 +15,7 @@ class Ditto final : public PassUpdate {
             options, federation, model,
             {{.mu = options.lambda, .to_received = true, .moves_start = true, .looks_back = true},
              {}},
-            {{"model", model.n_params()}, {"known", 1}}) {
-    if (!keeps_moments()) return;
-    throw InvalidArgument("ditto's two models would need moments of their own",
-                          "client.optimizer-state", "use fresh, or client.update = sgd or prox");
-  }
+            {{"model", model.n_params()}, {"known", 1}}) {}
 
   bool keeps_own_model() const override { return true; }
 

@@ -24,13 +24,13 @@ struct Patches {
 
 // Where columns stand, and what they are of. A client's batch is cut into parts of `per` samples
 // each, whose columns are matrices of their own: [C, parts, (channel, tap), per, out pixels].
-struct Columns {
+struct PatchColumns {
   Divider channels, per;
   Divider width, pixels;          // of images
   Divider out_width, out_pixels;  // of what comes out
   int32_t height, out_height, kernel, padding;
 
-  Columns(const Patches& of, int64_t samples)
+  PatchColumns(const Patches& of, int64_t samples)
       : channels(of.channels),
         per(samples),
         width(of.width),
@@ -57,7 +57,7 @@ constexpr int kTapsAtOnce = 5;
 // columns <- what each tap reads for each output pixel; zero beyond the image. An item is an output
 // pixel of a sample's channel, of all taps.
 struct ColumnsWork {
-  Columns of;
+  PatchColumns of;
   int64_t batch;
   const float* images;    // [samples, channels, height, width]
   const int64_t* places;  // [C, B] of the batches' samples; null: one behind the other
@@ -93,7 +93,7 @@ struct ColumnsWork {
 
 // The way back: images <- sums of what their taps' columns have. An item is a pixel.
 struct ImagesWork {
-  Columns of;
+  PatchColumns of;
   int64_t batch;
   const float* columns;
   float* images;  // [C, B, channels, height, width]

@@ -152,7 +152,7 @@ class NetworkGradient final : public StepGradient {
                           .chosen = chosen.data_ptr<uint8_t>(),
                           .bias = own.first_bias(),
                           .bias_stride = own.bias_stride()};
-    const Columns columns(of, per);
+    const PatchColumns columns(of, per);
     float* bias_gradient = data(own.bias_gradient);
     ConvolutionLayer layer{
         .own = std::move(own),

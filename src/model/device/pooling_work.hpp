@@ -14,7 +14,7 @@ namespace hanse {
 struct Pooling {
   static constexpr uint8_t kNone = 255;  // chosen by no pixel: the ReLU is shut
 
-  Divider channels, per;          // samples stand in parts of `per`, as Columns
+  Divider channels, per;          // samples stand in parts of `per`, as PatchColumns
   Divider width, pixels;          // before it
   Divider out_width, out_pixels;  // behind it
   Divider window;                 // 2; 1: no pooling

@@ -29,9 +29,9 @@ constexpr ConvolutionKernels kAnyConvolution{convolve_any, add_any_gradient, poo
 
 namespace hanse {
 
-const ConvolutionKernels& convolution_kernels(Family family) {
+const ConvolutionKernels& convolution_kernels(VectorFamily family) {
 #if defined(__x86_64__)
-  if (family == Family::kAvx512) return avx512::kAnyConvolution;
+  if (family == VectorFamily::kAvx512) return avx512::kAnyConvolution;
 #endif
   return HANSE_OF_FAMILY(family, kConvolution);
 }

@@ -70,6 +70,6 @@ struct ConvolutionKernels {
                  const int32_t* which, Image x);
 };
 
-const ConvolutionKernels& convolution_kernels(Family family = fastest_family());
+const ConvolutionKernels& convolution_kernels(VectorFamily family = fastest_family());
 
 }  // namespace hanse

@@ -38,7 +38,7 @@ struct DenseKernels {
                         float* c, int64_t c_line);
 };
 
-const DenseKernels& dense_kernels(Family family = fastest_family());
+const DenseKernels& dense_kernels(VectorFamily family = fastest_family());
 
 // Are these kernels, which take one thread, faster than OpenBLAS here?
 bool is_streamed(int64_t rows, int64_t out, int64_t in);

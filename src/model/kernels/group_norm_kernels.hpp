@@ -35,6 +35,6 @@ struct GroupNormKernels {
                   int64_t pixels, int64_t line, float* dx);
 };
 
-const GroupNormKernels& group_norm_kernels(Family family = fastest_family());
+const GroupNormKernels& group_norm_kernels(VectorFamily family = fastest_family());
 
 }  // namespace hanse

@@ -15,13 +15,13 @@
 
 namespace hanse {
 
-const GroupNormKernels& group_norm_kernels(Family family) {
+const GroupNormKernels& group_norm_kernels(VectorFamily family) {
   return HANSE_OF_FAMILY(family, kGroupNorm);
 }
 
-const LstmKernels& lstm_kernels(Family family) { return HANSE_OF_FAMILY(family, kLstm); }
+const LstmKernels& lstm_kernels(VectorFamily family) { return HANSE_OF_FAMILY(family, kLstm); }
 
-const WinogradKernels& winograd_kernels(Family family) {
+const WinogradKernels& winograd_kernels(VectorFamily family) {
   return HANSE_OF_FAMILY(family, kWinograd);
 }
 

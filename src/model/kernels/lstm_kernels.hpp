@@ -44,6 +44,6 @@ struct LstmKernels {
   void (*tanhs)(int64_t count, const float* x, float* y);
 };
 
-const LstmKernels& lstm_kernels(Family family = fastest_family());
+const LstmKernels& lstm_kernels(VectorFamily family = fastest_family());
 
 }  // namespace hanse

@@ -6,26 +6,26 @@
 
 namespace hanse {
 
-std::vector<Family> families() {
-  std::vector<Family> found;
-  if (has_avx512()) found.push_back(Family::kAvx512);
-  if (has_avx2()) found.push_back(Family::kAvx2);
-  found.push_back(Family::kPlain);
+std::vector<VectorFamily> families() {
+  std::vector<VectorFamily> found;
+  if (has_avx512()) found.push_back(VectorFamily::kAvx512);
+  if (has_avx2()) found.push_back(VectorFamily::kAvx2);
+  found.push_back(VectorFamily::kPlain);
   return found;
 }
 
-Family fastest_family() {
-  static const Family fastest = [] {
-    const Family first = families().front();
+VectorFamily fastest_family() {
+  static const VectorFamily fastest = [] {
+    const VectorFamily first = families().front();
     const bool haswell = std::string_view(openblas_get_corename()) == "Haswell";
-    return haswell && first == Family::kAvx512 && has_avx2() ? Family::kAvx2 : first;
+    return haswell && first == VectorFamily::kAvx512 && has_avx2() ? VectorFamily::kAvx2 : first;
   }();
   return fastest;
 }
 
-const char* name_of(Family family) {
-  if (family == Family::kAvx512) return "AVX-512";
-  return family == Family::kAvx2 ? "AVX2" : "plain";
+const char* name_of(VectorFamily family) {
+  if (family == VectorFamily::kAvx512) return "AVX-512";
+  return family == VectorFamily::kAvx2 ? "AVX2" : "plain";
 }
 
 }  // namespace hanse

@@ -26,25 +26,25 @@
 
 // What has this name in the family's namespace.
 #if defined(__x86_64__)
-#define HANSE_OF_FAMILY(family, name)         \
-  ((family) == Family::kAvx512 ? avx512::name \
-   : (family) == Family::kAvx2 ? avx2::name   \
-                               : plain::name)
+#define HANSE_OF_FAMILY(family, name)               \
+  ((family) == VectorFamily::kAvx512 ? avx512::name \
+   : (family) == VectorFamily::kAvx2 ? avx2::name   \
+                                     : plain::name)
 #else
 #define HANSE_OF_FAMILY(family, name) plain::name
 #endif
 
 namespace hanse {
 
-enum class Family { kPlain, kAvx2, kAvx512 };
+enum class VectorFamily { kPlain, kAvx2, kAvx512 };
 
 // The families that this processor can run, the fastest first.
-std::vector<Family> families();
+std::vector<VectorFamily> families();
 
 // The first of families(), but AVX2 with HANSE_KERNELS=Haswell.
-Family fastest_family();
+VectorFamily fastest_family();
 
-const char* name_of(Family family);  // "AVX-512"
+const char* name_of(VectorFamily family);  // "AVX-512"
 
 #if defined(__x86_64__)
 

@@ -43,6 +43,6 @@ struct WinogradKernels {
   void (*transpose)(const float* from, int64_t from_row, float* to, int64_t to_row);
 };
 
-const WinogradKernels& winograd_kernels(Family family = fastest_family());
+const WinogradKernels& winograd_kernels(VectorFamily family = fastest_family());
 
 }  // namespace hanse

@@ -8,7 +8,7 @@
 namespace hanse {
 
 GroupNorm::GroupNorm(int64_t gamma, int64_t beta, int64_t channels, int64_t groups, int64_t pixels,
-                     Family family)
+                     VectorFamily family)
     : gamma_(gamma),
       beta_(beta),
       channels_(channels),

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "gradient_target.hpp"
-#include "kernels/group_norm_kernels.hpp"
 #include "hanse/base/aligned.hpp"
+#include "kernels/group_norm_kernels.hpp"
 
 namespace hanse {
 
@@ -30,7 +30,7 @@ class GroupNorm {
  public:
   // Offsets of gamma and beta in the row.
   GroupNorm(int64_t gamma, int64_t beta, int64_t channels, int64_t groups, int64_t pixels,
-            Family family = fastest_family());
+            VectorFamily family = fastest_family());
 
   // Takes memory for so many images.
   void hold(int64_t rows);

@@ -102,12 +102,11 @@ Convolution panel_product(const Panels& w, int64_t column, int64_t count) {
 
 }  // namespace
 
-SameConvolution::SameConvolution(int64_t weight, const Size& size, Family family,
+SameConvolution::SameConvolution(int64_t weight, const Size& size, VectorFamily family,
                                  const Bfloat16Kernels* in_bfloat16)
     : weight_(weight),
       size_(size),
-      winograd_(size.kernel == 3 && size.stride == 1 && !size.of_samples &&
-                in_bfloat16 == nullptr),
+      winograd_(size.kernel == 3 && size.stride == 1 && !size.of_samples && in_bfloat16 == nullptr),
       places_(size.kernel * size.kernel),
       products_(winograd_ ? kProducts : 1),
       unit_columns_(winograd_ ? (size.width + 1) / kTile : size.out_width()),

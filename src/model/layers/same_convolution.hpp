@@ -81,7 +81,7 @@ class SameConvolution {
   };
 
   // `weight` is the offset of [outputs, inputs, kernel, kernel] in the row.
-  SameConvolution(int64_t weight, const Size& size, Family family = fastest_family(),
+  SameConvolution(int64_t weight, const Size& size, VectorFamily family = fastest_family(),
                   const Bfloat16Kernels* in_bfloat16 = nullptr);
 
   const Size& size() const { return size_; }

@@ -38,7 +38,7 @@ void pool(Job& job, const Federation& federation) {
 
 }  // namespace
 
-Job bound_job(const Job& job, const Federation& federation, Bound which) {
+Job bound_options(const Job& job, Bound which) {
   Job bound;
   bound.run = job.run;
   bound.model = job.model;
@@ -54,11 +54,13 @@ Job bound_job(const Job& job, const Federation& federation, Bound which) {
   bound.comm = job.comm;
   bound.evaluate = job.evaluate;
   bound.report = job.report;
-  if (which == Bound::kLocal) {
-    bound.client.alone = true;
-  } else {
-    pool(bound, federation);
-  }
+  bound.client.alone = which == Bound::kLocal;
+  return bound;
+}
+
+Job bound_job(const Job& job, const Federation& federation, Bound which) {
+  Job bound = bound_options(job, which);
+  if (which == Bound::kCentralized) pool(bound, federation);
   return bound;
 }
 

@@ -19,5 +19,7 @@ enum class Bound { kCentralized, kLocal };
 //     trains per-round clients, drawn uniformly, each as in a federated round.
 // Throws InvalidArgument when there are too many participants, or samples to pool (2^31).
 Job bound_job(const Job& job, const Federation& federation, Bound which);
+// The same, but for what depends on the clients' samples.
+Job bound_options(const Job& job, Bound which);
 
 }  // namespace hanse

@@ -129,8 +129,14 @@ std::optional<Refusal> kind_off_gpus(const Job& job) {
   return std::nullopt;
 }
 
-void require_gpu_needs(const RoundNeeds& needs) {
-  if (const auto refusal = device_refusal(needs)) refuse(*refusal);
+std::optional<Refusal> data_off_gpus(const LabelForm& labels, const ParameterLayout& layout) {
+  if (labels.values > 1 || labels.multi_label) {
+    return Refusal{"a label of several values is not trained on GPUs", "data.kind",
+                   "use data with one label a sample"};
+  }
+  if (layout.n_trainable() == layout.n_params()) return std::nullopt;
+  return Refusal{"a model with buffers or frozen parameters is not trained on GPUs", "model.path",
+                 "use group norm, which has no buffers"};
 }
 
 int64_t ranks_on_one_gpu(std::span<const std::string> gpus, int64_t ranks_per_gpu) {
@@ -192,13 +198,13 @@ void make_on_device(const Job& job, RankDevice& device, Communicator& comm,
   }
 }
 
-ChosenRunner make_runner(const Job& job, const RoundNeeds& needs, const RunnerParts& parts,
+ChosenRunner make_runner(const Job& job, const std::optional<Refusal>& refusal,
+                         const FederatedSettings& settings, const RunnerParts& parts,
                          Communicator& host) {
-  const int64_t participants = needs.settings.max_participants;
+  const int64_t participants = settings.max_participants;
   const int64_t clients = side_by_side(job, participants, parts.model.n_params());
-  RankDevice device =
-      choose_device(job, device_refusal(needs),
-                    {parts.model.gradient_flops(), job.client.batch, clients}, parts.comm, host);
+  RankDevice device = choose_device(
+      job, refusal, {parts.model.gradient_flops(), job.client.batch, clients}, parts.comm, host);
   std::unique_ptr<CohortTraining> cohorts;
   if (!device.name.empty()) {
     tell_of_idle_ranks(participants, clients, parts.comm);
@@ -209,13 +215,12 @@ ChosenRunner make_runner(const Job& job, const RoundNeeds& needs, const RunnerPa
     });
   }
   if (device.name.empty()) {
-    return {make_host_runner(parts, needs.settings), device.kind};
+    return {make_host_runner(parts, settings), device.kind};
   }
   auto devices = uses_nccl(job, device, parts.comm)
                      ? torch_library().make_nccl_communicator(parts.comm, device.name)
                      : torch_library().make_staged_communicator(parts.comm);
-  return {make_cohort_runner(parts, needs.settings, std::move(cohorts), std::move(devices)),
-          device.kind};
+  return {make_cohort_runner(parts, settings, std::move(cohorts), std::move(devices)), device.kind};
 }
 
 }  // namespace hanse

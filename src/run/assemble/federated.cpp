@@ -11,6 +11,7 @@
 #include "hanse/job/asked.hpp"
 #include "hanse/kinds/aggregators.hpp"
 #include "hanse/kinds/attacks.hpp"
+#include "hanse/kinds/conflicts.hpp"
 #include "hanse/kinds/own_rules.hpp"
 #include "hanse/kinds/privacy.hpp"
 #include "hanse/kinds/samplers.hpp"
@@ -69,16 +70,6 @@ void take_objective(const Job& job, Communicator& comm, FederatedAssembly& parts
   if (path.empty()) {
     return agree_on(comm, [&] { smooth_labels(network, job.client.label_smoothing); });
   }
-  agree_on(comm, [&] {
-    if (job.client.label_smoothing == 0) return;
-    throw InvalidArgument("a loss of your own smooths labels itself", "client.label-smoothing",
-                          "leave it at 0");
-  });
-  agree_on(comm, [&] {
-    if (job.client.augmentation.mixup == 0) return;
-    throw InvalidArgument("a loss of your own has one label a sample", "client.mixup",
-                          "leave it at 0");
-  });
   agree_on(comm, [&] { train_for(network, path, parts.federation.label_form()); });
   note_file("client.objective", path, comm, parts);
 }
@@ -91,7 +82,7 @@ AggregatorNeeds make_server_rule(const RuleFactory& rules, Communicator& comm,
     if (comm.rank() != 0) return;
     parts.aggregator = rules.aggregator(parts.participation);
     needs = needs_among(parts.aggregator->needs(), parts.attackers.get());
-    check_rule(parts.trained, needs);
+    require_no_conflict(facts_of(parts.trained, needs));
   });
   comm.bcast(std::as_writable_bytes(std::span(&needs, 1)), 0);
   if (comm.rank() != 0) parts.aggregator = make_rule(needs, nullptr);
@@ -150,21 +141,13 @@ void greet_sampler(bool has_durations, FederatedAssembly& parts) {
   }
 }
 
-RoundNeeds round_needs(const AggregatorNeeds& rule, const FederatedSettings& settings,
-                       const FederatedAssembly& parts) {
-  const Job& job = parts.trained;
-  const ParameterLayout& layout = parts.model->layout();
-  return {.update = *parts.update,
-          .rule = rule,
-          .settings = settings,
-          .client = job.client,
-          .compress = job.compression.compress,
-          .tunes = parts.tuner != nullptr,
-          .off_gpus = kind_off_gpus(job),
-          .update_kind = job.client.kind,
-          .rule_kind = job.aggregator.kind,
-          .labels = parts.federation.label_form(),
-          .moves_all = layout.n_trainable() == layout.n_params()};
+// Why GPUs cannot train the job's clients; empty: they can.
+std::optional<Refusal> off_gpus(const AggregatorNeeds& rule, const FederatedAssembly& parts) {
+  if (const auto kind = kind_off_gpus(parts.trained)) return kind;
+  JobFacts facts = facts_of(parts.trained, rule);
+  facts.on_gpus = true;
+  if (const auto conflict = conflict_of(facts)) return conflict;
+  return data_off_gpus(parts.federation.label_form(), parts.model->layout());
 }
 
 // Rank 0's clock.
@@ -184,17 +167,14 @@ void make_updates(const AggregatorNeeds& rule, int64_t ranks, FederatedAssembly&
   Model& model = *parts.model;
   parts.update = as_simulated(make_update(job, federation, model, rule), job, federation, ranks);
   parts.tuner = make_tuner(job, federation, model);
-  check_view(job, *parts.update);
-  check_squares(job, *parts.update);
   parts.update_stages.push_back(make_worker_momentum(job.client.worker_momentum, model.layout()));
   parts.update_stages.push_back(make_replacement(job, federation.clients()));
   parts.update_stages.push_back(make_compression(job.compression, model.layout()));
   std::erase(parts.update_stages, nullptr);
   require_state_room(parts.state_width(), federation.clients(), static_cast<int>(ranks),
                      job.client.state_memory << 20, job.run.out);
-  check_time_limit(job, *parts.update, rule, model.layout());
-  check_virtual_time(job, rule);
-  if (rule.extra_row == ExtraRow::kServer) check_root(job, federation, *parts.update);
+  check_time_limit(job, model.layout());
+  if (rule.extra_row == ExtraRow::kServer) check_root(job, federation);
   check_buffers(job, model.layout(), rule.after_training() || parts.update->sends_direction());
 }
 
@@ -283,7 +263,7 @@ void build(Communicator& comm, FederatedAssembly& parts) {
   auto settings = trainer_settings(job, max_participants);
   parts.writes_participation = settings.participation;
   plan_as_simulated(job, settings);
-  ChosenRunner chosen = make_runner(job, round_needs(rule_needs, settings, parts),
+  ChosenRunner chosen = make_runner(job, off_gpus(rule_needs, parts), settings,
                                     {comm, federation, model, *parts.update, rule_needs,
                                      parts.stages(), parts.tuner.get(), parts.privacy.get()},
                                     *parts.host);

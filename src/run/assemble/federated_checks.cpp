@@ -10,10 +10,13 @@
 #include "hanse/evaluation/evaluation.hpp"
 #include "hanse/job/asked.hpp"
 #include "hanse/kinds/aggregators.hpp"
+#include "hanse/kinds/clock.hpp"
+#include "hanse/kinds/conflicts.hpp"
+#include "hanse/kinds/own_rules.hpp"
 #include "hanse/kinds/samplers.hpp"
-#include "hanse/kinds/updates.hpp"
 #include "hanse/protocol/federated.hpp"
-#include "simulation.hpp"
+#include "hanse/rules/attack/options.hpp"
+#include "virtual_time.hpp"
 
 namespace hanse {
 
@@ -25,71 +28,15 @@ void check_buffers(const Job& job, const ParameterLayout& layout, bool gradients
       "aggregator.kind", "group norm has no buffers; other aggregators average them");
 }
 
-// A round with a time limit reports nothing of those it leaves out.
-void check_time_limit(const Job& job, const LocalUpdate& update, const AggregatorNeeds& needs,
-                      const ParameterLayout& layout) {
-  if (job.run.round_seconds == 0) return;
-  const auto refuse = [](const std::string& who, const std::string& key, const std::string& hint) {
-    throw InvalidArgument(who + " needs every participant's update", key,
-                          hint + ", or run.round-seconds = 0");
-  };
-  if (!sampler_traits(job.sampler).blind) {
-    refuse(job.sampler.kind, "sampler.kind", "use uniform, full, weighted or lipschitz");
-  }
-  if (needs.norms || needs.after_training() || needs.rates || needs.trials > 0) {
-    refuse(job.aggregator.kind, "aggregator.kind", "use a rule that weighs before training");
-  }
-  if (update.state_width() > 0 || update.sends_direction()) {
-    refuse(job.client.kind, "client.update", "use sgd or prox");
-  }
-  if (job.run.trace) refuse("a trace", "run.trace", "use run.trace = false");
-  // The scaled sum weighs them as a mean on average alone: a variance could turn negative.
-  if (layout.n_trainable() < layout.n_params()) {
-    refuse("a model with buffers", "model.kind", "group norm has no buffers");
-  }
+// The scaled sum of a round with a time limit weighs as a mean on average alone: a variance could
+// turn negative.
+void check_time_limit(const Job& job, const ParameterLayout& layout) {
+  if (job.run.round_seconds == 0 || layout.n_trainable() == layout.n_params()) return;
+  throw InvalidArgument("a model with buffers needs every participant's update", "model.kind",
+                        "group norm has no buffers, or run.round-seconds = 0");
 }
 
-// The sampler may need what the loss of each sample is.
-void check_squares(const Job& job, const LocalUpdate& update) {
-  if (!sampler_traits(job.sampler).squares) return;
-  const auto refuse = [&](const std::string& who, const std::string& key, const std::string& hint) {
-    throw InvalidArgument(
-        fmt::format("sampler {} needs the loss of each sample, which {} does not tell",
-                    job.sampler.kind, who),
-        key, hint);
-  };
-  const std::string own_loss = own_loss_key(job.client);
-  if (!own_loss.empty()) refuse(own_loss, own_loss, "leave it as it is by default");
-  if (!update.finds_squares()) refuse(job.client.kind, "client.update", "use sgd or prox");
-}
-
-void check_view(const Job& job, const LocalUpdate& update) {
-  if (!evaluates_own_models(job) || !update.sends_direction()) return;
-  throw InvalidArgument("clients of this job send directions and have no models of their own",
-                        "evaluate.view", "use evaluate.view = global");
-}
-
-// Throws InvalidArgument for rules that do not go with the job's other parts.
-void check_rule(const Job& job, const AggregatorNeeds& needs) {
-  if (needs.columns && job.async.is_on()) {
-    throw InvalidArgument("a step by columns cannot count old updates less", "aggregator.kind",
-                          "use a rule with coefficients, or async.kind = none");
-  }
-  const bool weighs_late =
-      job.clock.is_on() && job.clock.carries() && job.async.staleness != StalenessKind::kConstant;
-  if (needs.columns && weighs_late) {
-    throw InvalidArgument("a step by columns cannot count late updates less", "clock.late",
-                          "async.staleness = constant, or clock.late = drop or partial");
-  }
-  if (needs.forged && (needs.layers || needs.last_updates || needs.sign_share)) {
-    throw InvalidArgument(
-        fmt::format("{} weighs more than the round's updates, which attackers forge",
-                    job.aggregator.kind),
-        "aggregator.kind", "use another rule, or an attack on the training");
-  }
-}
-
-void check_root(const Job& job, const Federation& federation, const LocalUpdate& update) {
+void check_root(const Job& job, const Federation& federation) {
   const int64_t kept_out = federation.held_out(), root = job.aggregator.root;
   if (root >= kept_out || federation.train(federation.clients() + root).size() == 0) {
     throw InvalidArgument(
@@ -98,11 +45,18 @@ void check_root(const Job& job, const Federation& federation, const LocalUpdate&
                     job.aggregator.kind, kept_out),
         "aggregator.root", "federation.held-out = 1 keeps one out");
   }
-  if (update.state_width() + update.control_width() == 0) return;
-  throw InvalidArgument(
-      fmt::format("the server trains as a client that keeps nothing, and those of {} do",
-                  job.client.kind),
-      "client.update", "use sgd or prox");
+}
+
+void check_clients(const Job& job, int64_t clients) {
+  const Job drawing = drawing_job(job);
+  attacking_clients(job.attack, clients, static_cast<uint64_t>(job.run.seed));
+  const SamplerTraits sampler = sampler_traits(drawing.sampler);
+  int64_t draws = draws_of(drawing.sampler, clients);
+  if (!sampler.by_chance) draws = most_updates(job, draws, clients);
+  const double share = static_cast<double>(draws) / static_cast<double>(clients);
+  require_participants(job, clients, draws);
+  if (!is_own_rule(job.aggregator.kind)) require_attendance(job, facts_of(job).rule, share);
+  check_clock(job, clients);
 }
 
 void check_memory(const MemoryCase& c) {

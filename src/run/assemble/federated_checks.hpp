@@ -1,8 +1,7 @@
-// What the parts of a federated job ask of each other. Each throws InvalidArgument where they do
-// not go together.
+// What a federated job asks of its clients, its model and the memory. Each throws InvalidArgument
+// where they do not give it.
 #pragma once
 
-#include "hanse/client/local_update.hpp"
 #include "hanse/data/federation.hpp"
 #include "hanse/job/job.hpp"
 #include "hanse/model/layout.hpp"
@@ -13,15 +12,11 @@ namespace hanse {
 // Clients that send gradients, and rules that mix after the training, know nothing of buffers.
 void check_buffers(const Job& job, const ParameterLayout& layout, bool gradients_count);
 // A round with a time limit reports nothing of those it leaves out.
-void check_time_limit(const Job& job, const LocalUpdate& update, const AggregatorNeeds& needs,
-                      const ParameterLayout& layout);
-// The sampler may need what the loss of each sample is.
-void check_squares(const Job& job, const LocalUpdate& update);
-void check_view(const Job& job, const LocalUpdate& update);
-// The rule needs no more than the job's rounds give.
-void check_rule(const Job& job, const AggregatorNeeds& needs);
+void check_time_limit(const Job& job, const ParameterLayout& layout);
 // The server can train on samples of its own: those of a client that is kept out of training.
-void check_root(const Job& job, const Federation& federation, const LocalUpdate& update);
+void check_root(const Job& job, const Federation& federation);
+// What depends on the number of clients: who attacks, who takes part, and the tasks in flight.
+void check_clients(const Job& job, int64_t clients);
 
 // What memory and work of rank 0 follow from.
 struct MemoryCase {

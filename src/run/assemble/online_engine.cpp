@@ -16,16 +16,8 @@ namespace {
 // Why GPUs cannot run these nodes; none: they can.
 std::optional<Refusal> online_refusal(const Job& job, const Assembly& assembly) {
   if (auto kind = kind_off_gpus(job)) return kind;
-  const LabelForm labels = assembly.federation.label_form();
-  if (labels.values > 1 || labels.multi_label) {
-    return Refusal{"a label of several values is not trained on GPUs", "data.kind",
-                   "use data with one label a sample"};
-  }
-  const ParameterLayout& layout = assembly.model->layout();
-  if (layout.n_trainable() < layout.n_params()) {
-    return Refusal{"a model with buffers or frozen parameters is not trained on GPUs", "model.path",
-                   "use group norm, which has no buffers"};
-  }
+  const auto data = data_off_gpus(assembly.federation.label_form(), assembly.model->layout());
+  if (data) return data;
   if (job.online.gamma == NodeEstimate::kSgd) return std::nullopt;
   return Refusal{"ridge regressions are not fitted on GPUs", "online.gamma", "use sgd"};
 }

@@ -23,6 +23,7 @@ struct Reading {
 
 // What else a job's options mean under a protocol.
 struct ProtocolTraits {
+  bool has_rounds = false;        // of participants whose updates are mixed
   bool holds_out = false;         // clients may be evaluated that never train
   bool has_shared_model = false;  // that common test samples can be for
 };

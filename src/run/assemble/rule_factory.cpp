@@ -16,13 +16,6 @@
 namespace hanse {
 
 std::unique_ptr<ClientSampler> RuleFactory::sampler() const {
-  const bool own = is_own_rule(job_.sampler.kind);
-  if (job_.evaluate.regret && (own || sampler_traits(job_.sampler).biased)) {
-    throw InvalidArgument(
-        own ? "the probabilities of a sampler of one's own are not known"
-            : fmt::format("sampler {} does not estimate gradients", job_.sampler.kind),
-        "evaluate.regret", "leave it false");
-  }
   auto make = private_sampler_maker(job_, federation_, privacy_);
   if (lies()) {
     make = [honest = make, &job = job_, attackers = attackers()] {
@@ -38,8 +31,8 @@ std::unique_ptr<ServerOptimizer> RuleFactory::optimizer(int64_t n_params) const 
     return make_optimizer(job, clients, n_params);
   };
   if (!job_.run.check_rules) return make();
-  return checked_optimizer("server.optimizer = " + job_.server.optimizer, std::move(make),
-                           n_params, round_);
+  return checked_optimizer("server.optimizer = " + job_.server.optimizer, std::move(make), n_params,
+                           round_);
 }
 
 std::unique_ptr<Aggregator> RuleFactory::aggregator(double participation) const {

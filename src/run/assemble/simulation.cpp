@@ -46,21 +46,6 @@ bool is_simulated(const Job& job) {
   return job.simulate.is_on() && protocol_kind(job).reading.reads("simulate.sample-us");
 }
 
-void check_simulation(const Job& job) {
-  if (!is_simulated(job)) return;
-  const auto refuse = [](const std::string& what, const std::string& key, const std::string& hint) {
-    throw InvalidArgument(what, key, hint + ", or simulate.sample-us = 0");
-  };
-  if (job.run.device == RunDevice::kCuda) {
-    refuse("a simulated run has no GPUs", "run.device", "use auto or cpu");
-  }
-  if (update_traits(job.client).solves) {
-    refuse(fmt::format("{} cannot be simulated: the server solves with what training finds",
-                       job.client.kind),
-           "client.update", "use another");
-  }
-}
-
 SimulatedRanks::SimulatedRanks(const Job& job, Communicator& comm) {
   Cluster cluster;
   agree_on(comm, [&] { cluster = simulated_cluster(job, comm.size()); });

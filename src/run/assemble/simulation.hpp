@@ -16,9 +16,6 @@ struct Job;
 // Is no client trained?
 bool is_simulated(const Job& job);
 
-// Throws InvalidArgument for what cannot be simulated.
-void check_simulation(const Job& job);
-
 // Puts the ranks of `comm`, which must outlive it, on the machines of the job while it lives.
 class SimulatedRanks {
  public:

@@ -11,6 +11,7 @@
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
 #include "hanse/client/round_steps.hpp"
+#include "hanse/kinds/conflicts.hpp"
 #include "hanse/kinds/samplers.hpp"
 #include "hanse/rules/clock/inclusion.hpp"
 
@@ -186,41 +187,9 @@ void check_sampler_in_time(const Job& job, const ClientSampler& sampler) {
         "the library is older than asynchronous draws of few clients, and is not told how many",
         "sampler.path", "compile it with this program's include/hanse/plugin.h: random->asked");
   }
-  if (!sampler.needs_candidates()) return;
-  throw InvalidArgument(job.sampler.kind +
-                            " measures losses before every draw, and asynchronous "
-                            "rounds draw whenever a client is done",
-                        "sampler.kind", "use clock.round = first with async.kind = none");
-}
-
-void check_virtual_time(const Job& job, const AggregatorNeeds& needs) {
-  const auto refuse = [](const std::string& what, const std::string& key, const std::string& hint) {
-    throw InvalidArgument(what, key, hint);
-  };
-  if (const std::string unknown = no_inclusion(job);
-      job.aggregator.estimator == Estimator::kArrival && !unknown.empty()) {
-    refuse("arrival weighs by how often each client arrives in time: " + unknown,
-           "aggregator.estimator", "normalized or unbiased");
-  }
-  if (!job.clock.is_on()) return;
-  if (job.run.trace && !all_drawn_count(job)) {
-    refuse("a trace has rounds in which all who are drawn count", "run.trace",
-           "leave it false, or use clock.round = all, where nobody is lost or goes");
-  }
-  if (job.clock.makes_partial() && needs.rates) {
-    refuse("clients send whole updates to " + job.aggregator.kind, "clock.late", "drop or carry");
-  }
-  if (job.async.is_on() || carries(job)) {
-    const std::string chooser = job.async.is_on() ? "async.kind" : "clock.late";
-    if (needs.trials > 0) {
-      refuse(job.aggregator.kind + " tries steps again on all participants at once", chooser,
-             "use a rule that does not measure behind its step");
-    }
-    if (needs.last_updates) {
-      refuse(job.aggregator.kind + " works on all clients' updates of one model", chooser,
-             "use a rule that weighs those who arrive");
-    }
-  }
+  JobFacts facts = facts_of(job);
+  facts.sampler.compares = sampler.needs_candidates();
+  require_no_conflict(facts);
 }
 
 }  // namespace hanse

@@ -13,7 +13,6 @@
 #include "hanse/kinds/clock.hpp"
 #include "hanse/protocol/turnout.hpp"
 #include "hanse/protocol/update_stage.hpp"
-#include "hanse/rules/aggregation/aggregator.hpp"
 
 namespace hanse {
 
@@ -50,8 +49,7 @@ AsyncOptions staleness_options(const Job& job);
 // InvalidArgument.
 VirtualTime make_virtual_time(const Job& job, const TimedWork& work);
 
-// Refuse what does not go with asynchronous rounds or late updates. Throw InvalidArgument.
+// Refuses samplers of the user's own that cannot draw one by one. Throws InvalidArgument.
 void check_sampler_in_time(const Job& job, const ClientSampler& sampler);
-void check_virtual_time(const Job& job, const AggregatorNeeds& needs);
 
 }  // namespace hanse

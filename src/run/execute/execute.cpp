@@ -284,8 +284,11 @@ std::string check_job_file(const std::string& job_file, const Overrides& overrid
   load_job(job_file, overrides, job);
   check_job(job);
   const auto unused = unused_keys(job);
-  return fmt::format("{}: no error in its options{}\n", job_file,
-                     unused.empty() ? "" : "; not used by this job: " + join(unused, ", "));
+  return fmt::format("{}: no error in its options{}{}\n", job_file,
+                     unused.empty() ? "" : "; not used by this job: " + join(unused, ", "),
+                     asks_the_data(job)
+                         ? "; how many clients there are is not known before the data are read"
+                         : "");
 }
 
 void agree_that_left(Communicator& comm, const std::exception_ptr& failure) {

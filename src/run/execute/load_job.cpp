@@ -4,14 +4,15 @@
 
 #include <fmt/format.h>
 
+#include "assemble/federated_checks.hpp"
 #include "assemble/protocols.hpp"
-#include "assemble/simulation.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/log.hpp"
 #include "hanse/base/text.hpp"
 #include "hanse/data/kinds.hpp"
 #include "hanse/job/asked.hpp"
 #include "hanse/job/keyed_job.hpp"
+#include "hanse/kinds/conflicts.hpp"
 #include "hanse/kinds/samplers.hpp"
 #include "hanse/kinds/updates.hpp"
 #include "hanse/run/catalog.hpp"
@@ -53,11 +54,23 @@ void check_protocol(const Job& job) {
   }
 }
 
+// The clients that a job of rounds trains; empty: only its data tell how many.
+std::optional<int64_t> trained_clients(const Job& job) {
+  const auto clients = clients_before_reading(job.data, job.federation);
+  if (!clients) return std::nullopt;
+  return *clients + idle_attackers(job.attack);
+}
+
 }  // namespace
 
 void check_kinds(const Job& job) {
   check_protocol(job);
-  const Reading& reading = protocol_kind(job).reading;
+  const ProtocolKind& protocol = protocol_kind(job);
+  const Reading& reading = protocol.reading;
+  if (protocol.traits.has_rounds) {
+    const Job trained = protocol.bound ? bound_options(job, *protocol.bound) : job;
+    require_no_conflict(facts_of(trained));
+  }
   Job chosen = job;
   for (const KindFamily& family : catalog()) {
     if (!reading.reads(family.key)) continue;
@@ -91,7 +104,6 @@ void load_job(const std::string& path, const Overrides& overrides, KeyedJob& job
 
 void check_job(const Job& job) {
   check_engine(job);
-  check_simulation(job);
   const ProtocolKind& protocol = protocol_kind(job);
   const Reading& reading = protocol.reading;
   check_protocol(job);
@@ -108,10 +120,6 @@ void check_job(const Job& job) {
     throw InvalidArgument(fmt::format("a {} run has no shared model to evaluate", job.run.protocol),
                           "evaluate.test", "use own");
   }
-  if (job.comm.reduction == Reduction::kFast && job.comm.dispatch == AskedDispatch::kShared) {
-    throw InvalidArgument("a float32 sum needs a planned schedule", "comm.dispatch",
-                          "use comm.dispatch=planned or comm.reduction=exact");
-  }
   if (job.run.merge_adapters && job.client.lora == 0) {
     throw InvalidArgument("there are no adapters", "run.merge-adapters",
                           "client.lora = 8, for example, makes some");
@@ -121,6 +129,13 @@ void check_job(const Job& job) {
   given_bound(job.sampler.a_max);
   check_availability(job.sampler.availability);
   check_kinds(job);
+  if (!protocol.traits.has_rounds || protocol.bound) return;
+  if (const auto clients = trained_clients(job)) check_clients(job, *clients);
+}
+
+bool asks_the_data(const Job& job) {
+  const ProtocolKind& protocol = protocol_kind(job);
+  return protocol.traits.has_rounds && !protocol.bound && !trained_clients(job);
 }
 
 std::vector<std::string> unused_keys(const KeyedJob& job) {

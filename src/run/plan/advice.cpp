@@ -24,7 +24,7 @@ struct Part {
 };
 
 std::vector<Part> parts_of(const RanksTried& tried) {
-  const RoundTimes& times = tried.times;
+  const PlannedTimes& times = tried.times;
   const double even_s = std::min(tried.even_s, times.training_s);
   std::vector<Part> parts = {
       {"training", even_s},

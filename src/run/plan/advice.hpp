@@ -15,7 +15,7 @@ namespace hanse {
 // A number of ranks, and what the job takes on them.
 struct RanksTried {
   Cluster cluster;
-  RoundTimes times;
+  PlannedTimes times;
   double server_s = 0;     // the server's step, a part of times.exchange_s
   double even_s = 0;       // of times.training_s, if all ranks that train had equal shares
   double most = 0;         // participants of the busiest rank

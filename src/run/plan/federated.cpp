@@ -166,7 +166,7 @@ void describe_run(const Job& job, double round_s, double evaluation_s, PlanSheet
 }
 
 void describe_round(const Job& job, const Workload& workload, const RoundFootprint& footprint,
-                    const RoundTimes& times, const Rates& rates, double busy, PlanSheet& sheet) {
+                    const PlannedTimes& times, const Rates& rates, double busy, PlanSheet& sheet) {
   sheet.add("sent_bytes", "sent a round", footprint.bytes_sent());
   if (times.link_bytes > 0) {
     sheet.add("link_bytes", "sum and model over a host's link at most", times.link_bytes);
@@ -217,7 +217,7 @@ struct Measured {
     rates.machine.link = measured_link(kind, rates, plan.started);
     set_links({}, rates.machine, plan.started, started);
   }
-  RoundTimes on(const Cluster& planned) const {
+  PlannedTimes on(const Cluster& planned) const {
     return estimate_round(kind, workload, rates, started, planned);
   }
 

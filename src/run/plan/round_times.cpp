@@ -23,13 +23,13 @@ namespace {
 constexpr int64_t kDraws = 30;  // rounds whose participants are drawn
 
 // The times of the sum, the model and the server's step, without control variates.
-RoundTimes transfers_of(const RoundKind& kind, const Cluster& cluster, double server_s) {
+PlannedTimes transfers_of(const RoundKind& kind, const Cluster& cluster, double server_s) {
   const FederatedFacts& facts = kind.facts;
   const double entry = facts.exact ? sizeof(int64_t) : sizeof(float);
   const double up_bytes = entry * number(facts.n_params);
   const double down_bytes = sizeof(float) * number(facts.n_params);
-  RoundTimes times{.down_s = transfer_s(cluster, down_bytes),
-                   .up_s = transfer_s(cluster, up_bytes)};
+  PlannedTimes times{.down_s = transfer_s(cluster, down_bytes),
+                     .up_s = transfer_s(cluster, up_bytes)};
   times.exchange_s = kind.overlaps ? exchange_s(cluster, up_bytes, down_bytes, server_s)
                                    : times.up_s + server_s + times.down_s;
   times.link_bytes = link_bytes(cluster, up_bytes) + link_bytes(cluster, down_bytes);
@@ -50,10 +50,10 @@ double products_of(const FederatedFacts& facts, const Cluster& cluster, double p
                             : received / cluster.memory.rate);
 }
 
-RoundTimes model_round(const RoundKind& kind, const Workload& workload, const Rates& rates,
-                       const Cluster& cluster) {
+PlannedTimes model_round(const RoundKind& kind, const Workload& workload, const Rates& rates,
+                         const Cluster& cluster) {
   const FederatedFacts& facts = kind.facts;
-  RoundTimes times = transfers_of(kind, cluster, rates.means.server_s);
+  PlannedTimes times = transfers_of(kind, cluster, rates.means.server_s);
   times.training_s = workload.training_s(cluster, rates);
   times.products_s = products_of(facts, cluster, rates.product_s);
   const RoundFootprint footprint = FederatedTrainer::footprint(facts, cluster.ranks, cluster.hosts);
@@ -213,9 +213,9 @@ Link measured_link(const RoundKind& kind, const Rates& rates, const Cluster& sta
           .rate = bytes / std::max(rates.means.transfer_s, 1e-9)};
 }
 
-RoundTimes estimate_round(const RoundKind& kind, const Workload& workload, const Rates& rates,
-                          const Cluster& started, const Cluster& planned) {
-  RoundTimes times = model_round(kind, workload, rates, planned);
+PlannedTimes estimate_round(const RoundKind& kind, const Workload& workload, const Rates& rates,
+                            const Cluster& started, const Cluster& planned) {
+  PlannedTimes times = model_round(kind, workload, rates, planned);
   times.rest_s = rates.rule_s;
   if (!rates.whole) return times;
   const double explained_s = model_round(kind, workload, rates, started).round_s();

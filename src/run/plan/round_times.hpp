@@ -100,7 +100,7 @@ struct RoundKind {
   bool trains_to_evaluate = false;  // ... which clients train for it
 };
 
-struct RoundTimes {
+struct PlannedTimes {
   double training_s = 0;  // with the participants' losses, and all that comes before the draw
   double products_s = 0;  // inner products
   double down_s = 0;      // the model to the ranks
@@ -121,7 +121,7 @@ Link measured_link(const RoundKind& kind, const Rates& rates, const Cluster& sta
 
 // Multiplies samples by what one takes here, and transfers by the links' rates. Adds to every
 // planned round what whole rounds took beyond that on the `started` ranks.
-RoundTimes estimate_round(const RoundKind& kind, const Workload& workload, const Rates& rates,
-                          const Cluster& started, const Cluster& planned);
+PlannedTimes estimate_round(const RoundKind& kind, const Workload& workload, const Rates& rates,
+                            const Cluster& started, const Cluster& planned);
 
 }  // namespace hanse

@@ -77,7 +77,7 @@ void expect_unrolling(const Unrolling& c) {
   const Row images = drawn(values);
   for (const auto& places : {order, reversed}) {
     Row columns(static_cast<std::size_t>(all), 9);
-    const ColumnsWork unroll{.of = Columns(c.of, c.per),
+    const ColumnsWork unroll{.of = PatchColumns(c.of, c.per),
                              .batch = c.batch,
                              .images = images.data(),
                              .places = places == order ? nullptr : places.data(),
@@ -92,7 +92,7 @@ void expect_unrolling(const Unrolling& c) {
   }
   const Row columns = drawn(all, 2);
   Row expected(images.size()), got(images.size(), 9);
-  const ImagesWork back{Columns(c.of, c.per), c.batch, columns.data(), got.data()};
+  const ImagesWork back{PatchColumns(c.of, c.per), c.batch, columns.data(), got.data()};
   run_backwards(back, back.items(c.clients));
   for_each_column(c, order, [&](int64_t image, int64_t column) {
     if (image >= 0) {

@@ -1,0 +1,77 @@
+// What goes with what: the facts that a job's options make true, and the pairs of facts that cannot
+// stand together. Nothing here reads data, files or models.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+
+#include "hanse/kinds/samplers.hpp"
+#include "hanse/kinds/updates.hpp"
+#include "hanse/protocol/attackers.hpp"
+#include "hanse/rules/aggregation/aggregator.hpp"
+
+namespace hanse {
+
+struct Job;
+
+// What the parts of a job's rounds are and need.
+struct JobFacts {
+  const Job& job;
+  AggregatorNeeds rule;  // of the job's aggregator, among its attackers
+  SamplerTraits sampler;
+  UpdateTraits update;
+  ForgeNeeds attack;
+  bool on_gpus = false;  // its clients are to be trained on GPUs
+
+  // What LocalUpdate says of the update that the job's options make.
+  bool sends_directions() const { return update.solves || rule.rates; }
+  bool keeps_state() const;
+  bool finds_squares() const { return !update.solves || rule.rates; }
+  bool trains_side_by_side() const;
+  bool keeps_own_model() const;
+};
+
+// `rule`: the needs of the rule that the job has made; nothing: those of its kind, and of a rule in
+// a file of the user's own none, which only the file tells. Throws InvalidArgument for unknown
+// kinds. REQUIRES: the job is of rounds, and outlives the facts.
+JobFacts facts_of(const Job& job, const std::optional<AggregatorNeeds>& rule = std::nullopt);
+
+// Something that the options of a job make true.
+struct Fact {
+  const char* name;  // "asynchronous rounds"
+  const char* key;   // the option that makes it so
+  bool (*holds)(const JobFacts& facts);
+  // The key, where it differs between jobs; null: `key`.
+  std::string (*key_in)(const JobFacts& facts) = nullptr;
+  // A text for the message; null: none.
+  std::string (*detail)(const JobFacts& facts) = nullptr;
+};
+
+// Two facts that cannot both be true. The message tells the user to change `other`.
+struct Conflict {
+  const Fact* one;
+  const Fact* other;
+  // In both texts {KEY} is the value of an option, {key} the key that is to change, and {detail}
+  // the detail of `other`.
+  const char* what;
+  const char* hint = "";
+  const char* key = nullptr;  // the key that is to change; null: that of `other`
+};
+
+// All pairs, in the order in which a job is asked.
+std::span<const Conflict> conflicts();
+
+// What cannot be, the option to change, and how.
+struct Refusal {
+  std::string what, key, hint;
+};
+
+// The first conflict that holds; empty: there is none. With facts.on_gpus those of GPUs alone
+// count, else all others. Cost: microseconds, or a millisecond for the words of a conflict.
+std::optional<Refusal> conflict_of(const JobFacts& facts);
+
+// Throws InvalidArgument with the words of conflict_of(facts), if there is one.
+void require_no_conflict(const JobFacts& facts);
+
+}  // namespace hanse

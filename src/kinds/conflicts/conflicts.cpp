@@ -1,0 +1,106 @@
+#include "hanse/kinds/conflicts.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "facts.hpp"
+#include "hanse/base/error.hpp"
+#include "hanse/job/keyed_job.hpp"
+#include "hanse/kinds/attacks.hpp"
+#include "hanse/kinds/families.hpp"
+#include "hanse/kinds/own_rules.hpp"
+
+namespace hanse {
+
+namespace {
+
+// The needs of the job's rule by its kind. How many clients there are does not enter.
+AggregatorNeeds needs_of_kind(const Job& job) {
+  if (is_own_rule(job.aggregator.kind)) return {};
+  Job alone;
+  alone.aggregator = job.aggregator;
+  alone.aggregator.capped_sum = 1;
+  alone.aggregator.c2 = std::max(alone.aggregator.c2, 2 * alone.aggregator.c1);  // any will do
+  alone.client.lr = job.client.lr;
+  alone.run.seed = job.run.seed;
+  return make_rule_of_kind(alone, 1, 1)->needs();
+}
+
+std::string key_of(const Conflict& conflict, const JobFacts& facts) {
+  if (conflict.key != nullptr) return conflict.key;
+  const Fact& other = *conflict.other;
+  return other.key_in != nullptr ? other.key_in(facts) : other.key;
+}
+
+// Fills in what stands in braces.
+std::string told(std::string text, const Conflict& conflict, const JobFacts& facts,
+                 const KeyedJob& values) {
+  for (std::size_t begin = 0; (begin = text.find('{', begin)) != std::string::npos;) {
+    const std::size_t end = text.find('}', begin);
+    const std::string name = text.substr(begin + 1, end - begin - 1);
+    const std::string value = name == "key"      ? key_of(conflict, facts)
+                              : name == "detail" ? conflict.other->detail(facts)
+                                                 : values.table.at(name).format();
+    text.replace(begin, end - begin + 1, value);
+    begin += value.size();
+  }
+  return text;
+}
+
+}  // namespace
+
+bool JobFacts::keeps_state() const {
+  const bool keeps_tensors = job.client.alone || !job.client.personal.empty();
+  return update.keeps || keeps_tensors || keeps_moments(job.client);
+}
+
+bool JobFacts::trains_side_by_side() const {
+  if (job.simulate.is_on()) return false;
+  if (rule.rates) return true;
+  const ClientOptions& client = job.client;
+  return !update.solves && client.accumulate == 1 && client.optimizer.kind == "sgd" &&
+         !keeps_moments(client);
+}
+
+bool JobFacts::keeps_own_model() const {
+  return update.own_models || job.client.alone || !job.client.personal.empty();
+}
+
+JobFacts facts_of(const Job& job, const std::optional<AggregatorNeeds>& rule) {
+  const ForgeNeeds attack = job.attack.is_on() ? forge_needs(job) : ForgeNeeds{};
+  return {.job = job,
+          .rule = needs_among(rule ? *rule : needs_of_kind(job), attack),
+          .sampler = sampler_traits(job.sampler),
+          .update = update_traits(job.client),
+          .attack = attack};
+}
+
+std::span<const Conflict> conflicts() {
+  static const std::vector<Conflict> all = [] {
+    std::vector<Conflict> rows;
+    for (const auto part : {conflicts_of_rules(), conflicts_of_privacy(), conflicts_of_updates(),
+                            conflicts_of_time(), conflicts_of_rounds(), conflicts_of_gpus()}) {
+      rows.insert(rows.end(), part.begin(), part.end());
+    }
+    return rows;
+  }();
+  return all;
+}
+
+std::optional<Refusal> conflict_of(const JobFacts& facts) {
+  for (const Conflict& conflict : facts.on_gpus ? conflicts_of_gpus() : conflicts()) {
+    if (!conflict.one->holds(facts) || !conflict.other->holds(facts)) continue;
+    KeyedJob values(kind_families());
+    static_cast<Job&>(values) = facts.job;
+    return Refusal{told(conflict.what, conflict, facts, values), key_of(conflict, facts),
+                   told(conflict.hint, conflict, facts, values)};
+  }
+  return std::nullopt;
+}
+
+void require_no_conflict(const JobFacts& facts) {
+  const auto found = conflict_of(facts);
+  if (found) throw InvalidArgument(found->what, found->key, found->hint);
+}
+
+}  // namespace hanse

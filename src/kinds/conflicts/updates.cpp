@@ -1,0 +1,86 @@
+// Updates that are one algorithm of clients and server, or that change what gradients mean.
+#include "facts.hpp"
+
+namespace hanse {
+
+namespace {
+
+template <const char* kKind>
+bool is_update(const JobFacts& f) {
+  return f.job.client.kind == kKind;
+}
+constexpr char kNameOfScaffold[] = "scaffold", kNameOfFedDyn[] = "feddyn";
+constexpr char kNameOfFedNova[] = "fednova", kNameOfDitto[] = "ditto";
+constexpr Fact kScaffold{kNameOfScaffold, "client.update", is_update<kNameOfScaffold>};
+constexpr Fact kFedDyn{kNameOfFedDyn, "client.update", is_update<kNameOfFedDyn>};
+constexpr Fact kFedNova{kNameOfFedNova, "client.update", is_update<kNameOfFedNova>};
+constexpr Fact kDitto{kNameOfDitto, "client.update", is_update<kNameOfDitto>};
+
+constexpr Fact kNotEveryone{"a sampler that leaves clients out", "sampler.kind",
+                            [](const JobFacts& f) {
+                              return !f.sampler.everyone || !is_always(f.job.sampler.availability);
+                            }};
+constexpr Fact kUneven{"a sampler that is not even", "sampler.kind",
+                       [](const JobFacts& f) { return !f.sampler.even || f.sampler.in_rounds; }};
+constexpr Fact kNotNormalizedMean{"a rule other than fedavg, or another estimator than normalized",
+                                  "aggregator.kind", [](const JobFacts& f) {
+                                    return kNotTheMean.holds(f) ||
+                                           f.job.aggregator.estimator != Estimator::kNormalized;
+                                  }};
+
+// Momentum weighs the gradients by numbers that are known.
+std::string beyond_known_weights(const JobFacts& f) {
+  if (f.job.client.optimizer.state != Moments::kFresh) return "client.optimizer-state";
+  StepOptions steps = f.job.client;
+  steps.momentum = 0;
+  return beyond_plain_steps(steps);
+}
+constexpr Fact kBeyondKnownWeights{
+    "steps beyond w - lr g, but for momentum", "client.optimizer, client.clip and the like",
+    [](const JobFacts& f) { return !beyond_known_weights(f).empty(); }, beyond_known_weights};
+constexpr Fact kOtherSteps{"a client optimizer other than sgd", "client.optimizer",
+                           [](const JobFacts& f) { return f.job.client.optimizer.kind != "sgd"; }};
+constexpr Fact kAsksForKept{
+    "moments that clients keep", "client.optimizer-state",
+    [](const JobFacts& f) { return f.job.client.optimizer.state == Moments::kKept; }};
+
+constexpr const char* kAnotherUpdate = "or another client.update";
+
+constexpr Conflict kRows[] = {
+    {&kSolves, &kAsync, "{client.update} needs every client in every round", "async.kind = none"},
+    {&kSolves, &kSomeDoNotCount, "{client.update} needs every client in every round",
+     "clock.round = all, where nobody is lost or goes"},
+    {&kSolves, &kNotEveryone,
+     "{client.update} needs everyone in every round: sampler.kind = full, sampler.availability = "
+     "always",
+     kAnotherUpdate},
+    {&kSolves, &kNotTheMean, "{client.update} needs aggregator.kind = fedavg", kAnotherUpdate},
+    {&kSolves, &kBeyondPlainSteps, "{client.update} needs {key} as it is by default",
+     kAnotherUpdate},
+    {&kSolves, &kOwnLoss, "{client.update} needs the Hessians of model.loss", kAnotherUpdate},
+    {&kSolves, &kAugments, "{client.update} needs samples as they are", kAnotherUpdate},
+    {&kSolves, &kServerSteps,
+     "{client.update} needs server.optimizer = sgd: its step is a step of Newton's",
+     kAnotherUpdate},
+    {&kScaffold, &kBeyondKnownWeights,
+     "scaffold corrects gradient steps and cannot be used with {key}",
+     "leave {key} as it is by default, or use client.update = sgd"},
+    {&kFedDyn, &kUneven, "feddyn needs sampler.kind = uniform or full", kAnotherUpdate},
+    {&kFedDyn, &kNotNormalizedMean,
+     "feddyn needs aggregator.kind = fedavg with aggregator.estimator = normalized",
+     kAnotherUpdate},
+    {&kFedDyn, &kServerSteps, "feddyn needs server.optimizer = sgd", kAnotherUpdate},
+    {&kFedDyn, &kBeyondPlainSteps, "feddyn needs {key} as it is by default", kAnotherUpdate},
+    {&kFedNova, &kOtherSteps, "fednova counts gradients: it needs client.optimizer = sgd",
+     kAnotherUpdate},
+    {&kFedNova, &kAsksForKept, "fednova counts gradients: it needs client.optimizer-state = fresh",
+     kAnotherUpdate},
+    {&kDitto, &kKeepsMoments, "ditto's two models would need moments of their own",
+     "use fresh, or client.update = sgd or prox"},
+};
+
+}  // namespace
+
+std::span<const Conflict> conflicts_of_updates() { return kRows; }
+
+}  // namespace hanse
