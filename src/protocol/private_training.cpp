@@ -68,7 +68,7 @@ void PrivateTraining::add(const CipherKey& key, int64_t rank, int64_t ranks,
   }
 }
 
-void PrivateTraining::begin(UpdateSum& sum) {
+void PrivateTraining::opens(int64_t /*round*/, UpdateSum& sum) {
   round_ = rounds_.next();
   counts_ = {};
   signal_ = kUnknown;
@@ -109,10 +109,9 @@ void PrivateTraining::fill_up(std::span<int64_t> entries) const {
   }
 }
 
-FoldResult PrivateTraining::take(int64_t client, int64_t place, std::span<const float> update,
-                                 UpdateSum& sum) {
+FoldResult PrivateTraining::take(const SummedUpdate& one, UpdateSum& sum) {
   const ClippedUpdate clipped =
-      clip_to_lattice(update, setup_.weight(client), round_.lattice, integers_);
+      clip_to_lattice(one.update, setup_.weight(one.client), round_.lattice, integers_);
   const bool is_finite = std::isfinite(clipped.norm);
   ++counts_.updates;
   counts_.zeroed += clipped.is_zeroed || !is_finite ? 1 : 0;
@@ -121,9 +120,9 @@ FoldResult PrivateTraining::take(int64_t client, int64_t place, std::span<const 
     counts_.within += AdaptiveClip::bit(clipped.norm, round_.lattice.clip());
   }
   for (const RowPart& part : setup_.kept) std::ranges::fill(part_of(integers_, part), 0);
-  if (setup_.options.is_distributed() && place < rounds_.shares()) {
+  if (setup_.options.is_distributed() && one.place < rounds_.shares()) {
     const CipherKey noise = secret_.key(RoundSecret::Use::kNoise);
-    add(noise.derived(static_cast<uint64_t>(place)), 0, 1, integers_);
+    add(noise.derived(static_cast<uint64_t>(one.place)), 0, 1, integers_);
   }
   if (correlated_) {
     correlated_->add(integers_);
@@ -133,7 +132,7 @@ FoldResult PrivateTraining::take(int64_t client, int64_t place, std::span<const 
   return {is_finite ? clipped.norm * clipped.norm : 0, true};
 }
 
-void PrivateTraining::close(UpdateSum& sum) {
+void PrivateTraining::closes(UpdateSum& sum) {
   std::array all{counts_.within, counts_.updates, counts_.zeroed, counts_.clipped};
   comm_.allreduce(std::span(all), ReduceOp::kSum);
   last_ = {all[0], all[1], all[2], all[3]};
@@ -147,7 +146,7 @@ double PrivateTraining::divisor() const {
   return static_cast<double>(rounds_.expected()) * setup_.mean_weight;
 }
 
-void PrivateTraining::read(UpdateSum& sum, std::span<float> mean) {
+bool PrivateTraining::reads(UpdateSum& sum, std::span<float> mean) {
   const double step = step_of_sum(round_.lattice, divisor());
   const auto entries = sum.integers(0, sum.size());
   if (correlated_) {
@@ -162,6 +161,7 @@ void PrivateTraining::read(UpdateSum& sum, std::span<float> mean) {
   }
   sum.clear();
   note_signal(mean);
+  return true;
 }
 
 // What is longer than the noise is expected to be is the updates'. It follows from the released
@@ -176,7 +176,7 @@ void PrivateTraining::note_signal(std::span<const float> mean) {
   signal_ = std::sqrt(std::max(0.0, squares - 1));
 }
 
-void PrivateTraining::finish() {
+void PrivateTraining::finishes() {
   rounds_.finish(last_.within);
   forget();
   if (comm_.rank() != 0) return;

@@ -81,13 +81,13 @@ void estimate(const Way& way, double epsilon, int rounds, Communicator& comm) {
                              .weight = [](int64_t) { return 1.0; }},
                             comm, kParams);
     UpdateSum sum(kParams, kClients, Reduction::kExact);
-    privacy.begin(sum);
+    privacy.opens(1, sum);
     for (int64_t client = 0; client < kClients; ++client) {
-      privacy.take(client, client, all[static_cast<std::size_t>(client)], sum);
+      privacy.take({client, client, 1, all[static_cast<std::size_t>(client)]}, sum);
     }
-    privacy.close(sum);
+    privacy.closes(sum);
     std::vector<float> mean(static_cast<std::size_t>(kParams));
-    privacy.read(sum, mean);
+    privacy.reads(sum, mean);
     for (std::size_t i = 0; i < mean.size(); ++i) {
       double exact = 0;
       for (const auto& row : all) exact += static_cast<double>(row[i]) / kClients;

@@ -1,5 +1,6 @@
-// A model, a client's update, a sampler, a rule and a sink of one's own, in one round: what each of
-// them must bring to work with all the rest. src/README.md lists the files that each would touch.
+// A model, a client's update, a sampler, a rule and a part of the round of one's own, in one round:
+// what each of them must bring to work with all the rest. src/README.md lists the files that each
+// would touch.
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -7,8 +8,8 @@
 
 #include <gtest/gtest.h>
 
-#include "federated/host_sink.hpp"
 #include "hanse/client/passes.hpp"
+#include "hanse/protocol/round_part.hpp"
 #include "protocol/tiny_training.hpp"
 #include "protocol/trainer_fixture.hpp"
 #include "support/thread_communicator.hpp"
@@ -100,31 +101,21 @@ class ByNumber final : public Aggregator {
 };
 
 // Only the signs of an update's entries count.
-class SignSink final : public HostSink {
+class SignSum final : public RoundPart {
  public:
-  using HostSink::HostSink;
-  void take(const TrainedClient& one, const TakenNote& note) override {
-    std::vector<float> signs(origin_.size());
-    for (std::size_t j = 0; j < signs.size(); ++j) {
-      const float moved = row()[j] - origin_[j];
-      signs[j] = static_cast<float>((moved > 0) - (moved < 0));
+  const char* name() const override { return "signs"; }
+  bool takes_updates() const override { return true; }
+  FoldResult take(const SummedUpdate& one, UpdateSum& sum) override {
+    std::vector<float> signs;
+    for (const float moved : one.update) {
+      signs.push_back(static_cast<float>((moved > 0) - (moved < 0)));
     }
-    note(one, sum_.add(signs, one.coefficient), 0);
-    restart();
+    return sum.add(signs, one.coefficient);
   }
-  void finish(const TakenNote&) override {}
-  std::vector<double> gram(int64_t, std::span<const int64_t>, ClientStateStore*) override {
-    return {};
-  }
-  int64_t combine(std::span<const double>, int64_t) override { return -1; }
-  void drop() override {}
-};
 
-std::unique_ptr<HostSink> make_sign_sink(const RunnerParts& parts,
-                                         const FederatedSettings& settings, int64_t second,
-                                         SharedRows& rows) {
-  return std::make_unique<SignSink>(parts, settings, second, rows);
-}
+ private:
+  void visit(StateFields&) override {}
+};
 
 struct OwnTraining : TrainerFixture<MeanModel, Sinking, ByNumber> {
   explicit OwnTraining(Communicator& all)
@@ -134,16 +125,7 @@ struct OwnTraining : TrainerFixture<MeanModel, Sinking, ByNumber> {
     aggregator = std::make_unique<ByNumber>();
     sampler = std::make_unique<Alternating>(kClients);
     settings.seed = kSeed;
-    runner = make_host_runner({comm,
-                               federation,
-                               *model,
-                               *update,
-                               aggregator->needs(),
-                               {},
-                               nullptr,
-                               nullptr,
-                               make_sign_sink},
-                              settings);
+    round_part = std::make_unique<SignSum>();
     start();
   }
 

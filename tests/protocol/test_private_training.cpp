@@ -15,7 +15,6 @@
 #include "hanse/protocol/private_training.hpp"
 #include "hanse/rules/privacy/correlation.hpp"
 #include "hanse/rules/sampling/basic.hpp"
-#include "hanse/sums/sum_stage.hpp"
 #include "protocol/resume.hpp"
 #include "protocol/tiny_training.hpp"
 #include "support/errors.hpp"
@@ -131,20 +130,26 @@ TEST(PrivateTraining, AStateOfOneRankHasWhatARunOfSeveralNeeds) {
 }
 
 // Keeps what it sees of the sum.
-class Look final : public SumStage {
+class Look final : public RoundPart {
  public:
   using Integers = std::vector<int64_t>;
   struct Seen {
     Integers begin, on_rank, on_server;
   };
   explicit Look(Seen& seen) : seen_(seen) {}
-  void begin(const SummedEntries& sum) override { keep(sum, seen_.begin); }
-  void on_rank(const SummedEntries& sum) override { keep(sum, seen_.on_rank); }
-  void on_server(const SummedEntries& sum) override { keep(sum, seen_.on_server); }
+  const char* name() const override { return "look"; }
+  void opens(int64_t, UpdateSum& sum) override { keep(sum, seen_.begin); }
+  void closes(UpdateSum& sum) override { keep(sum, seen_.on_rank); }
+  bool reads(UpdateSum& sum, std::span<float>) override {
+    keep(sum, seen_.on_server);
+    return false;
+  }
 
  private:
-  static void keep(const SummedEntries& sum, Integers& seen) {
-    seen.assign(sum.integers.begin(), sum.integers.end());
+  void visit(StateFields&) override {}
+  static void keep(UpdateSum& sum, Integers& seen) {
+    const auto integers = sum.integers(0, sum.size());
+    seen.assign(integers.begin(), integers.end());
   }
   Seen& seen_;
 };
@@ -152,7 +157,7 @@ class Look final : public SumStage {
 Look::Seen seen_by(const PrivateCase& c, int64_t rounds = 1) {
   Look::Seen seen;
   TinyJob job = job_of(c);
-  job.sum_stage = [&](Communicator&) { return std::make_unique<Look>(seen); };
+  job.round_part = [&](Communicator&) { return std::make_unique<Look>(seen); };
   train_threads(1, job, rounds);
   return seen;
 }

@@ -137,7 +137,7 @@ TinyTraining::TinyTraining(Communicator& all, const TinyJob& job)
     sampler = job.own_sampler ? job.own_sampler() : make_tiny_sampler(job, federation);
     if (job.availability) availability = job.availability();
   }
-  if (job.sum_stage) sum_stage = job.sum_stage(comm);
+  if (job.round_part) round_part = job.round_part(comm);
   stages.updates = job.stages;
   if (job.turnout && sampler) turnout = job.turnout();
   if (job.attackers) attackers = job.attackers();

@@ -86,7 +86,7 @@ struct TinyJob {
   bool apart = false;                     // every rank has a host of its own
   int64_t held_out = 0;                   // of the eleven clients
   std::vector<UpdateStage*> stages = {};  // of all ranks
-  std::function<std::unique_ptr<SumStage>(Communicator& comm)> sum_stage = {};
+  std::function<std::unique_ptr<RoundPart>(Communicator& comm)> round_part = {};
   ServerOptions server;
   CommOptions comm;
   std::function<std::unique_ptr<ClientSampler>()> own_sampler = {};

@@ -13,7 +13,6 @@
 #include "hanse/protocol/private_training.hpp"
 #include "hanse/rules/aggregation/aggregator.hpp"
 #include "hanse/rules/sampling/availability.hpp"
-#include "hanse/sums/sum_stage.hpp"
 
 namespace hanse {
 
@@ -42,7 +41,10 @@ struct TrainerFixture {
     if (!serves) availability = {};
     if (!serves) turnout.reset();
     if (serves && !optimizer) optimizer = make_server_optimizer(settings.server, model->n_params());
-    stages.sum = sum_stage.get();
+    acting.clear();
+    for (RoundPart* part : {static_cast<RoundPart*>(privacy.get()), round_part.get()}) {
+      if (part != nullptr) acting.push_back(part);
+    }
     trainer =
         std::make_unique<FederatedTrainer>(FederatedTrainer::Parts{.comm = comm,
                                                                    .host = *host,
@@ -59,7 +61,7 @@ struct TrainerFixture {
                                                                    .attackers = attackers.get(),
                                                                    .root = root,
                                                                    .own_columns = own_columns.get(),
-                                                                   .privacy = privacy.get()},
+                                                                   .acting = acting},
                                            settings);
     trainer->initialize_model();
   }
@@ -72,7 +74,8 @@ struct TrainerFixture {
   std::unique_ptr<ARule> aggregator;
   std::unique_ptr<ClientSampler> sampler;
   std::unique_ptr<ServerOptimizer> optimizer;
-  std::unique_ptr<SumStage> sum_stage;
+  std::unique_ptr<RoundPart> round_part;
+  std::vector<RoundPart*> acting;
   Availability availability;
   RunnerPtr runner;
   Stages stages;

@@ -23,17 +23,9 @@
 namespace hanse {
 
 class ClientRunner;
-class HostSink;
-class PrivateTraining;
-struct SharedRows;
+class RoundPart;
 
 using RunnerPtr = std::shared_ptr<ClientRunner>;  // shared: incomplete in this header
-
-// Makes the sink of a host's runner: src/protocol/federated/host_sink.hpp.
-struct RunnerParts;
-using SinkMaker = std::unique_ptr<HostSink> (*)(const RunnerParts& parts,
-                                                const FederatedSettings& settings, int64_t second,
-                                                SharedRows& rows);
 
 // The objects that a runner works on, which must outlive it.
 struct RunnerParts {
@@ -44,8 +36,8 @@ struct RunnerParts {
   AggregatorNeeds rule;
   Stages stages = {};
   LocalUpdate* tuner = nullptr;  // trains a client's model before it is evaluated; null: nobody
-  PrivateTraining* privacy = nullptr;  // of hosts alone; null: sums are plain
-  SinkMaker make_sink = nullptr;       // null: the sink that `rule` asks for. On hosts
+  std::vector<RoundPart*> acting = {};  // on the sum, in this order; one at most takes updates. On
+                                        // hosts alone, and on exact sums
 };
 
 // The state that ranks keep for each client between rounds for a rule with these needs, behind the

@@ -95,7 +95,7 @@ class FederatedTrainer final : public Protocol {
     Attackers* attackers = nullptr;  // null: all participants are honest
     ServerUpdate root = nullptr;     // rank 0, for rules with ExtraRow::kServer
     ColumnFunction* own_columns = nullptr;  // every rank, for rules with own_columns
-    PrivateTraining* privacy = nullptr;     // the runner's; null: rounds are not private
+    std::vector<RoundPart*> acting = {};    // the runner's
   };
   using Settings = FederatedSettings;
 

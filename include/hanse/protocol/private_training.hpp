@@ -14,6 +14,7 @@
 #include "hanse/base/row_part.hpp"
 #include "hanse/base/state.hpp"
 #include "hanse/comm/communicator.hpp"
+#include "hanse/protocol/round_part.hpp"
 #include "hanse/rules/privacy/private_rounds.hpp"
 #include "hanse/rules/privacy/secret.hpp"
 #include "hanse/sums/update_sum.hpp"
@@ -32,14 +33,13 @@ struct PrivacySetup {
   std::vector<RowPart> kept = {};                // entries that clients keep: nobody sends them
 };
 
-// A round: begin(), take() for each of this rank's participants, close(), the reduction of the sum
-// to rank 0, read() there, finish(). Central noise stands in the sum before the first update does,
+// Central noise stands in the sum before the first update does,
 // so that no variable ever has the plain total: each rank draws that of its blocks of coordinates.
 // Distributed noise has a share for each of the expected participants, numbered from 0. The
 // participant at a place of the draw adds the share of this number; where more come than are
 // expected, the later ones add none, and where fewer come, the ranks fill up what is missing. So
 // the noise of a round is the same whoever came. Entries that clients keep have no noise.
-class PrivateTraining final : public Stateful {
+class PrivateTraining final : public RoundPart {
  public:
   // `comm` must outlive it. Memory: P int64; with noise correlated over rounds, P int64 for each of
   // its bands, and on rank 0 as many float64. Throws as PrivateRounds; IoError where they do
@@ -48,31 +48,31 @@ class PrivateTraining final : public Stateful {
   ~PrivateTraining() override;
 
   // Adds this rank's noise to its sum, still zero. Cost: Noise::add for P / ranks entries.
-  void begin(UpdateSum& sum);
+  void opens(int64_t round, UpdateSum& sum) override;
   // Adds the update [P] of the participant at this place of the draw, clipped and rounded to the
   // lattice, and its share of the noise, where it adds one. An update that is not finite counts as
   // zero. Returns the norm before the clip, 0 for such an update. Cost: clip_to_lattice().
-  FoldResult take(int64_t client, int64_t place, std::span<const float> update, UpdateSum& sum);
-  // All of this rank's updates are in. Collective.
-  void close(UpdateSum& sum);
-  // Rank 0: writes the mean of the updates, with its noise, from the sum over the ranks, and clears
-  // that.
-  void read(UpdateSum& sum, std::span<float> mean);
+  FoldResult take(const SummedUpdate& one, UpdateSum& sum) override;
+  bool takes_updates() const override { return true; }
+  void closes(UpdateSum& sum) override;
+  // Writes the mean of the updates, with its noise.
+  bool reads(UpdateSum& sum, std::span<float> mean) override;
   // Pays for the round, and overwrites the keys that no further one needs.
-  void finish();
+  void finishes() override;
+  // A sum has noise though nobody came.
+  bool steps_alone() const override { return true; }
 
-  // Rank 0: why there may be no further round; empty: there may.
-  std::string end() const;
+  std::string end() const override;
   // The words of the present round's draw, of the secret.
   CipherStream draw_words() const;
-  void add_columns(Columns& columns) const;
+  void add_columns(Columns& columns) const override;
+  const char* name() const override { return "privacy"; }
 
   // Rows of P integers that rank 0 keeps beside the sum; other ranks may keep fewer.
   int64_t kept_rows() const { return 1 + 2 * std::ssize(rounds_.numerators()); }
 
-  // Brings what save() needs to rank 0, and what load() found there to the others. Collective.
-  void collect();
-  void share();
+  void collect() override;
+  void share() override;
 
  private:
   // Whole numbers of a round: this rank's, and when it is closed those of all ranks.

@@ -39,13 +39,10 @@ class UpdateStage {
   virtual void observe(std::span<const float> /*second_row*/) {}
 };
 
-class SumStage;
-
-// The stages that change updates, in this order, and the stage of the sum. Their state blocks and
-// parts of the second row stand one behind the other. All must outlive it. On hosts alone.
+// The stages that change updates, in this order. Their state blocks and parts of the second row
+// stand one behind the other. All must outlive it. On hosts alone.
 struct Stages {
   std::vector<UpdateStage*> updates = {};  // each changes the result of the one before it
-  SumStage* sum = nullptr;                 // null: nothing changes the sum. For exact sums alone
 
   std::vector<StateBlock> state_blocks() const;
   int64_t second_row_width() const;

@@ -46,10 +46,8 @@ class ClientRunner {
   const RoundSteps& steps() const { return parts_.update.steps(); }
   // States of clients, on the ranks that train them; null: they have none.
   ClientStateStore* states() const { return states_.get(); }
-  // Where updates go. So many sinks are open at once, one at first; each takes, combines and hands
-  // over updates of its own and has its own sum. open_sinks() is collective, and closes none.
-  virtual void open_sinks(int64_t count) = 0;
-  virtual UpdateSink& sink(int64_t number = 0) = 0;
+  // Where updates go.
+  virtual UpdateSink& sink() = 0;
 
   // Brings rank 0's model to all ranks and to where they train. Collective. Cost: a broadcast of P
   // floats.

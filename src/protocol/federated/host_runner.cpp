@@ -54,9 +54,8 @@ class HostRunner final : public ClientRunner {
       : ClientRunner(parts, settings,
                      width_of(rule_state_blocks(parts.rule, parts.model.layout()))),
         sent_(parts.model),
-        evaluator_(parts.federation, parts.model) {
-    HostRunner::open_sinks(1);
-  }
+        sink_(make_host_sink(parts, settings, second_row_width(parts), rows_)),
+        evaluator_(parts.federation, parts.model) {}
 
   // Who trains whom may only be left open without states that lie somewhere, and with a sum that
   // ignores grouping.
@@ -65,13 +64,7 @@ class HostRunner final : public ClientRunner {
     return {.may_run_ahead = !has_states() && controls() == 0 && !parts_.rule.after_training(),
             .may_be_open = !has_states() && is_exact && settings_.round_seconds == 0};
   }
-  void open_sinks(int64_t count) override {
-    while (std::ssize(sinks_) < count) {
-      const SinkMaker make = parts_.make_sink ? parts_.make_sink : make_host_sink;
-      sinks_.push_back(make(parts_, settings_, second_row_width(parts_), rows_));
-    }
-  }
-  HostSink& sink(int64_t number) override { return *sinks_[to_index(number)]; }
+  HostSink& sink() override { return *sink_; }
 
   void receive(std::span<float> model) override { parts_.comm.bcast(model, 0); }
 
@@ -86,7 +79,7 @@ class HostRunner final : public ClientRunner {
   }
 
   void run(const RoundContext& round, Findings& findings) override {
-    HostSink& sink = this->sink(round.sink);
+    HostSink& sink = *sink_;
     sink.start(round.number, round.model);
     sink.second_row().forget_row();
     const TakenNote note = [&](const TrainedClient& one, const FoldResult& folded, double seconds) {
@@ -160,7 +153,7 @@ class HostRunner final : public ClientRunner {
     const Scope span("client", mine.client);
     const DeclaredTime turn;
     const double start_s = settings_.clock->now_s();
-    HostSink& sink = this->sink(round.sink);
+    HostSink& sink = *sink_;
     const std::span<float> state = state_of(mine.client);
     ClientTask task = host_task(round, mine.client, state, sink);
     task.next = round.plan.next_client(entry);
@@ -243,12 +236,11 @@ class HostRunner final : public ClientRunner {
     return true;
   }
 
-  // Starts a client in training that counts nothing: between runs any sink has room for it.
+  // Starts a client in training that counts nothing: between runs the sink has room for it.
   HostSink& start_from(std::span<const float> model) {
-    HostSink& sink = *sinks_.front();
-    sink.set_row(model);
-    sink.second_row().forget_row();
-    return sink;
+    sink_->set_row(model);
+    sink_->second_row().forget_row();
+    return *sink_;
   }
 
   ClientTask host_task(const RoundContext& round, int64_t client, std::span<float> state,
@@ -260,7 +252,7 @@ class HostRunner final : public ClientRunner {
 
   SentRow sent_;  // the parts of a row
   SharedRows rows_;
-  std::vector<std::unique_ptr<HostSink>> sinks_;
+  std::unique_ptr<HostSink> sink_;
   RowEvaluator evaluator_;
   std::map<TaskKey, TrainedAhead> ahead_;
 };

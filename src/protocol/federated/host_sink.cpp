@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "hanse/base/scope.hpp"
+#include "hanse/protocol/round_part.hpp"
 
 namespace hanse {
 
@@ -18,9 +19,8 @@ HostSink::HostSink(const RunnerParts& parts, const FederatedSettings& settings, 
                (parts.rule.last_updates ? parts.federation.clients() : settings.max_participants),
            reduction_of(settings), parts.comm),
       comm_(parts.comm),
-      stage_(parts.stages.sum),
-      overlaps_(!stage_ && !parts.privacy &&
-                step_overlaps(parts.rule, parts.update, settings.server)) {
+      acting_(parts.acting),
+      overlaps_(acting_.empty() && step_overlaps(parts.rule, parts.update, settings.server)) {
   if (rows_.training.empty()) rows_.training.emplace_back(sent_.size);
 }
 
@@ -28,12 +28,7 @@ void HostSink::start(int64_t round, std::span<const float> origin) {
   origin_ = origin;
   restart();
   if (std::exchange(round_, round) != 0) return;  // the sum goes on
-  open_sum();
-  apply(&SumStage::begin);
-}
-
-void HostSink::apply(void (SumStage::*change)(const SummedEntries&)) {
-  if (stage_) (stage_->*change)({round_, 0, sum_.integers(0, sum_.size())});
+  for (RoundPart* part : acting_) part->opens(round, sum_);
 }
 
 void HostSink::go_on_from(std::span<const float> origin, const TakenNote& note) {
@@ -52,27 +47,32 @@ ExchangeReport HostSink::hand_over(std::span<float> model, const SumStep& step) 
   }
   {
     const Scope timer(done.times.reduce_s);
-    close_sum();
-    apply(&SumStage::on_rank);
+    for (RoundPart* part : acting_) part->closes(sum_);
     sum_.reduce(comm_, 0);
   }
   const Scope timer(done.times.step_s);
-  if (comm_.rank() == 0) apply(&SumStage::on_server);
   round_ = 0;
-  if (!step.part) {
+  if (step.part) {
+    rows_.step.resize(static_cast<std::size_t>(sum_.size()));
+    bool is_read = false;
+    for (auto part = acting_.rbegin(); part != acting_.rend(); ++part) {
+      is_read = (*part)->reads(sum_, rows_.step) || is_read;
+    }
+    if (!is_read) read_sum(rows_.step);
+    step.part(0, std::span(rows_.step).first(sent_.size));
+  } else {
     sum_.clear();
-    return done;
   }
-  rows_.step.resize(static_cast<std::size_t>(sum_.size()));
-  read_sum(rows_.step);
-  step.part(0, std::span(rows_.step).first(sent_.size));
+  for (RoundPart* part : acting_) part->finishes();
   return done;
 }
 
 std::unique_ptr<HostSink> make_host_sink(const RunnerParts& parts,
                                          const FederatedSettings& settings, int64_t second,
                                          SharedRows& rows) {
-  if (parts.privacy) return make_private_sink(parts, settings, second, rows);
+  for (RoundPart* part : parts.acting) {
+    if (part->takes_updates()) return make_part_sink(parts, settings, second, rows, *part);
+  }
   if (parts.rule.sign_share) return make_masked_sink(parts, settings, second, rows);
   if (parts.rule.after_training()) return make_kept_sink(parts, settings, second, rows);
   return make_fold_sink(parts, settings, second, rows);

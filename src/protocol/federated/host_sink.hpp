@@ -12,7 +12,6 @@
 #include "federated/update_sink.hpp"
 #include "hanse/base/aligned.hpp"
 #include "hanse/client/local_update.hpp"
-#include "hanse/sums/sum_stage.hpp"
 
 namespace hanse {
 
@@ -67,9 +66,6 @@ class HostSink : public UpdateSink {
  protected:
   // Makes row() the origin. Nothing waits.
   virtual void restart() { set_row(origin_); }
-  // Adds what stands in the sum before the first update, and behind the last one.
-  virtual void open_sum() {}
-  virtual void close_sum() {}
   // Rank 0: writes the rows of the sum, which it clears, and makes the update of the first one.
   virtual void read_sum(std::span<float> rows) { sum_.take(rows); }
 
@@ -80,10 +76,8 @@ class HostSink : public UpdateSink {
   UpdateSum sum_;
 
  private:
-  void apply(void (SumStage::*change)(const SummedEntries&));
-
   Communicator& comm_;
-  SumStage* stage_;
+  std::vector<RoundPart*> acting_;
   int64_t round_ = 0;  // round of the sum; 0: nothing has begun
   bool overlaps_;      // the model goes back part by part as its sum comes
 };
@@ -103,10 +97,10 @@ std::unique_ptr<HostSink> make_kept_sink(const RunnerParts& parts,
 std::unique_ptr<HostSink> make_masked_sink(const RunnerParts& parts,
                                            const FederatedSettings& settings, int64_t second,
                                            SharedRows& rows);
-// Adds updates as integers of a private sum, in the place of coefficients: parts.privacy.
-std::unique_ptr<HostSink> make_private_sink(const RunnerParts& parts,
-                                            const FederatedSettings& settings, int64_t second,
-                                            SharedRows& rows);
+// Leaves it to `taker` to add updates, in the place of coefficients.
+std::unique_ptr<HostSink> make_part_sink(const RunnerParts& parts,
+                                         const FederatedSettings& settings, int64_t second,
+                                         SharedRows& rows, RoundPart& taker);
 // Makes the sink that the parts ask for.
 std::unique_ptr<HostSink> make_host_sink(const RunnerParts& parts,
                                          const FederatedSettings& settings, int64_t second,

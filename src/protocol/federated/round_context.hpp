@@ -27,7 +27,6 @@ struct RoundContext {
   std::exception_ptr& failure;             // of this rank: attempt()
   std::span<const TaskStart> starts = {};  // of the plan's entries; empty: all start from `model`
   std::span<const TaskStart> ahead = {};   // of plan.ahead()
-  int64_t sink = 0;                        // that gets their updates: ClientRunner::sink()
   int64_t repeat = 0, steps = 0;           // of one participant: of()
 
   // The round as the participant of that entry sees it.

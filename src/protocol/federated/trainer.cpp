@@ -20,7 +20,7 @@
 #include "hanse/comm/agreement.hpp"
 #include "hanse/evaluation/evaluation.hpp"
 #include "hanse/protocol/federated.hpp"
-#include "hanse/protocol/private_training.hpp"
+#include "hanse/protocol/round_part.hpp"
 
 namespace hanse {
 
@@ -46,7 +46,7 @@ FederatedTrainer::FederatedTrainer(Parts parts, Settings settings)
   if (settings_.server.average) average_.resize(theta_.size());
   if (!parts_.runner) {
     parts_.runner = make_host_runner({parts_.comm, parts_.federation, parts_.model, parts_.update,
-                                      needs_, parts_.stages, parts_.tuner, parts_.privacy},
+                                      needs_, parts_.stages, parts_.tuner, parts_.acting},
                                      settings_);
   }
   plan_ = std::make_unique<RoundPlan>(parts_.comm, parts_.host, parts_.federation, *parts_.runner,
@@ -59,7 +59,7 @@ FederatedTrainer::FederatedTrainer(Parts parts, Settings settings)
   columns_.add_to_rounds([this] { return account_->numbers(); });
   if (server_) server_->add_columns(columns_);
   weighing_->add_columns(columns_);
-  if (parts_.privacy) parts_.privacy->add_columns(columns_);
+  for (const RoundPart* part : parts_.acting) part->add_columns(columns_);
   if (parts_.update.control_returns()) {
     control_.resize(static_cast<std::size_t>(parts_.update.control_width()));
   }
@@ -245,8 +245,8 @@ void FederatedTrainer::step(const Findings& findings, RoundRecord& record) {
 SumStep FederatedTrainer::prepare_step(const Findings& findings, std::span<const float> second_row,
                                        RoundRecord& record) {
   const Scope phase(Phase::kStep, account_->step_s);
-  // A private sum has noise though nobody came.
-  const bool has_sum = parts_.privacy || !plan_->empty();
+  const bool has_sum =
+      !plan_->empty() || std::ranges::any_of(parts_.acting, &RoundPart::steps_alone);
   plan_->observe(findings);
   attempt(failure_, [&] {
     record.loss = server_->observe(*plan_, findings);
@@ -354,13 +354,18 @@ ClientStateStore* FederatedTrainer::client_states() { return parts_.runner->stat
 
 bool FederatedTrainer::keeps_state_of(int64_t client) const { return plan_->homes().keeps(client); }
 
-std::string FederatedTrainer::end() const { return parts_.privacy ? parts_.privacy->end() : ""; }
+std::string FederatedTrainer::end() const {
+  for (const RoundPart* part : parts_.acting) {
+    if (std::string why = part->end(); !why.empty()) return why;
+  }
+  return "";
+}
 
 std::string FederatedTrainer::remark() const { return server_ ? server_->remark() : ""; }
 
 void FederatedTrainer::collect() {
   runner().bring();
-  if (parts_.privacy) parts_.privacy->collect();
+  for (RoundPart* part : parts_.acting) part->collect();
   runner().collect(server_ ? parts_.optimizer->entry_states() : EntryStates());
 }
 
@@ -372,7 +377,7 @@ void FederatedTrainer::visit(StateFields& fields) {
   if (!average_.empty()) fields.fixed("average", average_);
   fields.same(*server_);
   if (versions_) fields.part("versions", *versions_);
-  if (parts_.privacy) fields.part("privacy", *parts_.privacy);
+  for (RoundPart* part : parts_.acting) fields.part(part->name(), *part);
   fields.part("weighing", *weighing_);
 }
 
@@ -384,7 +389,7 @@ void FederatedTrainer::resume(const State& state) {
   });
   parts_.comm.bcast(std::span(&completed_, 1), 0);
   if (versions_) versions_->share(parts_.comm);
-  if (parts_.privacy) parts_.privacy->share();
+  for (RoundPart* part : parts_.acting) part->share();
 }
 
 }  // namespace hanse

@@ -101,7 +101,7 @@ void Weighing::measured(std::vector<double> losses, const RoundContext& round) {
 
 void Weighing::trained(Findings& findings, const RoundContext& round) {
   const AggregatorNeeds& needs = parts_.needs;
-  UpdateSink& sink = parts_.runner.sink(round.sink);
+  UpdateSink& sink = parts_.runner.sink();
   const std::size_t size = parts_.plan.size();
   std::vector<double> numbers(needs.norms ? 2 * size : size);  // in the draw's order
   for (std::size_t i = 0; i < size; ++i) {
@@ -249,8 +249,7 @@ void Weighing::combine(const Known& known, const RoundContext& round) {
   if (round.failure) std::ranges::fill(c, 0.0);
   parts_.comm.bcast(std::span(c), 0);
   attempt(round.failure, [&] {
-    const int64_t broken =
-        parts_.runner.sink(round.sink).combine(c, static_cast<int64_t>(rows / layers_));
+    const int64_t broken = parts_.runner.sink().combine(c, static_cast<int64_t>(rows / layers_));
     if (broken < 0) return;
     const bool has_radius = needs.rates || needs.extra_row == ExtraRow::kLastStep;
     throw Divergence("a weighted update is out of range", sender_of(broken, known), round.number,
@@ -300,8 +299,7 @@ ColumnDeviations Weighing::mix_columns(ColumnStep& step, int64_t rows, const Rou
   step.shares.resize(to_index(step.mix.n));
   parts_.comm.bcast(std::span(step.shares), 0);
   const bool marked = std::ranges::any_of(step.shares, [](double share) { return share > 0; });
-  return mix_by_columns(parts_.comm, *columns_, parts_.runner.sink(round.sink).rows(), rows,
-                        step.mix,
+  return mix_by_columns(parts_.comm, *columns_, parts_.runner.sink().rows(), rows, step.mix,
                         {.honest = step.honest,
                          .byzantine_shares = marked ? std::span<const double>(step.shares)
                                                     : std::span<const double>()},
@@ -310,7 +308,7 @@ ColumnDeviations Weighing::mix_columns(ColumnStep& step, int64_t rows, const Rou
 
 void Weighing::combine_columns(ColumnStep step, std::size_t rows, const Known& known,
                                const RoundContext& round) {
-  UpdateSink& sink = parts_.runner.sink(round.sink);
+  UpdateSink& sink = parts_.runner.sink();
   bool fits = true;
   LargestEntry largest;
   const ColumnDeviations found = mix_columns(

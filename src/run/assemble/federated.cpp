@@ -265,7 +265,7 @@ void build(Communicator& comm, FederatedAssembly& parts) {
   plan_as_simulated(job, settings);
   ChosenRunner chosen = make_runner(job, off_gpus(rule_needs, parts), settings,
                                     {comm, federation, model, *parts.update, rule_needs,
-                                     parts.stages(), parts.tuner.get(), parts.privacy.get()},
+                                     parts.stages(), parts.tuner.get(), parts.acting()},
                                     *parts.host);
   parts.trained_on = chosen.trains_on;
   parts.trainer = std::make_unique<FederatedTrainer>(
@@ -285,7 +285,7 @@ void build(Communicator& comm, FederatedAssembly& parts) {
                               .attackers = parts.attackers.get(),
                               .root = root_update(rule_needs, parts),
                               .own_columns = parts.own_columns.get(),
-                              .privacy = parts.privacy.get()},
+                              .acting = parts.acting()},
       settings);
 }
 
@@ -307,6 +307,12 @@ Stages FederatedAssembly::stages() const {
   Stages all;
   for (const auto& stage : update_stages) all.updates.push_back(stage.get());
   return all;
+}
+
+std::vector<RoundPart*> FederatedAssembly::acting() const {
+  std::vector<RoundPart*> parts;
+  if (privacy) parts.push_back(privacy.get());
+  return parts;
 }
 
 std::function<void()> FederatedAssembly::round_writer(const KeyedJob& job, const std::string& from,

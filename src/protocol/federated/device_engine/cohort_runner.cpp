@@ -33,10 +33,7 @@ class CohortRunner final : public ClientRunner {
   ScheduleTraits schedule() const override {
     return {.group = cohorts_->clients(), .server_hosts = true, .may_be_open = false};
   }
-  void open_sinks(int64_t count) override {
-    if (count > 1) throw Error("a device has one sum at once");
-  }
-  UpdateSink& sink(int64_t) override { return sink_; }
+  UpdateSink& sink() override { return sink_; }
 
   void receive(std::span<float> model) override {
     model_.bring();

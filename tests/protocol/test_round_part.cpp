@@ -1,4 +1,4 @@
-// A stage that changes the integers of the sum.
+// Parts that act on the sum of each round.
 #include <memory>
 #include <vector>
 
@@ -6,7 +6,7 @@
 
 #include "hanse/base/random.hpp"
 #include "hanse/base/wrapping.hpp"
-#include "hanse/sums/sum_stage.hpp"
+#include "hanse/protocol/round_part.hpp"
 #include "protocol/tiny_training.hpp"
 
 namespace hanse {
@@ -21,64 +21,72 @@ int64_t mask(int64_t round, int64_t rank, int64_t entry) {
 
 // Masks a rank's sum from its start, masks it again before it leaves the rank, and takes all ranks'
 // masks away from their sum: what is between them holds no update in the clear.
-class Masks final : public SumStage {
+class Masks final : public RoundPart {
  public:
   Masks(int64_t rank, int64_t ranks) : rank_(rank), ranks_(ranks) {}
 
-  void begin(const SummedEntries& sum) override {
-    for (const int64_t integer : sum.integers) EXPECT_EQ(integer, 0);
+  const char* name() const override { return "masks"; }
+  void opens(int64_t round, UpdateSum& sum) override {
+    round_ = round;
+    for (const int64_t integer : sum.integers(0, sum.size())) EXPECT_EQ(integer, 0);
     add(sum, rank_, 1);
   }
-  void on_rank(const SummedEntries& sum) override { add(sum, rank_, 2); }
-  void on_server(const SummedEntries& sum) override {
+  void closes(UpdateSum& sum) override { add(sum, rank_, 2); }
+  bool reads(UpdateSum& sum, std::span<float>) override {
     for (int64_t rank = 0; rank < ranks_; ++rank) add(sum, rank, -3);
+    return false;
   }
 
  private:
   // sum += times * mask
-  static void add(const SummedEntries& sum, int64_t rank, int64_t times) {
-    for (std::size_t i = 0; i < sum.integers.size(); ++i) {
-      const auto one =
-          static_cast<uint64_t>(mask(sum.round, rank, sum.begin + static_cast<int64_t>(i)));
-      int64_t& integer = sum.integers[i];
+  void add(UpdateSum& sum, int64_t rank, int64_t times) const {
+    int64_t entry = 0;
+    for (int64_t& integer : sum.integers(0, sum.size())) {
+      const auto one = static_cast<uint64_t>(mask(round_, rank, entry++));
       integer = wrapping_sum(integer, static_cast<int64_t>(one * static_cast<uint64_t>(times)));
     }
   }
+  void visit(StateFields&) override {}
 
   int64_t rank_, ranks_;
+  int64_t round_ = 0;
 };
 
-std::unique_ptr<SumStage> make_masks(Communicator& comm) {
+std::unique_ptr<RoundPart> make_masks(Communicator& comm) {
   return std::make_unique<Masks>(comm.rank(), comm.size());
 }
 
-TEST(SumStage, MasksThatCancelLeaveTheBits) {
+TEST(RoundPart, MasksThatCancelLeaveTheBits) {
   for (const bool by_losses : {false, true}) {
     TinyJob job{.by_losses = by_losses};
     const auto expected = train_threads(1, job, 6);
-    job.sum_stage = make_masks;
+    job.round_part = make_masks;
     for (int ranks = 1; ranks <= 4; ++ranks) EXPECT_EQ(train_threads(ranks, job, 6), expected);
   }
 }
 
 // Adds an integer to every entry of rank 0's sum in one round.
-class Shift final : public SumStage {
+class Shift final : public RoundPart {
  public:
   explicit Shift(Communicator& comm) : adds_(comm.rank() == 0) {}
 
-  void begin(const SummedEntries& sum) override {
-    for (int64_t& integer : sum.integers) integer += adds_ && sum.round == 2 ? int64_t{1} << 43 : 0;
+  const char* name() const override { return "shift"; }
+  void opens(int64_t round, UpdateSum& sum) override {
+    if (!adds_ || round != 2) return;
+    for (int64_t& integer : sum.integers(0, sum.size())) integer += int64_t{1} << 43;
   }
 
  private:
+  void visit(StateFields&) override {}
+
   bool adds_;
 };
 
 // What is added stays in the sum: half a unit of the model in a round.
-TEST(SumStage, WhatIsAddedMovesTheModel) {
+TEST(RoundPart, WhatIsAddedMovesTheModel) {
   TinyJob job{.sampler = "full"};
   const auto plain = train_threads(2, job, 2);
-  job.sum_stage = [](Communicator& comm) { return std::make_unique<Shift>(comm); };
+  job.round_part = [](Communicator& comm) { return std::make_unique<Shift>(comm); };
   const auto moved = train_threads(2, job, 2);
   ASSERT_EQ(moved.size(), plain.size());
   for (std::size_t i = 0; i < moved.size(); ++i) EXPECT_NEAR(moved[i] - plain[i], 0.5, 1e-6);
