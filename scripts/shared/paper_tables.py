@@ -30,7 +30,6 @@ seed and the options of [tuning]; the best is the row's.
               options of a grid's runs), and grids: "off", where a row's `set` stands, or other lists
               for some keys
 """
-import csv
 import itertools
 import json
 import math
@@ -38,6 +37,7 @@ import pathlib
 import re
 import statistics
 
+from hanse.folders import read_rows
 from hanse.studies import Target, evaluations_of
 from hanse.study_files import read_file
 
@@ -234,8 +234,7 @@ def texts_of(folder, column):
     name = column.get("file", "evaluations.csv")
     if name == "summary.json":
         return [json.loads((folder / name).read_text())["metrics"][column["metric"]]]
-    with open(folder / name, newline="") as file:
-        lines = list(csv.DictReader(file))
+    lines = read_rows(folder / name)
     if "slowest" in column:
         slow = slowest_of(folder, column["slowest"])
         lines = [line for line in lines if line["client"] in slow]
@@ -244,9 +243,8 @@ def texts_of(folder, column):
 
 def slowest_of(folder, share):
     """The share of the drawn clients whose work takes longest on the virtual clock."""
-    with open(folder / "participation.csv", newline="") as file:
-        seconds = {line["client"]: float(line["seconds"]) for line in csv.DictReader(file)
-                   if line["seconds"]}
+    seconds = {line["client"]: float(line["seconds"])
+               for line in read_rows(folder / "participation.csv") if line["seconds"]}
     ordered = sorted(seconds, key=lambda client: (-seconds[client], int(client)))
     return set(ordered[:math.ceil(share * len(ordered) - 1e-9)])
 

@@ -23,12 +23,12 @@ import os
 import pathlib
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Union
+from typing import Any
 
-from .program import CHECKOUT, Refused, option_words
+from .errors import Refused
+from .folders import Path
 
-Path = Union[str, os.PathLike]
-
+CHECKOUT = pathlib.Path(__file__).resolve().parents[3]
 FILE = "study.toml"  # in the folder of the runs
 KEYS = ("title", "job", "seeds", "first-seed", "ranks", "set", "rows", "vary", "report")
 # Those of the tables of papers.
@@ -144,7 +144,9 @@ def options_of(table: Mapping[str, Any]) -> dict[str, str]:
 
 def text_of(value: Any) -> str:
     """A value as the program's options have it: true, 0.1, 200,100."""
-    return option_words({"": value})[0].removeprefix("--=")
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return ",".join(map(text_of, value)) if isinstance(value, (list, tuple)) else str(value)
 
 
 def listed_of(value: Any) -> list[str]:
