@@ -92,7 +92,7 @@ def whole_text(path: Path) -> str:
 def read_lines(path: Path) -> tuple[list[str], list[list[str]]]:
     """The names of a CSV file's columns, none of an empty file, and its whole lines, as texts.
     Raises OSError."""
-    names, *lines = [*csv.reader(io.StringIO(whole_text(path)))] or [[]]
+    names, *lines = [line for line in csv.reader(io.StringIO(whole_text(path))) if line] or [[]]
     return [name.strip() for name in names], lines
 
 

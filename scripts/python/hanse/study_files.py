@@ -99,8 +99,8 @@ def _read(path: pathlib.Path, likes: Sequence[pathlib.Path] = ()) -> dict[str, A
         table = {**_read(path.with_name(f"{table['like']}.toml"), [*likes, path]), **table}
     rows = {row.get("name"): row for row in table.get("rows", []) if isinstance(row, dict)}
     for row in table.pop("change", []):
-        name = row.get("name")
-        if name not in rows:
+        name = row.get("name") if isinstance(row, dict) else row
+        if not isinstance(row, dict) or name not in rows:
             raise Refused(f"{path}: no row '{name}' to change; hint: known: {', '.join(rows)}")
         rows[name] = {**rows[name], **row, "set": _set_of(rows[name], row)}
         table = {**table, "rows": list(rows.values())}
