@@ -11,7 +11,8 @@ import zlib
 
 import matplotlib.pyplot as plt
 
-from hanse.several import names, places, read_job
+from hanse.folders import read_job
+from hanse.several import names, places
 
 from .charting import draw_line, figure_of
 from .curves import MAIN, series_of, words_for

@@ -4,11 +4,13 @@ their numbers. The files have the form of studies (hanse/study_files.py), and mo
   title, job, note, seeds, first-seed (1), time (of all of it on 2 cores), default (the setting that
               is run when none is named; "whole" is all of it)
   set         options of every run; `quick` are those of --quick
-  rows        name, set (options), paper (a text for each column, "" where it has no number), grid,
+  rows        name, set (options), paper (a text for each column, "" where it has no number; of a row
+              of parts {PART = [TEXT, ...]}), grid,
               base (the row that its factors are of), worst and best ({KEY = [VALUE, ...]}: each of
               their combinations runs, and the row's number is the largest over `best` of the least
               over `worst`),
-              may-diverge = true (a run that diverges is a result, and no failure of the table's)
+              may-diverge = true (a run that diverges is a result, and no failure of the table's; of
+              a row of parts true for all, or a list of parts)
   columns     label, metric (of evaluations.csv or of `file`; of summary.json its metrics), at (a
               round), from (a round, of which on the number is the mean) or sum ("x" or "-log1p", of
               the numbers of all rounds), where ({COLUMN = TEXT}, of the file's lines), slowest (the
@@ -18,7 +20,7 @@ their numbers. The files have the form of studies (hanse/study_files.py), and mo
               factor = true how many times these rounds the row `base` takes
   [data]      what no package brings: name, get (from where), path (under the folder of --all), file
               (which must be there), prepare (a function of prepared_data.py); without a name what is
-              only prepared
+              only prepared; data = "NAME" are those of another table
 
 A row's grid, {KEY = [VALUE, ...]}, is the product of its keys. Each point runs once, with the first
 seed and the options of [tuning]; the best is the row's.
@@ -30,7 +32,6 @@ seed and the options of [tuning]; the best is the row's.
               options of a grid's runs), and grids: "off", where a row's `set` stands, or other lists
               for some keys
 """
-import csv
 import itertools
 import json
 import math
@@ -38,6 +39,7 @@ import pathlib
 import re
 import statistics
 
+from hanse.folders import read_rows
 from hanse.studies import Target, evaluations_of
 from hanse.study_files import read_file
 
@@ -58,7 +60,10 @@ def read(name):
     """The table of that name."""
     if name not in names():
         raise Refused(f"no table '{name}'; hint: known are {', '.join(names())}")
-    return read_file(FOLDER / f"{name}.toml")
+    table = read_file(FOLDER / f"{name}.toml")
+    if isinstance(table.get("data"), str):
+        table["data"] = read(table["data"])["data"]
+    return table
 
 
 # -- settings
@@ -234,8 +239,7 @@ def texts_of(folder, column):
     name = column.get("file", "evaluations.csv")
     if name == "summary.json":
         return [json.loads((folder / name).read_text())["metrics"][column["metric"]]]
-    with open(folder / name, newline="") as file:
-        lines = list(csv.DictReader(file))
+    lines = read_rows(folder / name)
     if "slowest" in column:
         slow = slowest_of(folder, column["slowest"])
         lines = [line for line in lines if line["client"] in slow]
@@ -244,9 +248,8 @@ def texts_of(folder, column):
 
 def slowest_of(folder, share):
     """The share of the drawn clients whose work takes longest on the virtual clock."""
-    with open(folder / "participation.csv", newline="") as file:
-        seconds = {line["client"]: float(line["seconds"]) for line in csv.DictReader(file)
-                   if line["seconds"]}
+    seconds = {line["client"]: float(line["seconds"])
+               for line in read_rows(folder / "participation.csv") if line["seconds"]}
     ordered = sorted(seconds, key=lambda client: (-seconds[client], int(client)))
     return set(ordered[:math.ceil(share * len(ordered) - 1e-9)])
 

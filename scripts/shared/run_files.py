@@ -1,12 +1,12 @@
 """Reads what runs leave in their directories; shared by scripts/plot and scripts/report."""
-import csv
 import functools
 import pathlib
 import zlib
 
 import numpy as np
 
-from hanse.several import LONGEST_NAME, Place, names, read_job, tails
+from hanse.folders import Place, read_columns, read_history, read_job, read_lines
+from hanse.several import LONGEST_NAME, names, tails
 
 from .bands import is_there, mean_curve
 from .splits import WORDS, prefix_of
@@ -26,27 +26,6 @@ class BadFile(Exception):
     """A file that cannot be drawn; the text is one line for the user."""
 
 
-def to_number(text):
-    try:
-        return float(text)
-    except (TypeError, ValueError):
-        return np.nan
-
-
-def read_rows(path):
-    """Header and rows of text. A torn last line is dropped: the run may be writing it."""
-    try:
-        with open(path, newline="", errors="replace") as file:
-            rows = list(csv.reader(file))
-    except OSError as error:
-        raise BadFile(f"{path}: {error.strerror}; hint: is this a run directory?") from None
-    if rows and len(rows[-1]) < len(rows[0]):
-        rows.pop()
-    if len(rows) < 2:
-        raise BadFile(f"{path}: empty; hint: the run has not come that far")
-    return [name.strip() for name in rows[0]], rows[1:]
-
-
 class Table(dict):
     """Columns by name, float64 each; of several runs their means, of which `curves` has the Curve
     of each column."""
@@ -54,9 +33,13 @@ class Table(dict):
 
 
 def read_table(path):
-    names, rows = read_rows(path)
-    return Table({name: np.array([to_number(row[i]) if i < len(row) else np.nan for row in rows])
-                  for i, name in enumerate(names)})
+    try:
+        table = read_columns(path)
+    except OSError as error:
+        raise BadFile(f"{path}: {error.strerror}; hint: is this a run directory?") from None
+    if not any(map(len, table.values())):
+        raise BadFile(f"{path}: empty; hint: the run has not come that far")
+    return Table(table)
 
 
 def pooled(tables):
@@ -83,9 +66,9 @@ def mean_table(tables, band):
 def read_texts(path, *columns):
     """Lines of these columns as texts; none where the file or one of the columns is missing."""
     try:
-        names, rows = read_rows(path)
+        names, rows = read_lines(path)
         places = [names.index(column) for column in columns]
-    except (BadFile, ValueError):
+    except (OSError, ValueError):
         return []
     return [[row[place] for place in places] for row in rows if len(row) >= len(names)]
 
@@ -98,6 +81,11 @@ def need(table, path, *names):
 
 def has(table, name):
     return name in table and np.isfinite(table[name]).any()
+
+
+def reads(name, *columns):
+    """A method that reads a CSV file, which has these columns."""
+    return lambda self: self._table(name, *columns)
 
 
 class Run:
@@ -124,8 +112,12 @@ class Run:
         self.case = name
         self.name = f"{name} ({self.count()})" if self.several else name
 
-    def evaluations(self):
-        return self._table("evaluations.csv", "round")
+    evaluations = reads("evaluations.csv", "round")
+    rounds = reads("rounds.csv", "round", "seconds")
+    decisions = reads("decisions.csv", "round", "p_0")
+    directions = reads("directions.csv", "round", "client", "angle")
+    sampling = reads("sampling.csv", "round", "variance_estimate")
+    bandit = reads("bandit.csv", "round", "repeat", "regret", "scalars_sent")
 
     def clients(self):
         """Those that are trained on. Clients held out of training are never mixed with them."""
@@ -214,17 +206,12 @@ class Run:
         clients that an evaluation was not of."""
         path = self.folder / "history.h5"
         try:
-            import h5py
-            with h5py.File(path) as file:
-                rounds = file["round"][:]
-                there = rounds >= 0
-                columns = {name: file[name][:].astype(float)[there]
-                           for name in file if name != "round"}
+            rounds, columns = read_history(path)
         except (ImportError, OSError, KeyError) as error:
             raise BadFile(f"{path}: {error}") from None
-        if not there.any():
+        if not len(rounds):
             raise BadFile(f"{path}: empty; hint: the run has not come that far")
-        return rounds[there], columns
+        return rounds, {name: values.astype(float) for name, values in columns.items()}
 
     def gains(self):
         """What each client has gained from its first to its last evaluation, of those with two: their
@@ -239,15 +226,6 @@ class Run:
         first = known.argmax(axis=0)[clients]
         last = len(values) - 1 - known[::-1].argmax(axis=0)[clients]
         return clients, better * (values[last, clients] - values[first, clients]), what
-
-    def decisions(self):
-        return self._table("decisions.csv", "round", "p_0")
-
-    def directions(self):
-        return self._table("directions.csv", "round", "client", "angle")
-
-    def sampling(self):
-        return self._table("sampling.csv", "round", "variance_estimate")
 
     def online(self):
         """Columns of online.csv, [rounds, nodes] each, and the rounds."""
@@ -268,12 +246,6 @@ class Run:
 
     def has(self, name):
         return (self.folder / name).exists()
-
-    def bandit(self):
-        return self._table("bandit.csv", "round", "repeat", "regret", "scalars_sent")
-
-    def rounds(self):
-        return self._table("rounds.csv", "round", "seconds")
 
     def _table(self, name, *columns):
         path = self.folder / name

@@ -275,23 +275,9 @@ def width():
 
 
 def text(table, columns):
-    """Aligned; of a table that is wider than that the columns behind the words are parted into
-    several tables below each other, each with the words."""
-    widths = [max(len(str(line[i])) for line in [table.head, *table.rows]) + 2
-              for i in range(len(table.head))]
-    first, parts, used = sum(widths[:table.texts]) - 2, [[]], 0
-    for i in range(table.texts, len(table.head)):
-        if parts[-1] and first + used + widths[i] > columns:
-            parts.append([])
-            used = 0
-        parts[-1].append(i)
-        used += widths[i]
-    def part_of(cells, part):
-        return [*cells[:table.texts], *(cells[i] for i in part)]
-    tables = [sweeping.text_table(part_of(table.head, part),
-                                  [part_of(row, part) for row in table.rows], table.texts)
-              for part in parts]
-    return "\n\n".join([f"{table.title}\n{tables[0]}" if table.title else tables[0], *tables[1:]])
+    """Aligned; of a table that is wider than that several below each other, each with the words."""
+    title = [table.title] * bool(table.title)
+    return "\n".join([*title, sweeping.text_tables(table.head, table.rows, columns, table.texts)])
 
 
 def markdown(table):

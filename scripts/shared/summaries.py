@@ -3,8 +3,9 @@ those of several runs as means."""
 import dataclasses
 import math
 
-from hanse.several import (BadRun, listed, mean_and_deviation, median_of_targets,  # noqa: F401
-                           names, own_data, places, read_job, read_summary, unlike)
+from hanse.folders import BadRun, read_job, read_summary
+from hanse.several import (listed, mean_and_deviation, median_of_targets, names,  # noqa: F401
+                           own_data, places, unlike)
 
 from .splits import SAMPLES, prefix_of
 

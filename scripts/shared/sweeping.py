@@ -7,8 +7,8 @@ import signal
 import sys
 
 from hanse.files import replacing, write_whole
+from hanse.folders import read_job
 from hanse.program import STOPPED, Refused, build_folder, find_program, mpirun  # noqa: F401
-from hanse.several import read_job
 from hanse.studies import read_folder
 from hanse.study_files import Case, refuse_own  # noqa: F401
 from hanse.sweeps import Sweep, processors  # noqa: F401
@@ -90,28 +90,37 @@ def runs_text(done, seeds, diverged=0):
     return f"{ended}, {diverged} diverged" if diverged else ended
 
 
-def text_tables(head, rows, room):
-    """Aligned columns in as many tables as keep within `room` letters; the first column holds words
-    and stands in each."""
+def widths_of(lines):
+    return [max(len(str(line[i])) for line in lines) for i in range(len(lines[0]))]
+
+
+def text_tables(head, rows, room, texts=1):
+    """Aligned columns in as many tables as keep within `room` letters; the first `texts` columns hold
+    words and stand in each."""
     lines = [head, *rows]
-    first, *widths = [max(len(str(line[i])) for line in lines) for i in range(len(head))]
-    parts, used = [[]], first
-    for column, width in enumerate(widths, 1):
-        if parts[-1] and used + 2 + width > room:
+    widths = [width + 2 for width in widths_of(lines)]
+    first = used = sum(widths[:texts]) - 2
+    parts = [[]]
+    for column, width in enumerate(widths[texts:], texts):
+        if parts[-1] and used + width > room:
             parts.append([])
             used = first
         parts[-1].append(column)
-        used += 2 + width
-    cut = [[[line[i] for i in (0, *part)] for line in lines] for part in parts]
-    return "\n\n".join(text_table(top, below) for top, *below in cut)
+        used += width
+    cut = [[[line[i] for i in (*range(texts), *part)] for line in lines] for part in parts]
+    return "\n\n".join(text_table(top, below, texts) for top, *below in cut)
+
+
+def aligned(lines, texts=1):
+    """Lines of cells with their columns aligned; the first `texts` hold words."""
+    widths = widths_of(lines)
+    return ["  ".join(str(c).ljust(width) if i < texts else str(c).rjust(width)
+                      for i, (c, width) in enumerate(zip(line, widths))).rstrip() for line in lines]
 
 
 def text_table(head, rows, texts=1):
-    """Aligned columns for a terminal; the first `texts` hold words."""
-    widths = [max(len(str(line[i])) for line in [head, *rows]) for i in range(len(head))]
-    lines = ["  ".join(str(c).ljust(width) if i < texts else str(c).rjust(width)
-                       for i, (c, width) in enumerate(zip(line, widths))).rstrip()
-             for line in [head, *rows]]
+    """The same for a terminal, below a head."""
+    lines = aligned([head, *rows], texts)
     lines.insert(1, "-" * max(map(len, lines)))
     return "\n".join(lines)
 

@@ -63,6 +63,10 @@ class FileTest(ScriptTest):
                 ('job = "a"\nset = {run.seed = 1}\n', "run.seed: a study sets it"),
                 ('job = "a"\n[vary]\nrun.out = ["b"]\n', "run.out: a study sets it"),
                 ('job = "a"\nrows = [{set = {}}]\n', "rows without names"),
+                ('job = "a"\nrows = [{name = "b {}", each = ["x"]}]\n', "each = ['x'] names no parts"),
+                ('job = "a"\nrows = [{name = "{}", each = true, paper = {y = ["1"]}}]\n'
+                 'parts = [{name = "x"}]\n', "row '{}' has no part 'y'; hint: known: x"),
+                ('like = "mine"\njob = "a"\n', "it is like itself"),
                 ('job = "a\n', "line 1")]:
             with self.subTest(text), self.assertRaises(hanse.Refused) as raised:
                 self.read(text)
@@ -70,6 +74,35 @@ class FileTest(ScriptTest):
             self.assertIn("mine.toml: ", str(raised.exception))
         with self.assertRaisesRegex(hanse.Refused, "called 'client.lr=1'"):
             study_files.cases_of(self.read('job = "a"\n[vary]\nclient.lr = [1, 1]\n'))
+
+    def test_rows_of_parts_and_files_like_others(self):
+        """Rows come in their order, the parts of each in theirs, and what a part says counts first."""
+        first = self.read('''job = "a"
+            rows = [{name = "plain"}, {name = "fast {}", set.client.lr = 1, set.client.mu = 2, \
+each = true, paper.y = ["7"], may-diverge = ["x"]},
+                    {name = "f = {}", each = {attack.clients = [1, 2]}}, {name = "{}", each = ["y"]}]
+            parts = [{name = "x", set = {client.mu = 3}}, {name = "y", base = "x"}]''')
+        self.assertEqual(first["rows"], [
+            {"name": "plain", "set": {}},
+            {"name": "fast x", "set": {"client.lr": "1", "client.mu": "3"}, "may-diverge": True},
+            {"name": "fast y", "set": {"client.lr": "1", "client.mu": "2"}, "base": "fast x",
+             "paper": ["7"]},
+            {"name": "f = 1", "set": {"attack.clients": "1"}},
+            {"name": "f = 2", "set": {"attack.clients": "2"}},
+            {"name": "y", "set": {}, "base": "x"}])
+        self.write("other.toml", (self.folder / "mine.toml").read_text())
+        second = self.read('''like = "other"
+            seeds = 4
+            change = [{name = "fast {}", set = {client.lr = 5}, each = ["x"], paper = {}}]''')
+        self.assertEqual((second["job"], second["seeds"]), ("a", 4))
+        self.assertEqual([row["name"] for row in second["rows"]],
+                         ["plain", "fast x", "f = 1", "f = 2", "y"])
+        self.assertEqual(second["rows"][1]["set"], {"client.lr": "5", "client.mu": "3"})
+        with self.assertRaisesRegex(hanse.Refused, "no row 'fast' to change; hint: known: plain, fast {}"):
+            self.read('like = "other"\nchange = [{name = "fast"}]\n')
+        _, text = study_files.study_of(self.write("mine.toml", 'like = "other"\n'))
+        self.assertEqual(self.read(text)["rows"], [{"name": row["name"], "set": row["set"]}
+                                                   for row in first["rows"]])  # goes with the runs alone
 
     def test_the_tables_of_papers_are_such_files(self):
         for path in (SCRIPTS / "reproductions").glob("*.toml"):

@@ -20,10 +20,10 @@ package lies in, or of PATH. It needs numpy and h5py, pandas for tables of resul
 scipy for intervals and tests, and pyarrow for files of Parquet and Arrow.
 """
 from .comparing import compare_clients
+from .errors import Failed, HanseError, Refused, Stopped
 from .exporting import export
 from .federation import write_federation
-from .program import (Failed, HanseError, Refused, Stopped, find_program, plan, replay, resume,
-                      run, status)
+from .program import find_program, plan, replay, resume, run, status
 from .results import Run, compare, read, read_several, state_dict
 from .rule_test import Impure, rule_test
 from .studies import Study

@@ -2,16 +2,14 @@
 from __future__ import annotations
 
 import math
-import os
 import warnings
-from typing import TYPE_CHECKING, Union
+from typing import TYPE_CHECKING
 
+from .folders import Path
 from .results import Run
 
 if TYPE_CHECKING:
     import pandas
-
-Path = Union[str, os.PathLike]
 
 SMALL_IS_BETTER = ("loss", "perplexity", "mse", "mae")
 

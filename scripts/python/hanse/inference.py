@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from .program import Refused
+from .errors import Refused
 
 LEVEL = 0.95
 LEAST_PAIRED = 5    # pairs of a paired t test: below, a p-value would pretend to know the spread

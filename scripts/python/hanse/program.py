@@ -10,36 +10,21 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
-from typing import Any, Union
+from typing import Any
 
+from .errors import Failed, HanseError, Refused, Stopped
+from .folders import Path
 from .results import Run
 from .stopping import ask_to_stop
+from .study_files import CHECKOUT, text_of
 
-Path = Union[str, os.PathLike]
 Options = Mapping[str, Any]
 
-CHECKOUT = pathlib.Path(__file__).resolve().parents[3]
 STOPPED = 75  # the program's status after a checkpoint on request
 STOPPED_LINE = "stopped after round"
 ERROR = "hanse: error: "
 TOLD_ABOVE = " told above; the first: "  # in the error of a table with several faults
 LINES_KEPT = 24  # of what the program says, to find its error, and the faults of a table above it
-
-
-class HanseError(Exception):
-    """What Hanse says; the text is one line for the person who reads it."""
-
-
-class Refused(HanseError):
-    """Bad usage, option or input, found before the first round."""
-
-
-class Failed(HanseError):
-    """A run that has failed while running."""
-
-
-class Stopped(HanseError):
-    """A run that has ended on request, after a checkpoint: hanse.resume() goes on."""
 
 
 def build_folder(checkout: pathlib.Path) -> pathlib.Path:
@@ -87,13 +72,7 @@ def mpirun(program: Path, ranks: int) -> list[str]:
 
 def option_words(options: Options | None) -> list[str]:
     """{"client.lr": 0.1, "model.hidden": (200, 100)} as words of a command line."""
-    def text(value: Any) -> str:
-        if isinstance(value, bool):
-            return "true" if value else "false"
-        if isinstance(value, (list, tuple)):
-            return ",".join(map(text, value))
-        return str(value)
-    return [f"--{key}={text(value)}" for key, value in (options or {}).items()]
+    return [f"--{key}={text_of(value)}" for key, value in (options or {}).items()]
 
 
 def run(job: Path | Options, options: Options | None = None, *, ranks: int = 1,
@@ -125,8 +104,7 @@ def resume(path: Path | Run, options: Options | None = None, *, ranks: int = 1,
 def plan(job: Path, options: Options | None = None, *, ranks: int = 1) -> dict[str, Any]:
     """What `hanse plan` says of a job on `ranks` ranks: memory, bytes and time of a round. Raises
     Refused or Failed."""
-    words = ["plan", os.fspath(job), *option_words(options), f"--ranks={ranks}", "--json"]
-    return json.loads(_ask(words))
+    return json.loads(ask("plan", job, *option_words(options), f"--ranks={ranks}", "--json"))
 
 
 def status(*runs: Path) -> list[dict[str, Any]]:
@@ -134,7 +112,7 @@ def status(*runs: Path) -> list[dict[str, Any]]:
     rounds, of_rounds, rounds_per_second, seconds_left, metric, value, evaluated_round} of each; None is
     not known. A folder of repeats or of a sweep has those of all its runs. Raises Refused for a folder
     without a run."""
-    return json.loads(_ask(["status", *map(os.fspath, runs), "--json"]))
+    return json.loads(ask("status", *runs, "--json"))
 
 
 def replay(trace: Path | Mapping[str, Any], *, check: bool = False) -> dict[str, Any]:
@@ -147,28 +125,24 @@ def replay(trace: Path | Mapping[str, Any], *, check: bool = False) -> dict[str,
             file.flush()
             return replay(file.name, check=check)
     if check:
-        _ask(["replay", os.fspath(trace), "--check"])
-    return json.loads(_ask(["replay", os.fspath(trace)]))
+        ask("replay", trace, "--check")
+    return json.loads(ask("replay", trace))
 
 
 def ask(*words: Path, notices: Callable[[str], object] = len) -> str:
     """The output of a command that ends soon, such as `hanse convert`. `notices` is called with what
     it says beside. Raises Refused or Failed."""
-    return _ask([os.fspath(word) for word in words], notices)
-
-
-def environment() -> dict[str, str]:
-    """The program loads rules in Python by this Python, unless HANSE_PYTHON names another."""
-    return {"HANSE_PYTHON": sys.executable, **os.environ}
-
-
-def _ask(words: list[str], notices: Callable[[str], object] = len) -> str:
-    done = subprocess.run([str(find_program()), *words], stdin=subprocess.DEVNULL, text=True,
+    done = subprocess.run([find_program(), *words], stdin=subprocess.DEVNULL, text=True,
                           capture_output=True, errors="replace", check=False, env=environment())
     if done.returncode:
         raise _error(done.returncode, done.stderr.splitlines())
     notices(done.stderr)
     return done.stdout
+
+
+def environment() -> dict[str, str]:
+    """The program loads rules in Python by this Python, unless HANSE_PYTHON names another."""
+    return {"HANSE_PYTHON": sys.executable, **os.environ}
 
 
 def _error(status: int, lines: list[str]) -> HanseError:

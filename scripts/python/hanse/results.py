@@ -1,27 +1,26 @@
-"""What a run has left: its tables as pandas frames, its model as a state dict."""
+"""What a run has left: its tables as columns of numbers and as pandas frames, its model as a state
+dict."""
 from __future__ import annotations
 
 import io
 import json
 import math
-import os
 import pathlib
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any
 
-from .several import Place, mean_and_deviation, median_of_targets, names, places, read_job, unlike
+from .folders import Path, Place, read_columns, read_history, read_job, whole_text
+from .several import mean_and_deviation, median_of_targets, names, places, unlike
 
 if TYPE_CHECKING:
     import numpy
     import pandas
 
-Path = Union[str, os.PathLike]
-
 
 class Run:
-    """A run directory. Tables are read when they are asked for, and anew each time. They need
-    pandas (Debian: python3-pandas). A folder of repeats (run.repeats) gives the lines of all
+    """A run directory. Tables are read when they are asked for, and anew each time. All but columns()
+    need pandas (Debian: python3-pandas). A folder of repeats (run.repeats) gives the lines of all
     repeats, with the column `repeat` in front."""
 
     def __init__(self, path: Path) -> None:
@@ -58,13 +57,19 @@ class Run:
             tables = {place: run.table(name) for place, run in enumerate(repeats, 1)}
             whole = pandas.concat(tables, names=["repeat"])
             return whole.reset_index(level=0).reset_index(drop=True)
+        return pandas.read_csv(io.StringIO(whole_text(self._path_of(name))))
+
+    def columns(self, name: str) -> dict[str, numpy.ndarray]:
+        """A CSV file of the run as {column: float64 [lines]}, NaN where no number stands. Raises as
+        table()."""
+        return read_columns(self._path_of(name))
+
+    def _path_of(self, name: str) -> pathlib.Path:
         path = self.path / name
         if not path.is_file():
             known = ", ".join(sorted(file.name for file in self.path.glob("*.csv")))
             raise FileNotFoundError(f"{self.path} has no {name}; it has: {known}")
-        text = path.read_text()
-        whole = text[:text.rfind("\n") + 1]  # a run that goes on may be writing the last line
-        return pandas.read_csv(io.StringIO(whole))
+        return path
 
     @property
     def rounds(self) -> pandas.DataFrame:
@@ -108,14 +113,11 @@ class Run:
     def history(self) -> dict[str, pandas.DataFrame]:
         """With evaluate.history = true: {column of clients.csv: frame}, a line an evaluation, a column
         a client; NaN where the evaluation was not of the client."""
-        import h5py
         import pandas
         self._refuse_repeats("history")
-        with h5py.File(self.path / "history.h5") as file:
-            there = file["round"][:] >= 0
-            rounds = pandas.Index(file["round"][:][there], name="round")
-            return {name: pandas.DataFrame(file[name][:][there], index=rounds)
-                    for name in file if name != "round"}
+        rounds, columns = read_history(self.path / "history.h5")
+        index = pandas.Index(rounds, name="round")
+        return {name: pandas.DataFrame(values, index=index) for name, values in columns.items()}
 
     def state_dict(self) -> dict[str, numpy.ndarray]:
         """The trained model, see the function of that name."""

@@ -2,17 +2,17 @@
 what keeps their numbers from being compared."""
 from __future__ import annotations
 
-import dataclasses
-import json
 import math
-import os
 import pathlib
 import re
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import Any, Union
+from typing import Any
 
-Path = Union[str, os.PathLike]
+from .errors import Refused
+from .folders import Path, Place, is_run, numbered, read_job
+from .studies import read_folder
+
 Job = Mapping[str, str]
 
 # Keys that make no difference between runs, or follow from others.
@@ -20,34 +20,6 @@ OWN_KEYS = ("run.out", "run.name", "run.overwrite", "run.repeats", "client.sched
             "sampler.horizon", "bandit.horizon")
 SAY_THEMSELVES = ("kind", "update", "optimizer", "protocol")  # keys whose values need no name
 LONGEST_NAME = 48
-
-
-@dataclasses.dataclass
-class Place:
-    """What a path names: one run, or the runs of one job that differ by their seeds."""
-    path: pathlib.Path
-    runs: list[pathlib.Path]  # that have begun
-    case: str = ""            # its name in a sweep
-    repeats: int = 1          # that there are to be
-
-    @property
-    def count(self) -> int:
-        return max(self.repeats, len(self.runs))
-
-    @property
-    def several(self) -> bool:
-        return self.count > 1
-
-
-def is_run(path: pathlib.Path) -> bool:
-    return any((path / name).is_file() for name in ("job.cfg", "rounds.csv", "summary.json"))
-
-
-def numbered(folder: pathlib.Path, beginning: str) -> list[pathlib.Path]:
-    """The runs in folders BEGINNING1, BEGINNING2, ..., in the order of the numbers."""
-    found = [(int(path.name[len(beginning):]), path) for path in folder.glob(f"{beginning}[0-9]*")
-             if path.name[len(beginning):].isdigit() and is_run(path)]
-    return [path for _, path in sorted(found)]
 
 
 def places(path: Path) -> list[Place]:
@@ -71,8 +43,6 @@ def places(path: Path) -> list[Place]:
 
 def _cases_of(folder: pathlib.Path) -> list[Place]:
     """The cases of a study that have begun, in its order."""
-    from .program import Refused  # these read runs by what is above
-    from .studies import read_folder
     try:
         study = read_folder(folder)
     except Refused as refused:
@@ -82,45 +52,6 @@ def _cases_of(folder: pathlib.Path) -> list[Place]:
     repeats = study.table.get("seeds", 1)
     return [Place(folder / case.folder(), runs, case.name, repeats) for case in study.cases
             if (runs := list(study.runs(case).values()))]
-
-
-class BadRun(Exception):
-    """A run directory without a readable summary; the text is one line for the user."""
-
-
-def read_summary(run: Path) -> dict[str, Any]:
-    """summary.json. Raises BadRun where a run has not ended."""
-    path = pathlib.Path(run) / "summary.json"
-    try:
-        summary = json.loads(path.read_text())
-    except FileNotFoundError:
-        raise BadRun(f"{path} is missing; hint: only a finished run has it") from None
-    except (OSError, ValueError) as error:
-        raise BadRun(f"{path} cannot be read: {error}") from None
-    if not isinstance(summary, dict):
-        raise BadRun(f"{path} holds no summary of a run")
-    return summary
-
-
-def read_job(folder: Path) -> dict[str, str]:
-    """{"section.key": text} of job.cfg, in its order; empty without one."""
-    try:
-        return options_of((pathlib.Path(folder) / "job.cfg").read_text(errors="replace"))
-    except OSError:
-        return {}
-
-
-def options_of(text: str) -> dict[str, str]:
-    """{"section.key": text} of what stands in a job file, in its order."""
-    options, section = {}, ""
-    for line in text.splitlines():
-        line = line.split("#")[0].strip()
-        if line.startswith("["):
-            section = line.strip("[]")
-        elif "=" in line:
-            key, value = line.split("=", 1)
-            options[f"{section}.{key.strip()}"] = value.strip()
-    return options
 
 
 # -- names

@@ -1,7 +1,6 @@
 """The runs of a study: its numbers with what can be inferred from them, as lines and as frames."""
 from __future__ import annotations
 
-import csv
 import dataclasses
 import math
 import pathlib
@@ -9,10 +8,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from .errors import Refused
+from .folders import BadRun, Path, numbered, read_rows, read_summary
 from .inference import Difference, Interval, corrected, difference, interval
-from .program import Refused
-from .several import BadRun, numbered, read_summary
-from .study_files import Case, Path, cases_of, read_study, text_of, values_of_name
+from .study_files import Case, cases_of, read_study, text_of, values_of_name
 
 if TYPE_CHECKING:
     import pandas
@@ -324,13 +323,11 @@ def _costs_of(folder: pathlib.Path) -> dict[int, dict[str, float]]:
 
 
 def _read(path: pathlib.Path) -> list[dict[str, str]]:
-    """The whole lines of a CSV file; a run that goes on may be writing the last one. None
-    where there is no file."""
+    """The lines of a CSV file; none where there is no file."""
     try:
-        text = path.read_text()
+        return read_rows(path)
     except OSError:
         return []
-    return list(csv.DictReader(text[:text.rfind("\n") + 1].splitlines()))
 
 
 def _number(text: str | None) -> float | str | None:

@@ -7,6 +7,12 @@ results, as study.toml.
   ranks       of a run (1)
   set         {KEY = VALUE}, options of every run
   rows        [{name = "a name", set = {KEY = VALUE}}, ...], cases by name; without them
+  parts       rows that others are made of: a row with each = true is one row for each of them, with
+              each = [NAME, ...] for these, with what both say; "{}" in its name is the part's name.
+              With each = {KEY = [VALUE, ...]} it is one for each value
+  like        the name of another study's file beside it, which says all that this one does not
+  change      [{name = ..., ...}, ...]: changes the rows of these names, with `like` as the other file
+              has them: `set` is on top of theirs
   [vary]      KEY = [VALUE, ...]: a case for every combination; method = ["fedavg", "fedadam"]
               chooses methods by name. A value that is a list is one with commas
   [report]    metrics = [NAME, ...], against = ["KEY=VALUE", ...], pivot = KEY,
@@ -23,14 +29,15 @@ import os
 import pathlib
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Union
+from typing import Any
 
-from .program import CHECKOUT, Refused, option_words
+from .errors import Refused
+from .folders import Path
 
-Path = Union[str, os.PathLike]
-
+CHECKOUT = pathlib.Path(__file__).resolve().parents[3]
 FILE = "study.toml"  # in the folder of the runs
-KEYS = ("title", "job", "seeds", "first-seed", "ranks", "set", "rows", "vary", "report")
+KEYS = ("title", "job", "seeds", "first-seed", "ranks", "set", "rows", "parts", "vary", "report",
+        "like", "change")
 # Those of the tables of papers.
 MORE_KEYS = ("note", "time", "default", "columns", "quick", "data", "tuning", "settings")
 OWN_KEYS = ("run.seed", "run.out", "run.overwrite")  # of each run: a study sets them
@@ -67,18 +74,87 @@ class Case:
 def read_file(path: Path) -> dict[str, Any]:
     """A study's file as a dictionary: keys of options are whole ("client.lr"), their values texts.
     Raises Refused, in a line, for what is no study."""
+    table = _read(pathlib.Path(path))
+    try:
+        if isinstance(table.get("rows"), list):
+            table = {**table, "rows": _rows_of(table)}
+        return _checked(table)
+    except Refused as refused:
+        raise Refused(f"{path}: {refused}") from None
+
+
+def _read(path: pathlib.Path, likes: Sequence[pathlib.Path] = ()) -> dict[str, Any]:
+    """What the file says, and the one that it is like."""
     try:
         import tomllib
     except ImportError:
         raise Refused(f"{path}: studies need Python 3.11; hint: give the options instead") from None
     try:
-        table = tomllib.loads(pathlib.Path(path).read_text())
+        table = tomllib.loads(path.read_text())
     except (OSError, ValueError) as error:
         raise Refused(f"{path}: {getattr(error, 'strerror', None) or error}") from None
-    try:
-        return _checked(table)
-    except Refused as refused:
-        raise Refused(f"{path}: {refused}") from None
+    if "like" in table:
+        if path in likes:
+            raise Refused(f"{path}: it is like itself")
+        table = {**_read(path.with_name(f"{table['like']}.toml"), [*likes, path]), **table}
+    rows = {row.get("name"): row for row in table.get("rows", []) if isinstance(row, dict)}
+    for row in table.pop("change", []):
+        name = row.get("name") if isinstance(row, dict) else row
+        if not isinstance(row, dict) or name not in rows:
+            raise Refused(f"{path}: no row '{name}' to change; hint: known: {', '.join(rows)}")
+        rows[name] = {**rows[name], **row, "set": _set_of(rows[name], row)}
+        table = {**table, "rows": list(rows.values())}
+    return table
+
+
+def _rows_of(table: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The rows, each that is of parts as one for each part."""
+    return [one for row in table["rows"]
+            for one in (_of_parts(row, table.get("parts", []))
+                        if isinstance(row, dict) and "each" in row else [row])]
+
+
+def _of_parts(row: Mapping[str, Any], parts: Sequence[Any]) -> list[dict[str, Any]]:
+    """Its `paper` is by part, and so is may-diverge where it is a list; the `base` of a part is the
+    row of another one."""
+    def called(name: str) -> str:
+        return str(row.get("name", "")).replace("{}", name)
+    each, paper, diverging = (row.get(key, {}) for key in ("each", "paper", "may-diverge"))
+    parts = _parts_of(each, parts)
+    names = [part["name"] for part in parts]
+    if unknown := [name for name in (*paper, *([] if diverging is True else diverging))
+                   if name not in names]:
+        raise Refused(f"row '{row.get('name')}' has no part '{unknown[0]}'; hint: known: "
+                      f"{', '.join(names)}")
+    common = {key: value for key, value in row.items()
+              if key not in ("each", "paper", "may-diverge")}
+    rows = []
+    for part, name in zip(parts, names):
+        one = {**common, **part, "name": called(name), "set": _set_of(row, part)}
+        if "base" in part:
+            one["base"] = called(part["base"])
+        if name in paper:
+            one["paper"] = paper[name]
+        if diverging is True or name in diverging:
+            one["may-diverge"] = True
+        rows.append(one)
+    return rows
+
+
+def _set_of(*rows: Mapping[str, Any]) -> dict[str, Any]:
+    """What all of them set; the last counts."""
+    return {key: value for row in rows for key, value in _flat(row.get("set", {})).items()}
+
+
+def _parts_of(each: Any, parts: Sequence[Any]) -> list[dict[str, Any]]:
+    if isinstance(each, dict):
+        return [{"name": text_of(value), "set": {key: value}}
+                for key, values in _flat(each).items() for value in values]
+    known = {part["name"]: part for part in parts if isinstance(part, dict) and part.get("name")}
+    names = list(known) if each is True else each
+    if not isinstance(names, list) or not names or not set(names) <= set(known):
+        raise Refused(f"each = {each!r} names no parts; hint: known: {', '.join(known) or 'none'}")
+    return [known[name] for name in names]
 
 
 def _checked(table: dict[str, Any]) -> dict[str, Any]:
@@ -144,7 +220,9 @@ def options_of(table: Mapping[str, Any]) -> dict[str, str]:
 
 def text_of(value: Any) -> str:
     """A value as the program's options have it: true, 0.1, 200,100."""
-    return option_words({"": value})[0].removeprefix("--=")
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return ",".join(map(text_of, value)) if isinstance(value, (list, tuple)) else str(value)
 
 
 def listed_of(value: Any) -> list[str]:
@@ -196,7 +274,8 @@ def study_of(source: Path, *, vary: Mapping[str, Sequence[str]] | None = None,
              "set": {**table["set"], **(options or {})}, "vary": {**table["vary"], **(vary or {})}}
     if of_file:
         table["job"] = _job_of(table["job"], path)
-    text = path.read_text() if of_file and not (vary or options or given) else toml_of(table)
+    alone = of_file and "like" not in table and not (vary or options or given)
+    text = path.read_text() if alone else toml_of(table)
     return table, text
 
 

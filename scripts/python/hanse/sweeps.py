@@ -29,13 +29,13 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import IO, Any
 
+from .errors import Failed, Refused, Stopped
 from .files import write_whole
-from .program import (Failed, Options, Refused, Stopped, ask, environment, find_program, mpirun,
-                      option_words)
-from .several import BadRun, read_job, read_summary
+from .folders import BadRun, Path, read_job, read_summary
+from .program import Options, ask, environment, find_program, mpirun, option_words
 from .stopping import ask_to_stop
 from .studies import Study, read_folder
-from .study_files import FILE, Case, Path, cases_of, options_of, study_of, text_of, toml_of
+from .study_files import FILE, Case, cases_of, options_of, study_of, text_of, toml_of
 
 HELD_OUT = "federation.held-out"
 LOCKED = "another run writes this folder"  # in the program's message
