@@ -22,7 +22,8 @@ class PartSink final : public HostSink {
     for (std::size_t i = 0; !one.is_update && i < update.size(); ++i) update[i] -= origin_[i];
     TrainedClient heard = one;  // whether a run goes on must not hang on a single client
     if (!std::isfinite(one.outcome.loss)) heard.outcome.loss = 0;
-    const FoldResult folded = taker_.take({one.client, one.position, one.coefficient, update}, sum_);
+    const FoldResult folded =
+        taker_.take({one.client, one.position, one.coefficient, update}, sum_);
     restart();
     note(heard, folded, clock_.now_s() - start_s);
   }

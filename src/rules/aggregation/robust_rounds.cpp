@@ -1,16 +1,16 @@
+// What a robust rule makes of a round: its finite rows, what comes before the rule, and the rule.
 #include "hanse/rules/aggregation/robust_rule.hpp"
 
 #include <cmath>
 #include <limits>
-#include <stdexcept>
 
 #include <fmt/format.h>
 
 #include "hanse/base/error.hpp"
 #include "hanse/base/text.hpp"
 #include "hanse/rules/aggregation/aggregator.hpp"
-#include "hanse/rules/aggregation/robust.hpp"
 #include "places.hpp"
+#include "robust_table.hpp"
 
 namespace hanse {
 
@@ -18,37 +18,9 @@ namespace {
 
 using Places = std::vector<std::size_t>;
 
-bool takes_columns(RobustKind kind) {
-  return kind == RobustKind::kMedian || kind == RobustKind::kTrimmedMean ||
-         kind == RobustKind::kMeamed || kind == RobustKind::kBulyan;
-}
-
-bool scores_rows(RobustKind kind) {
-  return kind == RobustKind::kKrum || kind == RobustKind::kMultiKrum;
-}
-
-// Does it choose rows whose scores, or sets of rows whose widths, are least?
-bool chooses_rows(RobustKind kind) {
-  return scores_rows(kind) || kind == RobustKind::kMda || kind == RobustKind::kSmea;
-}
-
 bool clips_rows(const RobustOptions& o) {
   return o.kind == RobustKind::kCenteredClipping || o.before.has(PreRuleKind::kClip) ||
          o.before.has(PreRuleKind::kArc);
-}
-
-ExtraRow extra_row_of(RobustKind kind) {
-  if (kind == RobustKind::kCenteredClipping) return ExtraRow::kLastStep;
-  return kind == RobustKind::kFlTrust ? ExtraRow::kServer : ExtraRow::kNone;
-}
-
-// [n, n] that the rule makes of n rows: maps and what they map, those of steps by columns, and
-// decompositions.
-double matrices_of(const RobustOptions& o) {
-  double count = takes_columns(o.kind) ? 4 : 0;
-  if (o.kind == RobustKind::kCaf || o.kind == RobustKind::kSmea) count += 5;
-  if (!o.before.list.empty()) count += extra_row_of(o.kind) == ExtraRow::kNone ? 4 : 6;
-  return count;
 }
 
 class RobustRule final : public Aggregator {
@@ -56,17 +28,20 @@ class RobustRule final : public Aggregator {
   explicit RobustRule(const RobustOptions& options) : o_(options) {}
 
   AggregatorNeeds needs() const override {
-    const bool columns = takes_columns(o_.kind);
-    const bool gram = !columns || o_.kind == RobustKind::kBulyan || !o_.before.list.empty();
+    const bool columns = row_.column != nullptr;
+    const bool gram = !columns || row_.choose != nullptr || !o_.before.list.empty();
+    // Maps and what they map, those of steps by columns, and decompositions.
+    double matrices = row_.matrices;
+    if (!o_.before.list.empty()) matrices += row_.extra_row == ExtraRow::kNone ? 4 : 6;
     return {
         .sizes = o_.kind == RobustKind::kMean && o_.weights == ClientWeights::kSamples,
         .norms = !gram,
         .gram = gram,
         .late = !gram,
-        .extra_row = extra_row_of(o_.kind),
+        .extra_row = row_.extra_row,
         .columns = columns,
         .rejects = true,
-        .matrices = matrices_of(o_),
+        .matrices = matrices,
         .cubes = o_.before.has(PreRuleKind::kNnm) ? 1.5 : 0,
     };
   }
@@ -74,7 +49,7 @@ class RobustRule final : public Aggregator {
   void add_columns(Columns& columns) const override {
     columns.add_to_rounds([this] {
       Metrics metrics{{"rejected", rejected_}};
-      if (scores_rows(o_.kind)) metrics.emplace_back("krum_margin", margin_);
+      if (row_.scores) metrics.emplace_back("krum_margin", margin_);
       if (clips_rows(o_)) metrics.emplace_back("radius", radius_);
       return metrics;
     });
@@ -83,27 +58,13 @@ class RobustRule final : public Aggregator {
   Mix mix(const RoundReport& report) override;
 
  private:
-  // One round: the finite rows, mapped.
-  struct Round {
-    const RoundReport& report;
-    Places kept;  // of the report's rows; then, if there is one, the extra row
-    std::size_t extra = 0;
-    int64_t f = 0;
-    std::vector<double> entries;  // products of those that are kept; empty: all are
-    MappedRows rows;
-    std::vector<int64_t> permutation;  // [K] of bucketing
-    std::size_t n() const { return rows.gram().n - extra; }
-  };
-
-  Round read(const RoundReport& report) const;
-  Coefficients weigh(const Round& round);
-  Coefficients mean(const Round& round) const;
-  ColumnRule column_rule(int64_t n, int64_t f) const;
-  ColumnMix columns(const Round& round) const;
-  std::string shortfall(const Round& round) const;
-  std::size_t pivot(const Round& round) const;
+  RobustRound read(const RoundReport& report) const;
+  Coefficients weigh(const RobustRound& round);
+  ColumnMix columns(const RobustRound& round) const;
+  std::string shortfall(const RobustRound& round) const;
 
   RobustOptions o_;
+  const RobustRow& row_ = robust_row(o_.kind);
   double rejected_ = 0;
   double margin_ = std::numeric_limits<double>::quiet_NaN();
   double radius_ = std::numeric_limits<double>::quiet_NaN();
@@ -139,7 +100,7 @@ std::vector<int64_t> kept_permutation(const std::vector<int64_t>& all, const Pla
   return permutation;
 }
 
-RobustRule::Round RobustRule::read(const RoundReport& report) const {
+RobustRound RobustRule::read(const RoundReport& report) const {
   const std::size_t k = report.clients.size();
   std::size_t n = k;  // of the matrix
   if (!report.gram.empty()) n = static_cast<std::size_t>(std::sqrt(report.gram.size()) + 0.5);
@@ -154,13 +115,14 @@ RobustRule::Round RobustRule::read(const RoundReport& report) const {
   const GramView gram{entries.empty() ? report.gram : std::span<const double>(entries),
                       kept.size()};
   const int64_t f = o_.byzantine.of(static_cast<int64_t>(k), o_.attack_share);
-  Round round{.report = report,
-              .kept = kept,
-              .extra = n - k,
-              .f = std::max<int64_t>(0, f - rejected),
-              .entries = std::move(entries),
-              .rows = MappedRows(gram, n - k),
-              .permutation = {report.permutation.begin(), report.permutation.end()}};
+  RobustRound round{.report = report,
+                    .options = o_,
+                    .kept = kept,
+                    .extra = n - k,
+                    .f = std::max<int64_t>(0, f - rejected),
+                    .entries = std::move(entries),
+                    .rows = MappedRows(gram, n - k),
+                    .permutation = {report.permutation.begin(), report.permutation.end()}};
   if (o_.before.has(PreRuleKind::kBucketing) && round.permutation.empty()) {
     round.permutation = bucket_permutation(o_.seed, report.round, k);
   }
@@ -170,103 +132,28 @@ RobustRule::Round RobustRule::read(const RoundReport& report) const {
   return round;
 }
 
-std::string RobustRule::shortfall(const Round& round) const {
+std::string RobustRule::shortfall(const RobustRound& round) const {
   const auto finite = static_cast<int64_t>(round.kept.size() - round.extra);
   const std::string found = shortfall_of(o_, finite, round.f);
   if (!found.empty() || o_.kind != RobustKind::kMonna) return found;
-  if (pivot(round) < round.kept.size()) return "";
+  if (round.pivot() < round.kept.size()) return "";
   return fmt::format("client {}, aggregator.pivot, has not sent a finite update", o_.pivot);
 }
 
-// The place of the trusted participant among those that are kept; behind them: it is not there.
-std::size_t RobustRule::pivot(const Round& round) const {
-  const auto found = std::ranges::find_if(
-      round.kept, [&](std::size_t i) { return round.report.clients[i] == o_.pivot; });
-  return static_cast<std::size_t>(found - round.kept.begin());
-}
-
-// Fedavg's coefficients; the mean of rows counts as its rows do together.
-Coefficients RobustRule::mean(const Round& round) const {
-  std::vector<double> shares, draw_weights;
-  for (const std::size_t i : round.kept) {
-    const bool samples = o_.weights == ClientWeights::kSamples;
-    shares.push_back(samples ? round.report.lambda[i] : 1 / static_cast<double>(o_.clients));
-    draw_weights.push_back(round.report.draw_weights[i]);
-  }
-  const Coefficients each = estimate(shares, draw_weights, o_.estimator);
-  if (round.n() == each.size()) return each;
-  const std::vector<double> map = round.rows.matrix();
-  Coefficients all(round.n());
-  for (std::size_t a = 0; a < all.size(); ++a) {
-    for (std::size_t i = 0; i < each.size(); ++i) {
-      if (map[a * each.size() + i] != 0) all[a] += each[i];
-    }
-  }
-  return all;
-}
-
-Coefficients RobustRule::weigh(const Round& round) {
-  const GramView gram = round.rows.gram();
-  const auto n = static_cast<int64_t>(gram.n);
-  const int64_t f = round.f;
-  // Behind nnm many rows are the same.
+Coefficients RobustRule::weigh(const RobustRound& round) {
   std::vector<double> room;
-  const GramView even = chooses_rows(o_.kind) ? round.rows.even(room) : gram;
-  switch (o_.kind) {
-    case RobustKind::kKrum:
-    case RobustKind::kMultiKrum: {
-      margin_ = krum_margin(krum_scores(even, f, o_.variant));
-      const int64_t some = o_.keep > 0 ? o_.keep : n - f;
-      return multi_krum(even, f, o_.kind == RobustKind::kKrum ? 1 : some, o_.variant);
-    }
-    case RobustKind::kMda: return smallest_diameter(even, f);
-    case RobustKind::kSmea: return least_covariance(even, f);
-    case RobustKind::kMonna: return nearest_to(gram, f, pivot(round));
-    case RobustKind::kGeometricMedian: return geometric_median(gram, o_.iterations, o_.smoothing);
-    case RobustKind::kCenteredClipping:
-      return centered_clipping(gram, round.n(), o_.radius, o_.iterations);
-    case RobustKind::kFlTrust: return trusted_mean(gram);
-    case RobustKind::kCaf: return covariance_filter(gram, f, o_.variant);
-    case RobustKind::kMean: return mean(round);
-    case RobustKind::kMedian:
-    case RobustKind::kTrimmedMean:
-    case RobustKind::kMeamed:
-    case RobustKind::kBulyan: break;
-  }
-  throw std::logic_error("this rule has no coefficients");
+  const GramView gram = row_.chooses ? round.rows.even(room) : round.rows.gram();
+  if (row_.scores) margin_ = krum_margin(krum_scores(gram, round.f, o_.variant));
+  return row_.weigh(round, gram);
 }
 
-// What the rule does with a column of n mapped rows.
-ColumnRule RobustRule::column_rule(int64_t n, int64_t f) const {
-  const bool lower = o_.variant == Variant::kReference;
-  switch (o_.kind) {
-    case RobustKind::kMedian: return {ColumnKind::kMedian, 0, lower};
-    case RobustKind::kTrimmedMean: return {ColumnKind::kTrimmedMean, f, false};
-    case RobustKind::kMeamed: return {ColumnKind::kNearMedian, n - f, lower};
-    case RobustKind::kBulyan: return {ColumnKind::kNearMedian, n - 4 * f, lower};
-    case RobustKind::kMean:
-    case RobustKind::kKrum:
-    case RobustKind::kMultiKrum:
-    case RobustKind::kMda:
-    case RobustKind::kMonna:
-    case RobustKind::kGeometricMedian:
-    case RobustKind::kCenteredClipping:
-    case RobustKind::kFlTrust:
-    case RobustKind::kSmea:
-    case RobustKind::kCaf: break;
-  }
-  throw std::logic_error("this rule has no columns");
-}
-
-ColumnMix RobustRule::columns(const Round& round) const {
+ColumnMix RobustRule::columns(const RobustRound& round) const {
   Places chosen = all_places(round.n());
-  if (o_.kind == RobustKind::kBulyan) {
-    std::vector<double> room;
-    chosen = bulyan_selection(round.rows.even(room), round.f, o_.variant);
-  }
+  std::vector<double> room;
+  if (row_.choose) chosen = row_.choose(round, round.rows.even(room));
   const std::size_t k = round.report.clients.size();
   const std::vector<double> map = round.rows.matrix();
-  ColumnMix mix{.rule = column_rule(static_cast<int64_t>(round.n()), round.f),
+  ColumnMix mix{.rule = row_.column(o_, static_cast<int64_t>(round.n()), round.f),
                 .map = std::vector<double>(chosen.size() * k),
                 .n = std::ssize(chosen)};
   for (std::size_t a = 0; a < chosen.size(); ++a) {
@@ -278,7 +165,7 @@ ColumnMix RobustRule::columns(const Round& round) const {
 }
 
 Mix RobustRule::mix(const RoundReport& report) {
-  const Round round = read(report);
+  const RobustRound round = read(report);
   const std::size_t k = report.clients.size();
   rejected_ = static_cast<double>(k + round.extra - round.kept.size());
   margin_ = std::numeric_limits<double>::quiet_NaN();
@@ -294,7 +181,7 @@ Mix RobustRule::mix(const RoundReport& report) {
   if (o_.kind == RobustKind::kFlTrust && round.extra == 0) {
     throw InvalidArgument("fltrust needs the server's own update", "aggregator.kind");
   }
-  if (takes_columns(o_.kind)) {
+  if (row_.column) {
     mix.coefficients.clear();
     mix.columns = columns(round);
     return mix;
