@@ -8,6 +8,7 @@
 #include "families.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/client/personal.hpp"
+#include "hanse/rules/aggregation/aggregator.hpp"
 
 namespace hanse {
 
@@ -168,7 +169,7 @@ int64_t sent_params(const Job& job, const ParameterLayout& layout) {
 
 double private_weight(const AggregatorOptions& options, int64_t samples) {
   if (options.weights != ClientWeights::kCapped) return 1;
-  return std::min(static_cast<double>(samples) / options.cap, 1.0);
+  return capped_share(static_cast<double>(samples), options.cap);
 }
 
 double sum_of_private_weights(const AggregatorOptions& options, const Federation& federation) {

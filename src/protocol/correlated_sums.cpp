@@ -72,8 +72,8 @@ void CorrelatedSums::begin(const CipherKey& mask) {
   if (comm_.rank() != 0) return;
   masks_.insert(masks_.begin(), mask);
   masks_.resize(sums_.size());
-  for_mask(mask, n_params_, [&](std::size_t begin, std::span<const int64_t> mask) {
-    std::ranges::copy(mask, sums_.front().begin() + static_cast<std::ptrdiff_t>(begin));
+  for_mask(mask, n_params_, [&](std::size_t begin, std::span<const int64_t> words) {
+    std::ranges::copy(words, sums_.front().begin() + static_cast<std::ptrdiff_t>(begin));
   });
 }
 

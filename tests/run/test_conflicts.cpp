@@ -140,8 +140,8 @@ TEST(Conflicts, NameKeys) {
   const KeyedJob job(catalog());
   for (const Conflict& conflict : conflicts()) {
     const Fact& other = *conflict.other;
-    if (conflict.key != nullptr) EXPECT_TRUE(job.table.contains(conflict.key)) << conflict.key;
-    if (other.key_in == nullptr) EXPECT_TRUE(job.table.contains(other.key)) << other.name;
+    EXPECT_TRUE(conflict.key == nullptr || job.table.contains(conflict.key)) << other.name;
+    EXPECT_TRUE(other.key_in != nullptr || job.table.contains(other.key)) << other.name;
     for (const std::string text : {conflict.what, conflict.hint}) {
       for (std::size_t at = 0; (at = text.find('{', at)) != std::string::npos; ++at) {
         const std::string name = text.substr(at + 1, text.find('}', at) - at - 1);

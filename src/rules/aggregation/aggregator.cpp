@@ -53,8 +53,9 @@ std::unique_ptr<Aggregator> make_fedavg(ClientWeights weights, Estimator estimat
 std::unique_ptr<Aggregator> make_capped_fedavg(double cap, double all, Estimator estimator) {
   return make_rule({.sizes = true}, [=](const RoundReport& report) -> Mix {
     std::vector<double> shares;
-    for (const double samples : report.samples)
-      shares.push_back(std::min(samples / cap, 1.0) / all);
+    for (const double samples : report.samples) {
+      shares.push_back(capped_share(samples, cap) / all);
+    }
     return {estimate(shares, report.draw_weights, estimator)};
   });
 }
