@@ -108,6 +108,7 @@ class TimeTest(ScriptTest):
         self.assertEqual(below.get_offsets().tolist(), above.get_offsets().tolist())
         self.assertNotEqual(below.get_paths()[0].vertices.tolist(),
                             above.get_paths()[0].vertices.tolist())
+        self.assertGreater(below.get_sizes()[0], above.get_sizes()[0])
         for drawn, color in ((below, COLOURS[0]), (above, COLOURS[1])):
             self.assertEqual(len(drawn.get_facecolors()), 0)  # nothing that could cover the other
             self.assertEqual({to_hex(edge, True) for edge in drawn.get_edgecolors()},
