@@ -1,8 +1,8 @@
 """The chart of how often clients took part and what that has to do with what they have."""
 import numpy as np
 
-from .charting import label_of, tables_of
-from .figures import COLOURS, GREY
+from .charting import draw_points, tables_of
+from .figures import GREY
 from .run_files import Run, alone, client_values
 
 FILE = "participation.csv"
@@ -39,10 +39,7 @@ def change_by_participation(axis, runs):
     first = None if alone(runs) or runs[0].several else runs[0]
     shown = runs if alone(runs) else [run for run in runs[1:] if first and not run.several]
     for _, run, (counts, values, what) in tables_of(shown, lambda run: changes(run, first), FILE):
-        many = len(values) > 500
-        axis.scatter(counts, values, s=8 if many else 22, linewidths=0, alpha=0.25 if many else 0.6,
-                     color=COLOURS[runs.index(run) % len(COLOURS)], label=label_of(run, runs),
-                     rasterized=len(values) > 2000)
+        draw_points(axis, run, runs, counts, values)
         against = f" against {first.name}" if first else ""
         axis.set(xlabel="rounds in which the client's update counted", ylabel=what,
                  title=f"Participation of each client and its {what.split(' (')[0]}{against}")

@@ -13,6 +13,7 @@ from .run_files import BadFile, Run, alone, has
 COUNTED = ("round", "version")  # axes without fractions
 NAMED = len(COLOURS)  # clients with a name and a colour in a chart of many
 MOST_POINTS = 500     # of a band; the library thins lines itself
+SHAPES, SIZES = "osD^v<>ph*", (2, 1, 0.4)  # of points
 
 
 def tables_of(runs, read, file=None):
@@ -55,6 +56,19 @@ def start_at_zero(axis):
 
 def draw_line(axis, x, y, label=None, index=0, **style):
     axis.plot(x, y, label=label, **{**line_style(index), **marker_of(x), **style})
+
+
+def draw_points(axis, run, runs, x, y):
+    """A point a client. Those of several runs are outlines, each run's of a size and shape of its
+    own: equal points of two are seen as two, and mix to no colour."""
+    many, index = len(x) > 500, runs.index(run)
+    size, colour = 8 if many else 22, COLOURS[index % len(COLOURS)]
+    style = {"color": colour, "linewidths": 0, "alpha": 0.25 if many else 0.6}
+    if not alone(runs):
+        size *= SIZES[index % len(SIZES)]
+        style = {"facecolors": "none", "edgecolors": colour, "linewidths": 0.5 if many else 1,
+                 "marker": SHAPES[index % len(SHAPES)]}
+    axis.scatter(x, y, s=size, label=label_of(run, runs), rasterized=len(x) > 2000, **style)
 
 
 def draw_band(axis, x, low, high, label=None, index=0, alpha=0.15, **style):

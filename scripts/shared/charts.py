@@ -16,7 +16,7 @@ from . import charts_of_rules as rules
 from . import charts_of_time
 from .chart_of_participation import change_by_participation
 from .charting import (NAMED, draw_band, draw_column, draw_cumulative, draw_line, draw_mean,
-                       draw_nodes, evaluations_of, label_of, start_at_zero, tables_of,
+                       draw_nodes, draw_points, evaluations_of, label_of, start_at_zero, tables_of,
                        window_note)
 from .figures import COLOURS, GREY, PHASE_COLOURS, STYLE, line_style, shorten
 from .run_files import (SPREADS, Run, alone, client_values, common_prefix, has, median_phases,
@@ -155,9 +155,7 @@ def sizes(axis, runs):
         if not has(table, "samples"):
             continue
         values, label = client_values(table)
-        many = len(values) > 500
-        axis.scatter(table["samples"], values, s=8 if many else 22, color=COLOURS[0], linewidths=0,
-                     alpha=0.25 if many else 0.6, rasterized=len(values) > 2000)
+        draw_points(axis, run, runs, table["samples"], values)
         if np.nanmax(table["samples"]) > 20 * max(1, np.nanmin(table["samples"])):
             axis.set_xscale("log")
             axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))

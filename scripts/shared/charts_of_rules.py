@@ -16,6 +16,14 @@ ROUND = {"round", "clients", "seconds", "seconds_train", "seconds_comm", "second
          "seconds_reduce", "seconds_step", "seconds_draw", "seconds_losses", "seconds_products", "bytes_broadcast",
          "bytes_reduce", "bytes_updates", "virtual_seconds", "round_virtual_seconds", "counted",
          "staleness_mean", "staleness_max"}
+OF_CLOCKS = {  # what their columns are called; a rule's have its own names
+    "on_line": "clients on line", "drawn": "clients drawn", "arrived": "clients that arrived",
+    "late": "clients that came late", "lost": "clients that never reported",
+    "wasted_client_seconds": "work that did not count (s of clients)",
+    "wasted_bytes": "messages that did not count (bytes)",
+    "duration_p50": "median time of a client (s)", "duration_max": "longest time of a client (s)",
+    "discarded": "updates that were too old", "in_flight_mean": "tasks in flight",
+    "versions_kept": "older models that are kept"}
 FEW_NODES = 8  # of as many every weight has a strip of its own
 MANY_POINTS = 20000  # are drawn as an image in SVG and PDF
 
@@ -241,8 +249,8 @@ def columns_of_rules(runs):
 
 def column_of_a_rule(axis, runs, name):
     """Where it moves."""
-    words = name.replace("_", " ")
+    words = OF_CLOCKS.get(name, name.replace("_", " "))
     for index, run, table in tables_of(runs, Run.rounds, "rounds.csv"):
         if moves(table, name):
             draw_line(axis, table["round"], table[name], label_of(run, runs), index)
-    axis.set(title=f"Each round: {words}", xlabel="round", ylabel=words)
+    axis.set(title=f"Each round: {words.split(' (')[0]}", xlabel="round", ylabel=words)

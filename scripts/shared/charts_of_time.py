@@ -7,7 +7,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from .chart_of_participation import FILE, times_counted
-from .charting import draw_band, draw_column, draw_line, label_of, tables_of
+from .charting import draw_band, draw_column, draw_points, label_of, tables_of
 from .curves import main_metric, metric_chart
 from .figures import COLOURS, GREY, LIGHT_GREY
 from .run_files import BadFile, Run, alone, has
@@ -46,11 +46,8 @@ def participations(axis, runs):
     clocks = [run for _, run, _ in clocks_of(runs) if not run.several]
     for _, run, (durations, counts) in tables_of(
             clocks, lambda run: (durations_of(run), times_counted(run)), FILE):
-        many = len(durations) > 500
-        axis.scatter(list(durations.values()), [counts.get(client, 0) for client in durations],
-                     s=8 if many else 22, linewidths=0, alpha=0.25 if many else 0.6,
-                     color=COLOURS[runs.index(run) % len(COLOURS)], label=label_of(run, runs),
-                     rasterized=len(durations) > 2000)
+        draw_points(axis, run, runs, list(durations.values()),
+                    [counts.get(client, 0) for client in durations])
     axis.set(title="Participation of each client by its duration",
              xlabel="virtual time of the client's work (s)",
              ylabel="rounds in which its update counted")

@@ -101,6 +101,19 @@ class TimeTest(ScriptTest):
         points = [tuple(map(float, point)) for point in axis.collections[0].get_offsets()]
         self.assertEqual(points, [(2, 3), (3, 2), (5, 2), (7, 1), (11, 0)])
 
+    def test_equal_points_of_two_runs_are_two(self):
+        first, second = Run(self.make("first")), Run(self.make("second"))
+        axis = self.draw(charts_of_time.participations, first, second)
+        below, above = axis.collections
+        self.assertEqual(below.get_offsets().tolist(), above.get_offsets().tolist())
+        self.assertNotEqual(below.get_paths()[0].vertices.tolist(),
+                            above.get_paths()[0].vertices.tolist())
+        self.assertGreater(below.get_sizes()[0], above.get_sizes()[0])
+        for drawn, color in ((below, COLOURS[0]), (above, COLOURS[1])):
+            self.assertEqual(len(drawn.get_facecolors()), 0)  # nothing that could cover the other
+            self.assertEqual({to_hex(edge, True) for edge in drawn.get_edgecolors()},
+                             {to_hex(color, True)})
+
     def test_staleness(self):
         first, second = self.make_buffered("first"), self.make_buffered("second")
         self.add_classes(first, 3, 1, 0, 0)

@@ -214,6 +214,14 @@ class ReportTest(ScriptTest):
         self.assertIn("Each round: squared norm", page.titles)
         self.assertNotIn("Each round: ridge", page.titles)  # it never moves
 
+    def test_what_a_clock_tells_of_its_rounds(self):
+        run = self.make_run("clock")
+        self.write("clock/rounds.csv", "round,clients,seconds,wasted_client_seconds,lost\n" + "".join(
+            f"{t},3,0.1,{t * t},{t}\n" for t in range(1, 9)))
+        page, _ = self.report(run)
+        for words in ("work that did not count", "clients that never reported"):
+            self.assertIn(f"Each round: {words}", page.titles)
+
     def test_default_place_and_bad_input(self):
         run = self.make_run("here")
         self.assertEqual(self.script("report", str(run)).stdout, f"{run}/report.html\n")

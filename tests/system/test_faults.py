@@ -317,6 +317,14 @@ class Divergence(hanse.Case):
         self.check_error("the model that the clients have received is not finite", "round 2", "server.lr",
                   **{"server.lr": 1e38, "server.optimizer": "sgd", "client.lr": 100})
 
+    def test_a_rule_whose_step_is_not_finite(self):
+        """Its factor is 0 / 0: nobody's update, nor the server's rate, is to blame."""
+        changes = {"aggregator.kind": "qfedavg", "aggregator.lipschitz": 5e-324}
+        self.check_error("aggregator.kind's step has a factor of nan", "round 1", "aggregator's keys",
+                         **changes)
+        run = self.train(self.job(changes), "stop", changes={"run.on-divergence": "stop"})
+        self.assertEqual(hanse.summary(run)["diverged"]["round"], 1)
+
     def test_cross_entropy(self):
         self.check({"client.lr": 1e38}, "round 1")
 

@@ -65,6 +65,7 @@ BUFFERED = {
     "fedmgda": {"aggregator.kind": "fedmgda+"},
     "osmd": {"sampler.kind": "adaptive-osmd"},
     "oort": {"sampler.kind": "oort", "run.check-rules": "true"},
+    "unbiased_osmd": {"sampler.kind": "adaptive-osmd", "aggregator.estimator": "unbiased"},
     "ditto": {"client.update": "ditto", "async.balance": "frequency", "async.next": "same"},
     "personal": {**MLP, "client.personal": "fc2.*", "client.optimizer": "adam",
                  "client.optimizer-state": "kept"},
