@@ -6,6 +6,7 @@
 
 #include "hanse/data/dataset.hpp"
 #include "support.hpp"
+#include "support/data_folder.hpp"
 
 namespace hanse {
 namespace {
@@ -374,7 +375,7 @@ TEST_F(CsvTest, LargerThanOneBuffer) {
 TEST(CsvFixture, IsTheExampleOfTheReadme) {
   DataOptions options;
   options.client_column = "site";
-  const Dataset dataset = read_csv(HANSE_DATA_FOLDER "/tiny.csv", options);
+  const Dataset dataset = read_csv(data_folder("/tiny.csv"), options);
   EXPECT_EQ(dataset.shape, (std::vector<int64_t>{2}));
   EXPECT_EQ(features_of(dataset), (std::vector<float>{0.5F, -2, 1, 3.25F, 2, 40, -0.125F, 7}));
   EXPECT_EQ(dataset.labels, (std::vector<int32_t>{1, 0, 1, 0}));

@@ -9,6 +9,7 @@
 #include "hanse/data/federation.hpp"
 #include "hanse/data/kinds.hpp"
 #include "support.hpp"
+#include "support/data_folder.hpp"
 #include "support/thread_communicator.hpp"
 
 namespace hanse {
@@ -244,7 +245,7 @@ TEST(Federation, AllByteValuesAreExact) {
 class CsvFederation : public testing::Test {
  protected:
   CsvFederation() {
-    data_ = {.kind = "csv", .path = HANSE_DATA_FOLDER "/tiny.csv", .client_column = "site"};
+    data_ = {.kind = "csv", .path = data_folder("/tiny.csv"), .client_column = "site"};
     data_.test_fraction = 0.5;
   }
   DataOptions data_;
@@ -371,7 +372,7 @@ TEST(FederationView, HasItsClientsAsTheyAre) {
 }
 
 TEST(FederationView, HasTheNamesOfItsClients) {
-  DataOptions data{.kind = "csv", .path = HANSE_DATA_FOLDER "/tiny.csv", .client_column = "site"};
+  DataOptions data{.kind = "csv", .path = data_folder("/tiny.csv"), .client_column = "site"};
   const Federation all = load_alone(data, {}, 1);
   ASSERT_FALSE(all.client_names().empty());
   const int64_t last = all.clients() - 1;
@@ -396,9 +397,9 @@ TEST(Federation, BadOptionsAreRefused) {
   expect_bad(data, {.clients = 0}, "0 clients");
   expect_bad(data, {.clients = 3, .samples = 0}, "of 0 samples");
   expect_bad(data, {.clients = int64_t{1} << 40, .samples = int64_t{1} << 40}, "too many");
-  expect_bad({.kind = "csv", .path = HANSE_DATA_FOLDER "/tiny.csv"}, {.clients = 5},
+  expect_bad({.kind = "csv", .path = data_folder("/tiny.csv")}, {.clients = 5},
              "tiny.csv:2, column 'site'");
-  expect_bad({.kind = "csv", .path = HANSE_DATA_FOLDER "/tiny.csv", .client_column = "site"},
+  expect_bad({.kind = "csv", .path = data_folder("/tiny.csv"), .client_column = "site"},
              {.clients = 5, .partition = "iid"}, "more clients (5) than samples (4)");
   data.test_fraction = 1.5;
   expect_bad(data, {.clients = 3}, "data.test-fraction");

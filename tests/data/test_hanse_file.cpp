@@ -14,6 +14,7 @@
 #include "hanse/data/hanse_file.hpp"
 #include "hanse/data/hdf5_file.hpp"
 #include "support.hpp"
+#include "support/data_folder.hpp"
 #include "support/thread_communicator.hpp"
 
 namespace hanse {
@@ -62,7 +63,7 @@ TEST(HanseFile, HoldsWhatItWasMadeOf) {
       {.kind = "random", .shape = {3}, .classes = 2, .tokens = 256},
       {.kind = "random", .shape = {3}, .classes = 2, .tokens = 65536},
       {.kind = "random", .shape = {3}, .classes = 2, .tokens = 65537},
-      {.kind = "csv", .path = HANSE_DATA_FOLDER "/tiny.csv", .client_column = "site"},
+      {.kind = "csv", .path = data_folder("/tiny.csv"), .client_column = "site"},
   };
   for (const DataOptions& source : sources) {
     const TempFolder folder;

@@ -10,12 +10,13 @@
 #include "hanse/data/federation.hpp"
 #include "hanse/data/kinds.hpp"
 #include "support.hpp"
+#include "support/data_folder.hpp"
 #include "support/thread_communicator.hpp"
 
 namespace hanse {
 namespace {
 
-const std::string kFolder = HANSE_DATA_FOLDER "/heart";
+const std::string kFolder = data_folder("/heart");
 
 std::string content(const std::string& file) {
   std::ifstream in(file, std::ios::binary);

@@ -4,6 +4,7 @@
 #include "hanse/data/dataset.hpp"
 #include "hanse/data/kinds.hpp"
 #include "support.hpp"
+#include "support/data_folder.hpp"
 
 namespace hanse {
 namespace {
@@ -253,7 +254,7 @@ TEST_F(IdxTest, CutOrDamagedGzip) {
 }
 
 TEST(IdxFixture, IsTheExampleOfTheReadme) {
-  const Dataset dataset = read_idx_folder(HANSE_DATA_FOLDER "/tiny-idx");
+  const Dataset dataset = read_idx_folder(data_folder("/tiny-idx"));
   EXPECT_EQ(dataset.shape, (std::vector<int64_t>{1, 2, 2}));
   EXPECT_EQ(dataset.labels, (std::vector<int32_t>{2, 0, 1}));
   EXPECT_EQ(dataset.classes, 3);

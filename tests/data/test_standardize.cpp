@@ -9,6 +9,7 @@
 #include "hanse/data/federation.hpp"
 #include "hanse/data/partition.hpp"
 #include "support.hpp"
+#include "support/data_folder.hpp"
 #include "support/errors.hpp"
 #include "support/thread_communicator.hpp"
 
@@ -160,7 +161,7 @@ TEST(Standardize, RefusesWhatItCannot) {
 }
 
 TEST(Standardize, TheFederationHoldsTheResult) {
-  DataOptions data{.kind = "csv", .path = HANSE_DATA_FOLDER "/tiny.csv", .client_column = "site"};
+  DataOptions data{.kind = "csv", .path = data_folder("/tiny.csv"), .client_column = "site"};
   data.test_fraction = 0;
   data.standardize = Standardize::kClient;
   const auto alone = make_single_communicator();

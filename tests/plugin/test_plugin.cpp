@@ -1,6 +1,7 @@
 // Rules in a library: what they are given, what is checked of them, and their state.
 #include <cmath>
 #include <cstddef>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -17,9 +18,15 @@ namespace {
 
 using Numbers = std::vector<double>;
 
+// A library of rules.c, which lies beside this program.
+std::string plugin(const std::string& name) {
+  const auto folder = std::filesystem::read_symlink("/proc/self/exe").parent_path();
+  return folder / ("libplugin_" + name + ".so");
+}
+
 RuleSource source(const std::string& section, const std::string& what) {
   return {.section = section,
-          .file = {.path = PLUGIN_RULES, .args = what.empty() ? "" : "other = 1, what=" + what}};
+          .file = {.path = plugin("rules"), .args = what.empty() ? "" : "other = 1, what=" + what}};
 }
 
 const std::vector<int64_t> kClients{4, 0, 2};
@@ -175,7 +182,7 @@ TEST(Plugin, RulesAreToldSizesAndTimes) {
 
 // A library that was compiled before the interface grew.
 TEST(Plugin, TheFirstFormOfTheInterfaceHolds) {
-  const RuleSource first{.section = "sampler", .file = {.path = PLUGIN_FIRST_FORM, .args = ""}};
+  const RuleSource first{.section = "sampler", .file = {.path = plugin("first_form"), .args = ""}};
   const auto old = make_own_sampler(first, Numbers(6, 1.0), 3);
   EXPECT_FALSE(old->needs_candidates());
   EXPECT_FALSE(old->draws_any_number());
@@ -263,7 +270,7 @@ TEST(Plugin, Optimizer) {
 }
 
 TEST(Plugin, Metric) {
-  const OwnMetric metric = make_own_metric(PLUGIN_RULES);
+  const OwnMetric metric = make_own_metric(plugin("rules"));
   const EvaluationTable clients{{.loss = 0.5}, {.loss = 2, .client = 1}};
   const Metrics found = metric(clients, {});
   EXPECT_EQ(found, (Metrics{{"first_loss", 0.5}, {"1", 1}, {"Z\\xFCrich ", 3}}));
@@ -293,12 +300,12 @@ TEST(Plugin, WhatIsNoPlugin) {
   refused(text, {"the library cannot be loaded", "no_plugin.so", "aggregator.path"});
   refused(testing::TempDir() + "/none.so", {"no such file", "none.so"});
   refused("", {"the rule has no file", "aggregator.path", "name a library"});
-  refused(PLUGIN_OTHER, {"made for version 2 of the interface, and this program has 1"});
-  refused(PLUGIN_NO_ENTRY, {"no plugin: it has no function hanse_plugin"});
+  refused(plugin("other_version"), {"made for version 2 of the interface, and this program has 1"});
+  refused(plugin("no_entry"), {"no plugin: it has no function hanse_plugin"});
   expect_error<InvalidArgument>(
       [] {
         make_own_aggregator(
-            {.section = "aggregator", .file = {.path = PLUGIN_RULES, .args = "a=1, b"}}, 5);
+            {.section = "aggregator", .file = {.path = plugin("rules"), .args = "a=1, b"}}, 5);
       },
       {"'b' is no name=value", "aggregator.args"});
 }

@@ -10,13 +10,16 @@
 namespace hanse {
 namespace {
 
+Played play_alone(const BanditSetup& setup) {
+  return play_on(*make_single_communicator(), setup, 10);
+}
+
 TEST(MpiBandit, SameBitsAsAlone) {
   for (const double gamma : {0.0, 0.8, std::numeric_limits<double>::infinity()}) {
     for (const auto statistics : {AskedStatistics::kPacked, AskedStatistics::kPerArm}) {
       const BanditSetup setup = network_setup(gamma, statistics);
-      const Played alone = play_on(*make_single_communicator(), setup, 10);
       const Played together = play_on(mpi_world(), setup, 10);
-      EXPECT_TRUE(mpi_world().rank() != 0 || together == alone)
+      EXPECT_TRUE(mpi_world().rank() != 0 || together == play_alone(setup))
           << gamma << " " << name_of(statistics);
     }
   }
@@ -24,9 +27,9 @@ TEST(MpiBandit, SameBitsAsAlone) {
 
 TEST(MpiBandit, EveryModelHasTheSameBitsAsAlone) {
   for (const BanditSetup& setup : setups_of_models()) {
-    const Played alone = play_on(*make_single_communicator(), setup, 10);
     const Played together = play_on(mpi_world(), setup, 10);
-    EXPECT_TRUE(mpi_world().rank() != 0 || together == alone) << static_cast<int>(setup.model);
+    EXPECT_TRUE(mpi_world().rank() != 0 || together == play_alone(setup))
+        << static_cast<int>(setup.model);
   }
 }
 

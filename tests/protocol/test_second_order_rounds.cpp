@@ -14,6 +14,7 @@
 #include "hanse/rules/sampling/basic.hpp"
 #include "protocol/resume.hpp"
 #include "protocol/trainer_fixture.hpp"
+#include "support/data_folder.hpp"
 #include "support/thread_communicator.hpp"
 
 namespace hanse {
@@ -31,7 +32,7 @@ struct NewtonJob {
 Federation load(const NewtonJob& job, Communicator& host) {
   if (!job.heart) return make_federation(host, rivals({3, 7, 4, 5, 4}));
   DataOptions data{.kind = "csv",
-                   .path = HANSE_DATA_FOLDER "/heart/heart.csv",
+                   .path = data_folder("/heart/heart.csv"),
                    .client_column = "hospital",
                    .standardize = Standardize::kClient};
   data.test_fraction = 0;

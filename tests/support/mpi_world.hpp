@@ -6,7 +6,8 @@
 namespace hanse {
 
 // All ranks run the same tests in the same order. A test that communicates uses EXPECT_, never
-// ASSERT_: a rank that leaves early would leave the others waiting.
+// ASSERT_: a rank that leaves early would leave the others waiting. What is expected is for rank 0
+// alone to compute.
 Communicator& mpi_world();
 
 }  // namespace hanse

@@ -275,21 +275,23 @@ class Case(unittest.TestCase):
         self.assert_digest(run, self.train(job, f"{run}-straight", changes=changes))
         self.assertEqual(self.rounds(run), list(range(1, last + 3)))
 
-    def compare_places(self, changes):
-        """The job on one rank, at PLACES and resumed halfway must end alike; the run on one rank and
-        the one that was resumed."""
+    def compare_places(self, changes, places=PLACES):
+        """The job on one rank, at the places and on two ranks and from its half on three must end
+        alike; the run on one rank and the one in halves."""
         job = self.job(changes)
         alone = self.train(job, "alone")
         runs = together([
             lambda i=i, ranks=ranks, more=more: self.train(job, f"place-{i}", ranks, more)
-            for i, (ranks, more) in enumerate(PLACES)])
-        for run, place in zip(runs, PLACES):
+            for i, (ranks, more) in enumerate(places)])
+        for run, place in zip(runs, places):
             self.assert_digest(run, alone, f"at (ranks, options) {place}")
             self.assertEqual(text(run, "evaluations.csv"), text(alone, "evaluations.csv"))
         rounds = changes["run.rounds"]
         run = self.train(job, "half", 2, {"run.rounds": rounds // 2})
         self.hanse("resume", run, f"--run.rounds={rounds}", ranks=3)
         self.assert_digest(run, alone, "after a resume")
+        if rounds // 2 % changes.get("evaluate.every", SMALL_JOB["evaluate.every"]) == 0:
+            self.assertEqual(text(run, "evaluations.csv"), text(alone, "evaluations.csv"))
         return alone, run
 
     def assert_digest(self, run, expected, what=""):

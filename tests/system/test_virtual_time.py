@@ -30,7 +30,8 @@ ROUNDS = {
     "first_arrival": {"clock.round": "first", "sampler.over-select": 1.6,
                       "aggregator.estimator": "arrival", "aggregator.weights": "uniform"},
     "first_osmd": {"clock.round": "first", "sampler.over-select": 1.4,
-                   "sampler.kind": "adaptive-osmd", "sampler.replacement": "false"},
+                   "sampler.kind": "adaptive-osmd", "sampler.replacement": "false",
+                   "sampler.horizon": 12},
     "first_oort": {"clock.round": "first", "sampler.over-select": 1.4, "sampler.kind": "oort"},
     "deadline_power_of_choice": {**DEADLINE, "clock.late": "partial",
                                  "sampler.kind": "power-of-choice"},
@@ -63,7 +64,7 @@ BUFFERED = {
     "term": {"aggregator.kind": "term"},
     "afl": {"aggregator.kind": "afl", "async.staleness": "threshold", "async.b": 1},
     "fedmgda": {"aggregator.kind": "fedmgda+"},
-    "osmd": {"sampler.kind": "adaptive-osmd"},
+    "osmd": {"sampler.kind": "adaptive-osmd", "sampler.horizon": 12},
     "oort": {"sampler.kind": "oort", "run.check-rules": "true"},
     "unbiased_osmd": {"sampler.kind": "adaptive-osmd", "aggregator.estimator": "unbiased"},
     "ditto": {"client.update": "ditto", "async.balance": "frequency", "async.next": "same"},
@@ -103,10 +104,24 @@ class VirtualCase(hanse.Case):
         self.assertEqual(hanse.summary(run)["metrics"], hanse.summary(other)["metrics"], what)
 
     def compare(self, changes):
-        """On one rank, at hanse.PLACES, and stopped behind some rounds: all end alike."""
+        """On one rank, on four, and on two and behind the evaluation of round 8 on three: all end
+        alike."""
         job = self.job({**UNEQUAL, **changes})
         alone = self.train(job, "alone")
-        for i, (ranks, more) in enumerate(hanse.PLACES):
+        run = self.train(job, "halves", 2, {"run.rounds": 8})
+        self.hanse("resume", run, "--run.rounds=12", ranks=3)
+        self.assert_same(run, alone, "on two and three ranks")
+        ranks, more = hanse.PLACES[-1]
+        self.assert_same(self.train(job, "place", ranks, more), alone, f"at {(ranks, more)}")
+        seconds = self.numbers(alone, "virtual_seconds")
+        self.assertEqual(seconds, sorted(seconds))
+        self.assertGreater(seconds[-1], 0)
+        return job, alone
+
+    def compare_every_stop(self, changes):
+        """Also as a whole at every one of hanse.PLACES, and stopped behind each of seven rounds."""
+        job, alone = self.compare(changes)
+        for i, (ranks, more) in enumerate(hanse.PLACES[:-1]):
             run = self.train(job, f"place-{i}", ranks, more)
             self.assert_same(run, alone, f"at (ranks, options) {(ranks, more)}")
         stop = {"run.max-seconds": 1e-9}  # after one round
@@ -116,10 +131,6 @@ class VirtualCase(hanse.Case):
         self.assertEqual(len(self.rounds(run)), len(PARTS))
         self.hanse("resume", run, "--run.max-seconds=0")
         self.assert_same(run, alone, "after resumes")
-        seconds = self.numbers(alone, "virtual_seconds")
-        self.assertEqual(seconds, sorted(seconds))
-        self.assertGreater(seconds[-1], 0)
-        return alone
 
     def assert_same_but_evaluations(self, run, other, what):
         """A run that was stopped has evaluated at the ends of its parts, too."""
@@ -166,17 +177,19 @@ class SameTime(VirtualCase):
             self.assert_same_but_evaluations(run, straight, number.name)
 
 
-def add_tests(group, jobs, base):
+def add_tests(group, jobs, base, stops=()):
+    """A test a job; those of `stops` are stopped everywhere."""
     for name, changes in jobs.items():
-        def test(self, changes=changes):
-            self.compare({**base, **changes})
+        def test(self, changes=changes, name=name):
+            compare = self.compare_every_stop if name in stops else self.compare
+            compare({**base, **changes})
         setattr(SameTime, f"test_{group}_{name}", test)
 
 
-add_tests("round", ROUNDS, {})
-add_tests("availability", AVAILABILITY, {})
-add_tests("fedbuff", BUFFERED, FEDBUFF)
-add_tests("fedasync", ONE_BY_ONE, FEDASYNC)
+add_tests("round", ROUNDS, {}, stops=("first_oort", "carry_scaffold"))
+add_tests("availability", AVAILABILITY, {}, stops=("markov_finish", "buffered_markov"))
+add_tests("fedbuff", BUFFERED, FEDBUFF, stops=("personal",))
+add_tests("fedasync", ONE_BY_ONE, FEDASYNC, stops=("ditto",))
 
 
 class SameAsWithoutAClock(VirtualCase):

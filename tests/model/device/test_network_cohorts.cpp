@@ -102,7 +102,7 @@ TEST(NetworkCohorts, TrainAsByAutograd) {
   expect_same_training({.model = kind("linear", "cross-entropy", false)}, "linear without bias");
   expect_same_training({.model = kind("mlp", "binary-logistic"), .classes = 2}, "binary-logistic");
   expect_same_training({.model = kind("mlp", "squared-error"), .classes = 0}, "squared-error");
-  EXPECT_TRUE(differ) << "both by the same way";
+  EXPECT_TRUE(differ || test_devices().front() != "cpu") << "both by the same way";
 }
 
 TEST(NetworkCohorts, TrainAsByAutogradWithEveryOption) {
