@@ -67,6 +67,12 @@ Divergence diverged(const std::string& what, int64_t client, int64_t round) {
   return {what, client, round, "a smaller client.lr or client.clip may help"};
 }
 
+void require_finite_factor(double factor, int64_t round) {
+  if (std::isfinite(static_cast<float>(factor))) return;
+  throw Divergence(fmt::format("aggregator.kind's step has a factor of {}", number_text(factor)),
+                   Divergence::kNobody, round, "milder values of the aggregator's keys may help");
+}
+
 void check_buffers(const RoundContext& round, int64_t client, double coefficient,
                    const ParameterLayout& layout, std::span<const float> row, bool is_update,
                    double limit) {

@@ -20,6 +20,9 @@ struct RoundContext;
 // A client's loss or update is no finite number, or more than the sum takes.
 Divergence diverged(const std::string& what, int64_t client, int64_t round);
 
+// Throws Divergence where the rule's factor of a step is no finite float32.
+void require_finite_factor(double factor, int64_t round);
+
 // Throws Divergence that names the tensor where a buffer in `row`, as a client has trained it, is
 // not finite or has moved by more than enters the sum with this coefficient. With `is_update` the
 // row is the movement itself. Cost: O(buffers).

@@ -7,8 +7,6 @@
 #include <optional>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "federated/divergence.hpp"
 #include "hanse/protocol/update_stage.hpp"
 #include "hanse/rules/clock/staleness.hpp"
@@ -336,9 +334,7 @@ void Server::prepare_step(std::span<float> control, std::span<const float> secon
   if (control.empty()) parts_.optimizer->observe(second_row);
   for (std::size_t i = 0; i < control.size(); ++i) control[i] += second_row[i];
   scale_ = parts_.aggregator.scale(report({}), squared_norms_);
-  if (std::isfinite(static_cast<float>(scale_))) return;
-  throw Divergence(fmt::format("aggregator.kind's step has a factor of {}", number_text(scale_)),
-                   Divergence::kNobody, round_, "milder values of the aggregator's keys may help");
+  require_finite_factor(scale_, round_);
 }
 
 void Server::step(int64_t begin, std::span<float> theta, std::span<float> update) {

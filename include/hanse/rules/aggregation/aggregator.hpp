@@ -136,12 +136,12 @@ std::vector<double> estimate(std::span<const double> shares, std::span<const dou
 std::unique_ptr<Aggregator> make_fedavg(ClientWeights weights, Estimator estimator,
                                         int64_t clients);
 
-// min(n_i / cap, 1) of a client that counts by its samples up to `cap` of them (McMahan et al. 2018,
-// private).
+// min(n_i / cap, 1) of a client that counts by its samples up to `cap` of them (McMahan et al.
+// 2018, private).
 inline double capped_share(double samples, double cap) { return samples < cap ? samples / cap : 1; }
 
-// FedAvg of such clients: q_i = capped_share(n_i) / all, where `all` is the sum over the federation.
-// REQUIRES: cap > 0, all > 0; the normalized estimator does not depend on `all`.
+// FedAvg of such clients: q_i = capped_share(n_i) / all, where `all` is the sum over the
+// federation. REQUIRES: cap > 0, all > 0; the normalized estimator does not depend on `all`.
 std::unique_ptr<Aggregator> make_capped_fedavg(double cap, double all, Estimator estimator);
 
 // Throws InvalidArgument unless all losses are finite and at least `low`, 0 or -infinity.
