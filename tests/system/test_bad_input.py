@@ -192,7 +192,8 @@ class BadJob(BadInput):
                         "data.shape": None, "data.classes": None, "federation.samples": None})
         self.assertEqual(self.hanse("check", job, "--data.label-column=", "--client.mu=1").stdout(),
                          f"{job}: no error in its options; not used by this job: "
-                         "client.mu (client.update=sgd)\n")
+                         "client.mu (client.update=sgd); how many clients there are is not known "
+                         "before the data are read\n")
         self.refuse("aggregator.kind", "did you mean 'fedavg'", verb="check", places=ALONE,
                     arguments=["--aggregator.kind=fedavgg"])
         self.refuse("plain gradient", "client.momentum", verb="check", places=ALONE,
