@@ -100,6 +100,18 @@ class AsPlanned(hanse.Case):
                                         "some"))["peak_memory_bytes"]
         self.assertLess(peak, some + 64 * clients + 2 * MB)
 
+    def test_copies_for_a_training_that_diverges(self):
+        """The model, the server's and all clients' states once more."""
+        changes = {"model.kind": "mlp", "model.hidden": 1000, "data.shape": "1,50,50",
+                   "federation.clients": 6, "client.update": "scaffold", "run.rounds": 3,
+                   "server.optimizer": "adam", "server.lr": 0.01}
+        row = 4 * 2.5e6
+        without = self.plan(self.job({**PAIRS, **changes}))
+        self.assertNotIn("undo_bytes", without)
+        plan, _ = self.compare("stop", {**changes, "run.on-divergence": "stop"})
+        self.assertGreater(plan["undo_bytes"], (6 + 3) * row)
+        self.assertGreater(plan["rank_bytes"] - without["rank_bytes"], 8 * row)
+
 
 class Removed(hanse.Case):
     def test_a_run_directory_in_mid_run(self):

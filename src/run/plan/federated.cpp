@@ -7,6 +7,7 @@
 
 #include "advice.hpp"
 #include "assemble/assemble.hpp"
+#include "execute/divergence_guard.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/progress.hpp"
 #include "hanse/comm/agreement.hpp"
@@ -100,7 +101,11 @@ struct Memory {
     versions = row * workload.versions_kept;
     ahead = runs_ahead ? row * number(AheadTasks::kMostRows) : 0;
     scores = scores_bytes(parts);
-    rank = start + rows + work + pass + kept + states + ahead + numbers();
+    if (stops_at_divergence(parts.trained)) {
+      undo = rates.saved_bytes +
+             all_states * std::min(1.0, workload.participants / number(workload.clients));
+    }
+    rank = start + rows + work + pass + kept + states + ahead + undo + numbers();
     host = number(planned.ranks_a_host()) * rank + data + versions;
   }
 
@@ -109,8 +114,9 @@ struct Memory {
 
   double data, start, work, state, pass, kept, rule, all_states, states, rows;
   double versions, ahead, scores;
-  double rank;  // a rank's own
-  double host;  // of a host, with what its ranks share
+  double undo = 0;  // what DivergenceGuard keeps
+  double rank;      // a rank's own
+  double host;      // of a host, with what its ranks share
 };
 
 void describe(const Memory& memory, const PlanCase& plan, double touched_bytes, PlanSheet& sheet) {
@@ -140,6 +146,9 @@ void describe(const Memory& memory, const PlanCase& plan, double touched_bytes, 
   }
   if (memory.ahead > 0) {
     sheet.add("ahead_bytes", "tasks trained ahead a rank, at most", memory.ahead);
+  }
+  if (memory.undo > 0) {
+    sheet.add("undo_bytes", "model and states before a round a rank", memory.undo);
   }
   sheet.add("rank_bytes", "memory a rank", memory.rank);
   sheet.add("host_bytes", "memory a host, with data", memory.host);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <variant>
 
 #include "assemble/own_columns.hpp"
 #include "hanse/base/available_memory.hpp"
@@ -128,11 +129,15 @@ double latency_seconds(Cluster unit, Communicator& comm) {
   return barriers_s / (kBarriers * small_s(unit));
 }
 
-double checkpoint_bytes(const Protocol& protocol) {
+void measure_checkpoint(const Protocol& protocol, Rates& rates) {
   const double before = resident_bytes();
   State state;
   protocol.save(state);
-  return std::max(0.0, resident_bytes() - before);
+  rates.state_bytes = std::max(0.0, resident_bytes() - before);
+  for (const auto& [name, array] : state.arrays()) {
+    rates.saved_bytes += std::visit(
+        [](const auto& values) { return number(std::ssize(values)) * sizeof(values[0]); }, array);
+  }
 }
 
 }  // namespace
@@ -200,7 +205,7 @@ Rates measure(FederatedAssembly& parts, const Workload& workload, double row_byt
     rates.train_sample_s = rates.means.train_s / workload.drawn_s(plan.started, 1, 0);
   }
   rates.pass_bytes = number(comm.allreduce_one(parts.model->pass_bytes(), ReduceOp::kMax));
-  if (server) rates.state_bytes = checkpoint_bytes(*parts.trainer);
+  if (server) measure_checkpoint(*parts.trainer, rates);
   return rates;
 }
 

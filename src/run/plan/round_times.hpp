@@ -38,7 +38,8 @@ struct Rates {
   double rule_s = 0;          // of what the rule computes of these, where no whole round was timed
   double work_bytes = 0;      // that training and evaluation took beside rows and pass_bytes
   double pass_bytes = 0;      // Model::pass_bytes(), the most of a rank's
-  double state_bytes = 0;     // of a checkpoint, held while it is written
+  double state_bytes = 0;     // by which the process grows while it writes a checkpoint
+  double saved_bytes = 0;     // of rank 0's part of a checkpoint
   MachineSpeeds machine;
 };
 
