@@ -126,7 +126,10 @@ class VirtualCase(hanse.Case):
             self.assert_same(run, alone, f"at (ranks, options) {(ranks, more)}")
         stop = {"run.max-seconds": 1e-9}  # after one round
         run = self.train(job, "stopped", PARTS[0], stop, expect=hanse.STOPPED)
-        for ranks in PARTS[1:]:
+        # A round that a busy machine does not end within 3 s is left, and comes again.
+        for ranks in PARTS[1:] + (None, None, None):
+            if len(self.rounds(run)) == len(PARTS):
+                break
             self.hanse("resume", run, *hanse.options(stop), ranks=ranks, expect=hanse.STOPPED)
         self.assertEqual(len(self.rounds(run)), len(PARTS))
         self.hanse("resume", run, "--run.max-seconds=0")
