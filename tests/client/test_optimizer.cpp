@@ -329,9 +329,6 @@ TEST(Optimizer, BadInputIsRefused) {
   o = {};
   o.optimizer.nesterov = true;
   refuses(o, {"look ahead", "(client.nesterov)"}, make_sgd);
-  o = {{}, {.momentum = 0.5}, {.kind = "ditto"}};
-  o.optimizer.state = Moments::kKept;
-  refuses(o, {"ditto", "(client.optimizer-state)"}, make_ditto);
   refuses(weighted("1,2"), {"2 weights for 3 classes", "(client.class-weights)"}, make_sgd);
   refuses(weighted("clients"), {"'clients'", "none, client, all"}, make_sgd);
   refuses(weighted("1,-2,1"), {"less than 0"}, make_sgd);

@@ -42,6 +42,17 @@ TEST(UpdatesOfJobs, ScaffoldTakesMomentumThatClientsDoNotKeep) {
                                 {"scaffold", "(client.optimizer-state)", "hint: "});
 }
 
+TEST(UpdatesOfJobs, DittoTakesMomentumThatClientsDoNotKeep) {
+  const auto families = kind_families();
+  KeyedJob job(families);
+  job.client.kind = "ditto";
+  job.client.optimizer.state = Moments::kKept;
+  require_no_conflict(facts_of(job));  // there are no moments
+  job.client.momentum = 0.5;
+  expect_error<InvalidArgument>([&] { require_no_conflict(facts_of(job)); },
+                                {"ditto", "(client.optimizer-state)", "hint: "});
+}
+
 TEST(UpdatesOfJobs, WhatIsNoPlainGradientIsRefused) {
   const std::vector<std::pair<std::string, void (*)(ClientOptions&)>> changes = {
       {"client.momentum", [](ClientOptions& o) { o.momentum = 0.5; }},
