@@ -29,6 +29,8 @@ inline constexpr Fact kNotAlwaysThere{
 
 inline constexpr Fact kLearns{"a sampler that learns from the participants", "sampler.kind",
                               [](const JobFacts& f) { return !f.sampler.blind; }};
+inline constexpr Fact kSquares{"a sampler that needs the loss of each sample", "sampler.kind",
+                               [](const JobFacts& f) { return f.sampler.squares; }};
 inline constexpr Fact kRepeats{
     "draws with replacement", "sampler.replacement",
     [](const JobFacts& f) { return f.job.sampler.learning.replacement && !f.sampler.everyone; }};
@@ -36,6 +38,9 @@ inline constexpr Fact kRepeats{
 inline constexpr Fact kNotTheMean{
     "a rule other than fedavg", "aggregator.kind",
     [](const JobFacts& f) { return !aggregator_traits(f.job.aggregator).plain_mean; }};
+inline constexpr Fact kNotFedavg{
+    "a rule other than fedavg", "aggregator.kind",
+    [](const JobFacts& f) { return f.job.aggregator.kind != "fedavg"; }};
 inline constexpr Fact kRates{"a rule that asks for rates", "aggregator.kind",
                              [](const JobFacts& f) { return f.rule.rates; }};
 inline constexpr Fact kServerSteps{
@@ -52,6 +57,8 @@ inline constexpr Fact kNotSgdOrProx{"an update other than sgd and prox", "client
                                     }};
 inline constexpr Fact kSolves{"fednew or fednl", "client.update",
                               [](const JobFacts& f) { return f.update.solves; }};
+inline constexpr Fact kFedNova{"fednova", "client.update",
+                               [](const JobFacts& f) { return f.job.client.kind == "fednova"; }};
 inline constexpr Fact kDirections{"clients that send directions", "client.update",
                                   [](const JobFacts& f) { return f.sends_directions(); }};
 inline constexpr Fact kBeyondPlainSteps{

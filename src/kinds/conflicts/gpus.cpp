@@ -12,8 +12,6 @@ constexpr Fact kClientMemory{
     [](const JobFacts& f) { return f.rule.last_updates || f.rule.sign_share; }};
 constexpr Fact kRobust{"a robust rule, or an attack on updates", "aggregator.kind",
                        [](const JobFacts& f) { return f.rule.rejects || f.rule.forged; }};
-constexpr Fact kSquares{"a sampler that needs the loss of each sample", "sampler.kind",
-                        [](const JobFacts& f) { return f.sampler.squares; }};
 constexpr Fact kTimed{"clients that differ in their model or steps", "async.kind, or clock.late",
                       [](const JobFacts& f) {
                         return kSeveralVersions.holds(f) ||

@@ -14,8 +14,6 @@ constexpr Fact kSecretDraws{"draws from the system's secret", "privacy.seed",
 constexpr Fact kSecret{"a secret of the system", "privacy.seed",
                        [](const JobFacts& f) { return f.job.privacy.has_secret(); }};
 
-constexpr Fact kNotFedavg{"a rule other than fedavg", "aggregator.kind",
-                          [](const JobFacts& f) { return f.job.aggregator.kind != "fedavg"; }};
 constexpr Fact kMapsRows{"steps before the rule", "aggregator.before",
                          [](const JobFacts& f) { return !f.job.aggregator.before.list.empty(); }};
 constexpr Fact kNotUnbiased{

@@ -19,8 +19,6 @@ constexpr Fact kBiased{"a sampler that favours clients", "sampler.kind",
                        [](const JobFacts& f) { return f.sampler.biased; }};
 constexpr Fact kCompares{"a sampler that compares losses before each draw", "sampler.kind",
                          [](const JobFacts& f) { return f.sampler.compares; }};
-constexpr Fact kSquares{"a sampler that needs the loss of each sample", "sampler.kind",
-                        [](const JobFacts& f) { return f.sampler.squares; }};
 constexpr Fact kWholeRounds{"a sampler that draws whole rounds", "sampler.kind",
                             [](const JobFacts& f) { return f.sampler.in_rounds; }};
 
@@ -50,8 +48,6 @@ constexpr Fact kLastUpdates{"a rule that works on the updates of absent clients"
 constexpr Fact kServersRow{"a rule by the server's own update", "aggregator.kind",
                            [](const JobFacts& f) { return f.rule.extra_row == ExtraRow::kServer; }};
 
-constexpr Fact kCountsSteps{"fednova", "client.update",
-                            [](const JobFacts& f) { return f.job.client.kind == "fednova"; }};
 constexpr Fact kTogether{"an update that trains all tensors together", "client.update",
                          [](const JobFacts& f) { return !f.update.separable; }};
 constexpr Fact kNoSquares{"an update that does not tell the loss of each sample", "client.update",
@@ -67,14 +63,9 @@ constexpr Fact kArrival{
     [](const JobFacts& f) { return no_inclusion(f.job); }};
 constexpr Fact kUnknownArrival{"arrivals that no formula tells", "clock.round",
                                [](const JobFacts& f) { return !no_inclusion(f.job).empty(); }};
-constexpr Fact kClockedAbsence{
-    "rounds in which not all count who are drawn", "clock.kind",
-    [](const JobFacts& f) { return f.job.clock.is_on() && !all_drawn_count(f.job); }};
 constexpr Fact kPartial{
     "clients that make the steps that fit", "clock.late",
     [](const JobFacts& f) { return f.job.clock.is_on() && f.job.clock.makes_partial(); }};
-
-constexpr const char* kWaitsForAll = "{aggregator.kind} needs every participant's update";
 
 constexpr Conflict kRows[] = {
     {&kObjective, &kSmooths, "a loss of your own smooths labels itself", "leave it at 0"},
@@ -99,8 +90,7 @@ constexpr Conflict kRows[] = {
      "use another rule, or an attack on the training"},
     {&kRates, &kOwnLoss, "{aggregator.kind} works on gradients of model.loss",
      "use another aggregator.kind, or leave it as it is by default"},
-    {&kLooksAtUpdates, &kCountsSteps,
-     "{aggregator.kind} looks at updates, which fednova weighs anew",
+    {&kLooksAtUpdates, &kFedNova, "{aggregator.kind} looks at updates, which fednova weighs anew",
      "use a rule that weighs before training, such as fedavg"},
     {&kStragglers, &kFewSteps,
      "stragglers need more than one epoch or step, of which they make a part",
@@ -125,7 +115,7 @@ constexpr Conflict kRows[] = {
      "use sgd or prox"},
     {&kTimeLimit, &kLearns, "{sampler.kind} needs every participant's update",
      "use uniform, full, weighted or lipschitz, or run.round-seconds = 0"},
-    {&kTimeLimit, &kWaits, kWaitsForAll,
+    {&kTimeLimit, &kWaits, "{aggregator.kind} needs every participant's update",
      "use a rule that weighs before training, or run.round-seconds = 0"},
     {&kTimeLimit, &kState, "{client.update} needs every participant's update",
      "use sgd or prox, or run.round-seconds = 0"},
@@ -133,7 +123,7 @@ constexpr Conflict kRows[] = {
      "use run.trace = false, or run.round-seconds = 0"},
     {&kUnknownArrival, &kArrival,
      "arrival weighs by how often each client arrives in time: {detail}", "normalized or unbiased"},
-    {&kClockedAbsence, &kTrace, "a trace has rounds in which all who are drawn count",
+    {&kSomeDoNotCount, &kTrace, "a trace has rounds in which all who are drawn count",
      "leave it false, or use clock.round = all, where nobody is lost or goes"},
     {&kRates, &kPartial, "clients send whole updates to {aggregator.kind}", "drop or carry"},
     {&kTries, &kSeveralVersions, "{aggregator.kind} tries steps again on all participants at once",

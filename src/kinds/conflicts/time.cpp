@@ -22,8 +22,6 @@ constexpr Fact kOverSelects{
 constexpr Fact kRoundsEndEarly{
     "rounds that end before the last client", "clock.round",
     [](const JobFacts& f) { return f.job.clock.round != RoundEnd::kAll; }};
-constexpr Fact kSelectsOver{"more clients drawn than count", "sampler.over-select",
-                            [](const JobFacts& f) { return f.job.clock.over_select != 1; }};
 constexpr Fact kAvare{"avare", "sampler.kind",
                       [](const JobFacts& f) { return f.job.sampler.kind == "avare"; }};
 constexpr Fact kUnbiased{"the unbiased estimator", "aggregator.estimator", [](const JobFacts& f) {
@@ -33,8 +31,6 @@ constexpr Fact kSharesOfBuffer{
     "weights that sum to one in a buffer", "async.normalize", [](const JobFacts& f) {
       return f.job.async.is_on() && f.job.async.normalize == BufferNorm::kWeights;
     }};
-constexpr Fact kNotFedavg{"a rule other than fedavg", "aggregator.kind",
-                          [](const JobFacts& f) { return f.job.aggregator.kind != "fedavg"; }};
 constexpr Fact kNotNormalized{
     "an estimator other than normalized", "aggregator.estimator",
     [](const JobFacts& f) { return f.job.aggregator.estimator != Estimator::kNormalized; }};
@@ -52,7 +48,7 @@ constexpr Conflict kRows[] = {
     {&kClock, &kTimeLimit, "the clock says when rounds end", "leave it 0"},
     {&kAsync, &kNoClock, "async.kind = {async.kind} needs clock.kind = virtual"},
     {&kAsync, &kRoundsEndEarly, "async.kind = {async.kind} needs clock.round = all"},
-    {&kAsync, &kSelectsOver, "async.kind = {async.kind} needs sampler.over-select = 1"},
+    {&kAsync, &kOverSelects, "async.kind = {async.kind} needs sampler.over-select = 1"},
     {&kAsync, &kRegret, "async.kind = {async.kind} needs evaluate.regret = false"},
     {&kAsync, &kAvare, "avare draws as many clients in every round, and slots open one by one",
      "use another sampler"},

@@ -5,16 +5,12 @@ namespace hanse {
 
 namespace {
 
-template <const char* kKind>
-bool is_update(const JobFacts& f) {
-  return f.job.client.kind == kKind;
-}
-constexpr char kNameOfScaffold[] = "scaffold", kNameOfFedDyn[] = "feddyn";
-constexpr char kNameOfFedNova[] = "fednova", kNameOfDitto[] = "ditto";
-constexpr Fact kScaffold{kNameOfScaffold, "client.update", is_update<kNameOfScaffold>};
-constexpr Fact kFedDyn{kNameOfFedDyn, "client.update", is_update<kNameOfFedDyn>};
-constexpr Fact kFedNova{kNameOfFedNova, "client.update", is_update<kNameOfFedNova>};
-constexpr Fact kDitto{kNameOfDitto, "client.update", is_update<kNameOfDitto>};
+constexpr Fact kScaffold{"scaffold", "client.update",
+                         [](const JobFacts& f) { return f.job.client.kind == "scaffold"; }};
+constexpr Fact kFedDyn{"feddyn", "client.update",
+                       [](const JobFacts& f) { return f.job.client.kind == "feddyn"; }};
+constexpr Fact kDitto{"ditto", "client.update",
+                      [](const JobFacts& f) { return f.job.client.kind == "ditto"; }};
 
 constexpr Fact kNotEveryone{"a sampler that leaves clients out", "sampler.kind",
                             [](const JobFacts& f) {

@@ -192,13 +192,6 @@ ServerUpdate root_update(const AggregatorNeeds& rule, const FederatedAssembly& p
       };
 }
 
-// The share of clients in a round; where their number varies, the expected one.
-double participation_of(const Job& job, int64_t max_participants, int64_t clients) {
-  const bool varies = sampler_traits(job.sampler).by_chance;
-  const int64_t number = varies ? std::min(job.sampler.per_round, clients) : max_participants;
-  return static_cast<double>(number) / static_cast<double>(clients);
-}
-
 // Rank 0's sampler and optimizer. Returns who is there to be drawn, on rank 0; `most` gets the most
 // participants of a round, everywhere. Collective.
 Availability make_drawing(const RuleFactory& rules, Communicator& comm, int64_t& most,

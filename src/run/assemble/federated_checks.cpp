@@ -1,5 +1,7 @@
 #include "federated_checks.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <string>
 
 #include <fmt/format.h>
@@ -47,14 +49,17 @@ void check_root(const Job& job, const Federation& federation) {
   }
 }
 
+double participation_of(const Job& job, int64_t most, int64_t clients) {
+  const bool varies = sampler_traits(job.sampler).by_chance;
+  const int64_t number = varies ? std::min(job.sampler.per_round, clients) : most;
+  return static_cast<double>(number) / static_cast<double>(clients);
+}
+
 void check_clients(const Job& job, int64_t clients) {
-  const Job drawing = drawing_job(job);
   attacking_clients(job.attack, clients, static_cast<uint64_t>(job.run.seed));
-  const SamplerTraits sampler = sampler_traits(drawing.sampler);
-  int64_t draws = draws_of(drawing.sampler, clients);
-  if (!sampler.by_chance) draws = most_updates(job, draws, clients);
-  const double share = static_cast<double>(draws) / static_cast<double>(clients);
-  require_participants(job, clients, draws);
+  const int64_t draws = draws_of(drawing_job(job).sampler, clients);
+  const double share = participation_of(job, most_updates(job, draws, clients), clients);
+  require_participants(job, clients, std::llround(share * static_cast<double>(clients)));
   if (!is_own_rule(job.aggregator.kind)) require_attendance(job, facts_of(job).rule, share);
   check_clock(job, clients);
 }

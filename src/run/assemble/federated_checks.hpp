@@ -15,6 +15,9 @@ void check_buffers(const Job& job, const ParameterLayout& layout, bool gradients
 void check_time_limit(const Job& job, const ParameterLayout& layout);
 // The server can train on samples of its own: those of a client that is kept out of training.
 void check_root(const Job& job, const Federation& federation);
+// The share of clients in a round of `most` participants at most; where their number varies, the
+// expected one.
+double participation_of(const Job& job, int64_t most, int64_t clients);
 // What depends on the number of clients: who attacks, who takes part, and the tasks in flight.
 void check_clients(const Job& job, int64_t clients);
 
