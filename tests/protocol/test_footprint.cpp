@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include "hanse/protocol/footprint.hpp"
 #include "hanse/rules/sampling/basic.hpp"
 #include "hanse/rules/sampling/timed.hpp"
 #include "protocol/bandit_ranks.hpp"
@@ -200,7 +201,7 @@ TEST(Footprint, FederatedRoundsSendAsMuch) {
       run_threads(ranks, [&](Communicator& comm) {
         Measured one(comm, c, participants);
         const RoundFootprint footprint =
-            FederatedTrainer::footprint(facts_of(c, one, participants), ranks, c.apart ? ranks : 1);
+            federated_footprint(facts_of(c, one, participants), ranks, c.apart ? ranks : 1);
         const double model = sizeof(float) * kParams * (ranks - 1);
         for (int64_t round = 1; round <= 3; ++round) {
           const RoundRecord record = one.trainer->round(false);
@@ -219,7 +220,7 @@ TEST(Footprint, FederatedRoundsSendAsMuch) {
 
 TEST(Footprint, FederatedRowsAndMessages) {
   FederatedFacts facts{.clients = 10, .participants = 6, .n_params = 1000, .state_width = 50};
-  RoundFootprint one = FederatedTrainer::footprint(facts, 1, 1);
+  RoundFootprint one = federated_footprint(facts, 1, 1);
   EXPECT_EQ(one.bytes_sent(), 0);
   EXPECT_EQ(one.messages(), 0);
   EXPECT_EQ(one.memory_bytes_of("model rows"), 12000);
@@ -229,7 +230,7 @@ TEST(Footprint, FederatedRowsAndMessages) {
   facts.exact = false;
   facts.needs.gram = true;
   facts.parts = {{0, 1000}};
-  const RoundFootprint two = FederatedTrainer::footprint(facts, 3, 3);  // two of them train
+  const RoundFootprint two = federated_footprint(facts, 3, 3);  // two of them train
   EXPECT_EQ(two.memory_bytes_of("sums"), 4000);
   EXPECT_EQ(two.memory_bytes_of("client states"), 4 * 50 * 5);
   EXPECT_GE(two.memory_bytes_of("kept updates"), 4 * 1000 * 3);
@@ -245,7 +246,7 @@ TEST(Footprint, AllocatesNothing) {
                              .participants = 1e5,
                              .n_params = 1'000'000'000'000,
                              .state_width = 1'000'000'000'000};
-  const RoundFootprint footprint = FederatedTrainer::footprint(facts, 100'000, 1000);
+  const RoundFootprint footprint = federated_footprint(facts, 100'000, 1000);
   EXPECT_GT(footprint.bytes_sent(), 12e12 * 99'999);
 }
 

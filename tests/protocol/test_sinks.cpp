@@ -112,11 +112,11 @@ class Sums {
   // What rules do that weigh updates after the training.
   void combine(const Clients& clients) {
     const auto k = std::ssize(clients);
-    if (rule_.gram) runner_->sink().gram(k, {}, nullptr);
+    if (rule_.gram) runner_->sink().kept()->gram(k, {}, nullptr);
     std::vector<double> weights;
     for (const int64_t client : clients) weights.push_back(weight(client));
     if (rule_.after_training()) {
-      EXPECT_EQ(runner_->sink().combine(weights, k), -1);
+      EXPECT_EQ(runner_->sink().kept()->combine(weights, k), -1);
     }
   }
 

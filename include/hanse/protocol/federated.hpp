@@ -21,7 +21,6 @@
 #include "hanse/protocol/attackers.hpp"
 #include "hanse/protocol/engines.hpp"
 #include "hanse/protocol/federated_settings.hpp"
-#include "hanse/protocol/footprint.hpp"
 #include "hanse/protocol/protocol.hpp"
 #include "hanse/protocol/server_optimizer.hpp"
 #include "hanse/protocol/turnout.hpp"
@@ -33,6 +32,7 @@
 namespace hanse {
 
 class ClientRunner;
+class ColumnStepping;
 class Findings;
 class KeptVersions;
 class RoundAccount;
@@ -99,10 +99,6 @@ class FederatedTrainer final : public Protocol {
   };
   using Settings = FederatedSettings;
 
-  // What a round sends and a rank keeps on so many ranks of so many hosts, when CPUs train. Local.
-  // It leaves out what depends on training: states that move, steps that are tried again.
-  static RoundFootprint footprint(const FederatedFacts& facts, int64_t ranks, int64_t hosts);
-
   // Collective over parts.comm. Memory: the model's row, a second with settings.server.average, and
   // the runner's.
   FederatedTrainer(Parts parts, Settings settings);
@@ -147,8 +143,11 @@ class FederatedTrainer final : public Protocol {
   Parts parts_;
   Settings settings_;
   AggregatorNeeds needs_;
-  std::unique_ptr<RoundPlan> plan_;         // who trains whom
-  std::unique_ptr<Server> server_;          // rank 0; null elsewhere
+  std::unique_ptr<RoundPlan> plan_;                  // who trains whom
+  std::unique_ptr<Server> server_;                   // rank 0; null elsewhere
+  std::unique_ptr<ColumnStepping> column_stepping_;  // null: the rule needs none
+  std::vector<std::unique_ptr<RoundPart>> made_;
+  std::vector<RoundPart*> acting_;          // these, and the assembly's
   std::unique_ptr<Weighing> weighing_;      // what updates count
   std::unique_ptr<RoundAccount> account_;   // time and bytes of the round in progress
   std::unique_ptr<KeptVersions> versions_;  // null: all start from the newest model

@@ -79,6 +79,10 @@ struct FederatedFacts {
   int64_t private_rows = 0;  // rows of integers that private rounds keep; 0: rounds are not private
 };
 
+// What FederatedTrainer::round() sends and a rank keeps on so many ranks of so many hosts, when
+// CPUs train. It leaves out what depends on training: states that move, steps that are tried again.
+RoundFootprint federated_footprint(const FederatedFacts& facts, int64_t ranks, int64_t hosts);
+
 // Bytes of rank 0 for a rule's numbers of each pair of updates: the inner products while they are
 // found, or with them what the rule makes of them.
 double rule_bytes(const FederatedFacts& facts, int64_t ranks);

@@ -1,15 +1,25 @@
-// What may act in every round of a federated run beside its rule: noise on the sum, for example.
+// What may act in every round of a federated run beside its rule: noise on the sum, attackers, an
+// update's staleness.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "hanse/base/columns.hpp"
 #include "hanse/base/state.hpp"
+#include "hanse/protocol/protocol.hpp"
 #include "hanse/sums/update_sum.hpp"
 
 namespace hanse {
+
+class Findings;
+class RoundPlan;
+struct KnownRound;
+struct RoundTurnout;
+struct WeighedRound;
 
 // A participant's update, on its way into the sum.
 struct SummedUpdate {
@@ -19,35 +29,80 @@ struct SummedUpdate {
   std::span<const float> update;  // [P]
 };
 
-// An object a rank; all ranks go through the same rounds. A round's sum is opened, closed and read
-// once; between the first two a rank's clients are taken. Of several parts the last one reads the
-// sum first. All methods are empty but what a part overrides.
+// What the updates of a round count.
+struct RoundWeights {
+  int64_t round;
+  std::span<const int64_t> clients;  // [K] the draw's
+  const RoundTurnout& turnout;
+  std::size_t rows;                // K, and those of absent clients behind them
+  std::span<double> coefficients;  // [L, rows] of L layers; none: the step is by columns
+  bool any = true;                 // is a weight left?
+};
+
+// A round that ranks have trained.
+struct TrainedRound {
+  int64_t round;
+  const RoundPlan& plan;
+  const Findings& findings;
+  const RoundTurnout& turnout;
+  std::span<const float> received;  // [P] the model that the plan's first participant received
+};
+
+// The moments of a round, in their order. All are empty but what a part overrides. An object a rank
+// where all ranks go through a moment; rank 0's alone elsewhere. Of several parts the first acts
+// first, but for reads().
 class RoundPart : public Stateful {
  public:
+  // Rank 0: the participants are drawn.
+  virtual void drawn(int64_t /*round*/) {}
+
+  // The sum, on hosts. It is opened, closed and read once a round; between the first two this
+  // rank's updates are taken.
+  //
   // This rank's sum is still zero, and its first update comes next. `round` counts from 1.
   virtual void opens(int64_t /*round*/, UpdateSum& /*sum*/) {}
-  // All of this rank's updates are in. Collective.
-  virtual void closes(UpdateSum& /*sum*/) {}
-  // Rank 0, with the sum over all ranks: may change it, or write the rows that the server steps by
-  // and clear it. Did it write them?
-  virtual bool reads(UpdateSum& /*sum*/, std::span<float> /*rows*/) { return false; }
-  // The round is over, on every rank.
-  virtual void finishes() {}
-
   // Does it add the updates to the sum, in the place of their coefficients?
   virtual bool takes_updates() const { return false; }
   // Adds an update.
   virtual FoldResult take(const SummedUpdate& /*one*/, UpdateSum& /*sum*/) { return {}; }
 
+  // What updates count, where the rule waits for the training: rows that are weighed beside the
+  // updates; then what all rows' products tell. Collective.
+  virtual void add_rows(KnownRound& /*known*/) {}
+  virtual void products_known(KnownRound& /*known*/) {}
+  // Rank 0: may change what the rule gives to the updates, before or after the training.
+  virtual void weigh(RoundWeights& /*weights*/) {}
+  // Rank 0: what all rows count is decided.
+  virtual void weighed(const WeighedRound& /*weighed*/) {}
+
+  // All of this rank's updates are in. Collective.
+  virtual void closes(UpdateSum& /*sum*/) {}
+  // Rank 0: what the training has told.
+  virtual void trained(const TrainedRound& /*round*/) {}
+  // Rank 0, with the sum over all ranks: may change it, or write the rows that the server steps by
+  // and clear it. Did it write them? The last part is the first to read.
+  virtual bool reads(UpdateSum& /*sum*/, std::span<float> /*rows*/) { return false; }
+  // Rank 0: the mixed update's values from `begin` on are there, by which the server steps.
+  virtual void mixed(int64_t /*begin*/, std::span<const float> /*update*/) {}
+  // Does it step the model in the place of the server's optimizer?
+  virtual bool steps() const { return false; }
+  // Rank 0: steps the model's entries from `begin` on.
+  virtual void step(int64_t /*begin*/, std::span<const float> /*update*/,
+                    std::span<float> /*theta*/) {}
   // Does the server step though nobody came?
   virtual bool steps_alone() const { return false; }
+  // The sum has gone, on every rank.
+  virtual void finishes() {}
+
   // Rank 0: why there may be no further round; empty: there may.
   virtual std::string end() const { return ""; }
   // Adds its own columns to the run's tables; it outlives them.
   virtual void add_columns(Columns& /*columns*/) const {}
+  // Rank 0: the lines of its own tables since the last call.
+  virtual std::vector<TableLines> take_lines() { return {}; }
 
-  // The name of its state in checkpoints.
-  virtual const char* name() const = 0;
+  // The name of its state in checkpoints; a part without a state has none.
+  virtual const char* name() const { return ""; }
   // Brings what save() needs to rank 0, and what load() found there to the others. Collective.
   virtual void collect() {}
   virtual void share() {}

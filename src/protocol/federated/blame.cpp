@@ -4,6 +4,7 @@
 #include <cmath>
 #include <string>
 
+#include "federated/round_plan.hpp"
 #include "hanse/base/divergence.hpp"
 #include "hanse/base/index.hpp"
 
@@ -16,6 +17,13 @@ bool all_finite(std::span<const double> values) {
 int64_t blamed(const RoundRoles& roles) {
   const auto attacking = roles.attacking();
   return attacking.empty() ? Divergence::kNobody : roles.clients[to_index(attacking.front())];
+}
+
+int64_t sender_of(int64_t position, const KnownRound& known) {
+  const RoundPlan& plan = known.context.plan;
+  if (position >= 0 && position < std::ssize(plan.entries())) return plan.client_at(position);
+  const bool is_forged = position >= static_cast<int64_t>(known.seen);
+  return is_forged ? blamed(known.roles) : Divergence::kNobody;
 }
 
 Mix mix_of(Server& server, const Weighable& told, const RoundRoles& roles, int64_t round) {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "federated/forging.hpp"
+#include "federated/known_round.hpp"
 #include "federated/server.hpp"
 
 namespace hanse {
@@ -15,6 +15,8 @@ bool all_finite(std::span<const double> values);
 
 // An attacker of the round; without one Divergence::kNobody.
 int64_t blamed(const RoundRoles& roles);
+// Who has sent the row at this position; kNobody: the server has made it, or keeps it.
+int64_t sender_of(int64_t position, const KnownRound& known);
 
 // What the server's rule makes of what it is told. Throws Divergence where that is not finite, or
 // makes weights that are not.

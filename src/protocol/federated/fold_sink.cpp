@@ -56,12 +56,6 @@ class FoldSink final : public HostSink {
     }
   }
 
-  std::vector<double> gram(int64_t, std::span<const int64_t>, ClientStateStore*) override {
-    return {};
-  }
-  int64_t combine(std::span<const double>, int64_t) override { return -1; }
-  void drop() override {}
-
  private:
   std::array<FoldResult, UpdateSum::kTogether> fold(std::size_t count, std::size_t begin,
                                                     std::size_t end) {

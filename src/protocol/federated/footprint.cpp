@@ -1,14 +1,17 @@
 // What FederatedTrainer::round() sends, in the order in which it does, and what a rank keeps.
+#include "hanse/protocol/footprint.hpp"
+
 #include <algorithm>
 #include <cmath>
 
+#include "federated/column_stepping.hpp"
 #include "federated/findings.hpp"
+#include "federated/parts/parts.hpp"
 #include "federated/report.hpp"
 #include "federated/round_plan.hpp"
 #include "federated/update_sink.hpp"
 #include "hanse/comm/work_queue.hpp"
 #include "hanse/protocol/federated.hpp"
-#include "hanse/rules/aggregation/robustness.hpp"
 #include "hanse/sums/gram.hpp"
 
 namespace hanse {
@@ -48,29 +51,7 @@ double weighed_updates(const FederatedFacts& facts) {
   return k + (clients - k) * (1 - std::pow(1 - k / clients, std::floor(clients / k)));
 }
 
-// Counts what a step by columns sends, of as many mapped rows as updates: the map, who is honest,
-// and the rows themselves.
-void send_columns(const FederatedFacts& facts, double updates, int64_t ranks,
-                  RoundFootprint& footprint) {
-  const char* kind = "columns";
-  const double k = facts.participants;
-  footprint.broadcast(kind, sizeof(ColumnRule) + kCount);
-  footprint.broadcast(kind, kNumber * k * updates);
-  if (facts.needs.own_columns) {
-    footprint.broadcast(kind, kNumber * k);  // weights
-    footprint.broadcast(kind, kCount);       // of the rule's state, which is small
-  }
-  footprint.broadcast(kind, kCount);
-  footprint.broadcast(kind, kCount * k);
-  footprint.broadcast(kind, kNumber * k);
-  const GramTraffic rows = row_traffic(facts.parts, updates, ranks);
-  footprint.add(kind, rows.bytes, rows.messages, rows.operations);
-  const double blocks = number(block_count(facts.parts));
-  const double elsewhere = blocks - std::ceil(blocks / number(ranks));
-  footprint.gather(kind, sizeof(ColumnDeviations) * elsewhere);
-}
-
-// Counts what mix_kept() sends: rates and norms, absent clients, products, coefficients.
+// Counts what Weighing::trained() sends: rates and norms, absent clients, products, coefficients.
 void send_products(const FederatedFacts& facts, int64_t ranks, RoundFootprint& footprint) {
   const char* kind = facts.needs.gram ? "inner products" : "norms";
   const double k = facts.participants;
@@ -86,11 +67,7 @@ void send_products(const FederatedFacts& facts, int64_t ranks, RoundFootprint& f
     footprint.add(kind, gram.bytes, gram.messages, gram.operations);
     layers = number(static_cast<int64_t>(facts.parts.size()));
   }
-  if (facts.needs.forged) {
-    footprint.allreduce(kind, kCount * number(facts.n_params));  // h
-    footprint.allreduce(kind, kNumber);
-    footprint.reduce(kind, kCount * number(facts.n_params));  // the deviation
-  }
+  if (facts.needs.forged) send_forging(facts, kind, footprint);
   if (facts.needs.columns) return send_columns(facts, updates, ranks, footprint);
   footprint.broadcast(kind, kNumber * updates * layers);
 }
@@ -142,8 +119,7 @@ double rule_seconds(const FederatedFacts& facts) {
   return facts.needs.cubes * std::pow(weighed_updates(facts), 3) / kMultiplicationsASecond;
 }
 
-RoundFootprint FederatedTrainer::footprint(const FederatedFacts& facts, int64_t ranks,
-                                           int64_t hosts) {
+RoundFootprint federated_footprint(const FederatedFacts& facts, int64_t ranks, int64_t hosts) {
   RoundFootprint footprint(ranks);
   const double k = facts.participants;
   const AggregatorNeeds& needs = facts.needs;
@@ -163,7 +139,7 @@ RoundFootprint FederatedTrainer::footprint(const FederatedFacts& facts, int64_t 
     merge("losses", clients);
   };
 
-  // decide_participants(), share_model().
+  // draw(), share_model().
   if (facts.all_clients_first) {
     footprint.broadcast("plan", kCount);
     share_controls();

@@ -13,22 +13,15 @@
 namespace hanse {
 
 // Weighs updates by their inner products; the sum is that of the updates.
-class KeptSink : public HostSink {
+class KeptSink : public HostSink, private KeptUpdates {
  public:
   KeptSink(const RunnerParts& parts, const FederatedSettings& settings, int64_t second,
            SharedRows& rows);
 
   std::vector<StateBlock> state_blocks() const override { return blocks_; }
+  KeptUpdates* kept() override { return this; }
   void take(const TrainedClient& one, const TakenNote& note) override;
   void finish(const TakenNote&) override {}
-
-  std::vector<double> gram(int64_t k, std::span<const int64_t> absent,
-                           ClientStateStore* states) override;
-  void add_row(OwnedRow row) override { further_.push_back(row); }
-  std::vector<OwnedRow> rows() const override;
-  bool add_entries(int64_t begin, std::span<const double> values) override;
-  int64_t combine(std::span<const double> coefficients, int64_t k) override;
-  void drop() override;
 
  protected:
   struct Kept {
@@ -45,10 +38,18 @@ class KeptSink : public HostSink {
   // Brings the client's blocks up to date with its update.
   virtual void remember(std::span<const float> update, std::span<float> state) const;
 
-  std::span<const Kept> kept() const { return kept_; }
+  std::span<const Kept> taken() const { return kept_; }
   std::span<const float> update(std::size_t i) const { return updates_[i]; }
 
  private:
+  std::vector<double> gram(int64_t k, std::span<const int64_t> absent,
+                           ClientStateStore* states) override;
+  void add_row(OwnedRow row) override { further_.push_back(row); }
+  std::vector<OwnedRow> rows() const override;
+  bool add_entries(int64_t begin, std::span<const double> values) override;
+  int64_t combine(std::span<const double> coefficients, int64_t k) override;
+  void drop() override;
+
   FoldResult keep(bool is_update);
 
   std::vector<RowPart> layers_;  // the parts of a row that are weighed apart

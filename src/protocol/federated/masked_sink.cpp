@@ -30,8 +30,8 @@ class MaskedSink final : public KeptSink {
       const auto length = to_index(std::min(kSinkBlock, width - begin));
       const auto entries = std::span(masked).first(length);
       const auto counted = std::span(mask).first(length);
-      for (std::size_t i = 0; i < kept().size(); ++i) {
-        const auto& [position, state] = kept()[i];
+      for (std::size_t i = 0; i < taken().size(); ++i) {
+        const auto& [position, state] = taken()[i];
         const double weight = coefficients[to_index(position)];
         signs_.mask(update(i), state, begin, entries, counted);
         const bool fits = sum_.add(entries, weight, begin).in_range &&

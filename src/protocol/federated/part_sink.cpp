@@ -29,12 +29,6 @@ class PartSink final : public HostSink {
   }
   void finish(const TakenNote&) override {}
 
-  std::vector<double> gram(int64_t, std::span<const int64_t>, ClientStateStore*) override {
-    return {};
-  }
-  int64_t combine(std::span<const double>, int64_t) override { return -1; }
-  void drop() override {}
-
  private:
   RoundPart& taker_;
 };

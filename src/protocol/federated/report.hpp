@@ -2,8 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,7 +10,6 @@
 #include "hanse/base/scope.hpp"
 #include "hanse/comm/communicator.hpp"
 #include "hanse/protocol/protocol.hpp"
-#include "hanse/protocol/turnout.hpp"
 #include "hanse/rules/aggregation/aggregator.hpp"
 
 namespace hanse {
@@ -91,45 +88,6 @@ class DirectionReport {
 
  private:
   double squared_norm_, ridge_, scale_, dropped_, conflicts_, angle_max_;
-  std::string lines_;
-};
-
-// One participant in one round, as participation.csv has it. NaN and kNone are written as nothing:
-// they are not known, or mean nothing.
-struct ParticipationLine {
-  static constexpr int64_t kNone = -1;
-  static constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
-  int64_t round = 0;
-  int64_t client = 0;
-  double weight = kUnknown;   // coefficient of its update in the sum
-  int64_t samples = kNone;    // that it trains on
-  int64_t steps = kNone;      // that its optimizer made
-  double seconds = kUnknown;  // of its training
-  int64_t received = kNone;   // version of the model that it trained from
-  int64_t staleness = kNone;  // versions between that one and the one that its update changed
-  bool counted = true;        // is its update in the sum?
-  // On the virtual clock:
-  TaskState state = TaskState::kCounted;
-  std::optional<TaskSpan> span = {};
-};
-
-// The line of a task on the virtual clock whose update is not in the sum.
-ParticipationLine line_of(const UncountedTask& task, int64_t round, int64_t samples);
-
-// The lines of participation.csv.
-class ParticipationReport {
- public:
-  // `asked`: is there to be a table? `timed`: is there a virtual clock, with what it knows of
-  // tasks?
-  ParticipationReport(bool asked, bool timed) : timed_(timed), has_header_(!asked) {}
-
-  void add(const ParticipationLine& line);
-  // The lines since the last call; the first call gives the header, though nobody has taken part.
-  std::vector<TableLines> take_lines();
-
- private:
-  bool timed_;
-  bool has_header_;  // or needs none
   std::string lines_;
 };
 

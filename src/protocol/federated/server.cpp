@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "federated/divergence.hpp"
+#include "hanse/protocol/round_part.hpp"
 #include "hanse/protocol/update_stage.hpp"
-#include "hanse/rules/clock/staleness.hpp"
 
 namespace hanse {
 
@@ -33,53 +33,15 @@ void require_finite(std::span<const double> losses, std::span<const int64_t> cli
   }
 }
 
-// Updates of older models count less. The coefficients are those of each layer; where nothing is
-// stale they stay as they are, to the last bit. Returns whether any weight is left.
-bool weigh_by_staleness(const AsyncOptions& options, std::span<const int64_t> tau,
-                        std::span<double> coefficients) {
-  const bool is_stale = std::ranges::any_of(tau, [](int64_t one) { return one > 0; });
-  for (std::size_t i = 0; is_stale && i < coefficients.size(); i += tau.size()) {
-    const auto layer = coefficients.subspan(i, tau.size());
-    std::ranges::copy(buffer_coefficients(options, layer, tau), layer.begin());
-  }
-  for (double& one : coefficients) one *= options.is_fedasync() ? options.mixing : 1;
-  return !is_stale || std::ranges::any_of(coefficients, [](double one) { return one != 0; });
-}
-
-// FedAsync (Xie et al. 2019): theta <- theta + alpha (theta_i - theta), where theta_i is the
-// received model and the participant's update of it, which is in `update`, times alpha.
-void mix_in(std::span<const float> received, std::span<const float> update, double alpha,
-            std::span<float> theta) {
-  for (std::size_t i = 0; i < theta.size(); ++i) {
-    const auto present = static_cast<double>(theta[i]);
-    const double behind = static_cast<double>(received[i]) - present;
-    theta[i] = static_cast<float>(present + (static_cast<double>(update[i]) + alpha * behind));
-  }
-}
-
-// FedNova (Wang et al. 2020): c_i <- c_i / tau_i sum_j c_j tau_j, so that clients that make more
-// steps do not count more for it. `tasks`: how many they made, or empty.
-void normalize(const FederatedTrainer::Parts& parts, std::span<const int64_t> clients,
-               std::span<const TaskOrigin> tasks, int64_t round, std::span<double> coefficients) {
-  std::vector<double> taus;
-  for (const int64_t client : clients) {
-    const int64_t samples = parts.federation.train(client).size();
-    const int64_t made = tasks.empty() ? 0 : tasks[taus.size()].steps;
-    taus.push_back(parts.update.steps().effective_steps(round, samples, made));
-  }
-  const double mean = std::inner_product(taus.begin(), taus.end(), coefficients.begin(), 0.0);
-  for (std::size_t i = 0; i < taus.size(); ++i) coefficients[i] *= mean / taus[i];
-}
-
 }  // namespace
 
-Server::Server(const FederatedTrainer::Parts& parts, const FederatedSettings& settings)
+Server::Server(const FederatedTrainer::Parts& parts, const FederatedSettings& settings,
+               const std::vector<RoundPart*>& acting)
     : parts_(parts),
       settings_(settings),
-      needs_(parts.aggregator.needs()),
+      acting_(acting),
       sent_(parts.model),
       participation_(*parts.sampler, parts.availability, parts.federation, settings, parts.turnout),
-      participations_(settings.participation, parts.turnout != nullptr),
       mixed_loss_(kNothing) {}
 
 // a_i = lambda_i^2 |g_i|^2 from |theta_i - theta|^2.
@@ -126,11 +88,6 @@ const RoundTurnout& Server::draw(int64_t round) {
   return participation_.turnout();
 }
 
-int64_t Server::steps_made(std::size_t position) const {
-  const auto& tasks = participation_.turnout().tasks;
-  return tasks.empty() ? 0 : tasks[position].steps;
-}
-
 std::vector<double> Server::importances() const {
   std::vector<double> importances;
   for (const int64_t client : participation_.drawn().clients) {
@@ -155,6 +112,7 @@ void Server::forget_mix() {
 
 // What is known of the participants, in the draw's order.
 RoundReport Server::report(const Weighable& trained) const {
+  const AggregatorNeeds needs = parts_.aggregator.needs();
   const Draw& draw = participation_.drawn();
   const auto told = [](bool needed, std::span<const double> numbers) {
     return needed ? numbers : std::span<const double>();
@@ -165,10 +123,10 @@ RoundReport Server::report(const Weighable& trained) const {
           .draw_weights = draw.weights,
           .losses = losses_,
           .samples = samples_,
-          .norms = told(needs_.norms, trained.norms),
-          .gram = told(needs_.gram || needs_.rejects, trained.gram),
-          .rates = told(needs_.rates, trained.statistics),
-          .distances = told(needs_.sign_share.has_value(), trained.statistics),
+          .norms = told(needs.norms, trained.norms),
+          .gram = told(needs.gram || needs.rejects, trained.gram),
+          .rates = told(needs.rates, trained.statistics),
+          .distances = told(needs.sign_share.has_value(), trained.statistics),
           .staleness = participation_.turnout().times.staleness,
           .durations = participation_.turnout().times.durations};
 }
@@ -188,29 +146,30 @@ Mix Server::trial(const Weighable& trained) {
 Mix Server::mix(const Weighable& trained) {
   const RoundReport report = this->report(trained);
   if (report.clients.empty()) return {};  // nobody was there
+  const AggregatorNeeds needs = parts_.aggregator.needs();
   trace_.further = absent().size();
   Mix mix = parts_.aggregator.mix(report);
   std::vector<double>& c = mix.coefficients;
-  if (needs_.directions) directions_.add(round_, report.clients, report.gram, report.rates, mix);
-  if (needs_.gram) {
+  if (needs.directions) directions_.add(round_, report.clients, report.gram, report.rates, mix);
+  if (needs.gram) {
     for (double& one : c) one *= mix.direction.scale;
   } else if (!losses_.empty() && !c.empty()) {
     const double sum = std::accumulate(c.begin(), c.end(), 0.0);
     mixed_loss_ = std::inner_product(losses_.begin(), losses_.end(), c.begin(), 0.0) / sum;
   }
   std::optional<double> own;  // of the rule's row, which is nobody's update
-  if (needs_.extra_row != ExtraRow::kNone) {
+  if (needs.extra_row != ExtraRow::kNone) {
     own = c.back();
     c.pop_back();
     trace_.further += 1;
   }
-  if (parts_.update.counts_steps()) {
-    normalize(parts_, participation_.drawn().clients, participation_.turnout().tasks, round_, c);
-  }
-  has_weight_ =
-      weigh_by_staleness(settings_.async, participation_.turnout().times.staleness, c) || own;
-  const bool layered = c.size() > samples_.size() + absent().size() || c.empty();
-  weights_.assign(c.begin(), layered ? c.begin() : c.begin() + std::ssize(samples_));
+  RoundWeights weights{.round = round_,
+                       .clients = report.clients,
+                       .turnout = participation_.turnout(),
+                       .rows = report.clients.size() + absent().size(),
+                       .coefficients = c};
+  for (RoundPart* part : acting_) part->weigh(weights);
+  has_weight_ = weights.any || own;
   if (own) c.push_back(*own);
   if (settings_.trace) {
     trace_.gram.assign(report.gram.begin(), report.gram.end());
@@ -222,7 +181,8 @@ Mix Server::mix(const Weighable& trained) {
 }
 
 // Losses and norms are summed in the draw's order: the plan's depends on measured times.
-double Server::observe(const RoundPlan& plan, const Findings& findings) {
+double Server::observe(const RoundPlan& plan, const Findings& findings,
+                       std::span<const float> received) {
   std::vector<double> losses(plan.size());
   std::vector<double> a(plan.size());
   std::vector<double> coefficients(plan.size());
@@ -230,17 +190,18 @@ double Server::observe(const RoundPlan& plan, const Findings& findings) {
   std::vector<double> squares(measured), sizes(measured);
   squared_norms_.assign(plan.size(), 0);
   left_out_ = counted_ = 0;
+  const auto& tasks = participation_.turnout().tasks;
   for (std::size_t i = 0; i < plan.size(); ++i) {
     const Assignment& entry = plan.entries()[i];
     const auto position = static_cast<std::size_t>(entry.position);
+    const int64_t made = tasks.empty() ? 0 : tasks[position].steps;
     coefficients[position] = entry.coefficient;
     const bool trained = findings.trained(i);
     const bool rejected = findings.rejects() && findings.is_rejected(i);
     losses[position] = trained ? findings.of(i, Findings::kLoss) : kNothing;
     squared_norms_[position] = trained ? findings.of(i, Findings::kSquaredNorm) : kNothing;
-    a[position] = rejected ? 0
-                           : feedback(entry.client, entry.importance, squared_norms_[position],
-                                      steps_made(position));
+    a[position] =
+        rejected ? 0 : feedback(entry.client, entry.importance, squared_norms_[position], made);
     if (rejected) squared_norms_[position] = 0;
     const bool lost = rejected && !std::isfinite(losses[position]);
     if (lost) losses[position] = 0;
@@ -268,7 +229,12 @@ double Server::observe(const RoundPlan& plan, const Findings& findings) {
                           .squares = squares,
                           .sizes = sizes});
   sampling_lines_ += participation_.line(round_);
-  if (settings_.participation) describe_participation(plan, findings);
+  const TrainedRound trained{.round = round_,
+                             .plan = plan,
+                             .findings = findings,
+                             .turnout = participation_.turnout(),
+                             .received = received};
+  for (RoundPart* part : acting_) part->trained(trained);
   double loss = 0;
   for (const double one : losses) loss += std::isnan(one) ? 0 : one;
   // Attackers without data have no loss.
@@ -290,44 +256,7 @@ void Server::describe_draw() {
   }
 }
 
-// Writes who took part, in the draw's order.
-void Server::describe_participation(const RoundPlan& plan, const Findings& findings) {
-  const RoundTurnout& turnout = participation_.turnout();
-  std::vector<ParticipationLine> lines(plan.size());
-  for (std::size_t i = 0; i < plan.size(); ++i) {
-    const Assignment& entry = plan.entries()[i];
-    const auto position = static_cast<std::size_t>(entry.position);
-    const int64_t samples = parts_.federation.train(entry.client).size();
-    ParticipationLine& line = lines[position];
-    line = {.round = round_, .client = entry.client, .samples = samples};
-    line.counted = findings.trained(i);
-    if (!turnout.spans.empty()) line.span = turnout.spans[position];
-    if (!line.counted) {
-      line.weight = 0;
-      continue;
-    }
-    if (!weights_.empty()) line.weight = weights_[position];
-    line.staleness = turnout.times.staleness.empty() ? 0 : turnout.times.staleness[position];
-    line.received = round_ - 1 - line.staleness;
-    if (!parts_.update.sends_direction()) {
-      line.steps = parts_.update.steps().optimizer_steps({.client = entry.client,
-                                                          .round = line.received + 1,
-                                                          .seed = settings_.seed,
-                                                          .steps = steps_made(position)},
-                                                         samples);
-    }
-    line.seconds = turnout.times.durations.empty() ? findings.of(i, Findings::kSeconds)
-                                                   : turnout.times.durations[position];
-  }
-  for (const ParticipationLine& line : lines) participations_.add(line);
-  for (const UncountedTask& task : turnout.uncounted) {
-    participations_.add(line_of(task, round_, parts_.federation.train(task.client).size()));
-  }
-}
-
-void Server::prepare_step(std::span<float> control, std::span<const float> second_row,
-                          std::span<const float> received) {
-  received_ = received;
+void Server::prepare_step(std::span<float> control, std::span<const float> second_row) {
   const auto controls = static_cast<std::size_t>(parts_.update.control_width());
   parts_.stages.observe(second_row.subspan(controls));
   second_row = second_row.first(controls);
@@ -338,10 +267,10 @@ void Server::prepare_step(std::span<float> control, std::span<const float> secon
 }
 
 void Server::step(int64_t begin, std::span<float> theta, std::span<float> update) {
-  const auto first = static_cast<std::size_t>(begin);
-  if (settings_.async.is_fedasync()) {
-    return mix_in(received_.subspan(first, theta.size()), update, coefficients_, theta);
+  for (RoundPart* part : acting_) {
+    if (part->steps()) return part->step(begin, update, theta);
   }
+  const auto first = static_cast<std::size_t>(begin);
   const auto trained = std::clamp(sent_.trained, first, first + update.size()) - first;
   if (scale_ != 1) {
     for (float& value : update.first(trained)) value *= static_cast<float>(scale_);
@@ -353,7 +282,8 @@ void Server::step(int64_t begin, std::span<float> theta, std::span<float> update
 
 SumStep Server::by_entry() const {
   auto step = parts_.optimizer->by_entry();
-  if (!step || settings_.async.is_fedasync() || sent_.trained < sent_.size) return {};
+  const bool is_replaced = std::ranges::any_of(acting_, &RoundPart::steps);
+  if (!step || is_replaced || sent_.trained < sent_.size) return {};
   step->rates.rate = static_cast<float>(server_rate(settings_.server, round_));
   step->scale = static_cast<float>(scale_);
   return {.by_entry = step, .states = parts_.optimizer->entry_states()};
@@ -367,7 +297,8 @@ void Server::add_columns(Columns& columns) const {
   if (settings_.round_seconds > 0) {
     columns.add_to_rounds([this] { return Metrics{{"left_out", static_cast<double>(left_out_)}}; });
   }
-  if (needs_.directions) columns.add_to_rounds([this] { return directions_.numbers(); });
+  if (parts_.aggregator.needs().directions)
+    columns.add_to_rounds([this] { return directions_.numbers(); });
   parts_.aggregator.add_columns(columns);
   parts_.sampler->add_columns(columns);
   if (parts_.turnout) parts_.turnout->add_columns(columns);
@@ -380,7 +311,9 @@ Metrics Server::metrics() const {
 
 std::vector<TableLines> Server::take_lines() {
   auto tables = directions_.take_lines();
-  for (auto& table : participations_.take_lines()) tables.push_back(std::move(table));
+  for (RoundPart* part : acting_) {
+    for (auto& table : part->take_lines()) tables.push_back(std::move(table));
+  }
   if (!sampling_lines_.empty()) {
     tables.push_back({"sampling.csv", Participation::kHeader, std::exchange(sampling_lines_, {})});
   }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "federated/idle_rounds.hpp"
+#include "federated/known_round.hpp"
 #include "federated/report.hpp"
 #include "federated/round_plan.hpp"
 #include "hanse/base/state.hpp"
@@ -15,17 +16,11 @@
 
 namespace hanse {
 
-// What rules that mix after the training learn from it, in the draw's order.
-struct Weighable {
-  std::span<const double> gram;        // [L, K, K], or with the rule's own row [K + 1, K + 1]
-  std::span<const double> statistics;  // [K] rates, or what the sink found: distances
-  std::span<const double> norms;       // [K] |theta_i - theta|^2
-};
-
 class Server : public Stateful {
  public:
-  // `parts` and `settings` must outlive it. REQUIRES: rank 0's.
-  Server(const FederatedTrainer::Parts& parts, const FederatedSettings& settings);
+  // All must outlive it; `acting` may still be empty. REQUIRES: rank 0's.
+  Server(const FederatedTrainer::Parts& parts, const FederatedSettings& settings,
+         const std::vector<RoundPart*>& acting);
 
   // Does the next draw need observe_all() with |theta_i - theta|^2 of all clients, [M], first?
   bool needs_all_clients() const { return participation_.needs_all_clients(); }
@@ -52,17 +47,15 @@ class Server : public Stateful {
   bool has_weight() const { return has_weight_; }
   // What the rule alone would make of it. The rule forgets it.
   Mix trial(const Weighable& trained);
-  // Tells the rules what the participants reported. Returns the mean loss over those that trained.
-  double observe(const RoundPlan& plan, const Findings& findings);
-  // Notes whether the round that observe() has seen makes a step, and what the run says of rounds
-  // without one.
+  // Tells the rules and the parts what the participants reported. `received` [P]: the model that
+  // the first one received. Returns the mean loss over those that trained.
+  double observe(const RoundPlan& plan, const Findings& findings, std::span<const float> received);
+  // Notes whether the round that observe() has seen makes a step.
   void note_step(bool steps) { idle_.add(steps && counted_ > 0, participation_.turnout()); }
-  std::string remark() const { return idle_.remark(); }
+  const IdleRounds& idle() const { return idle_; }
   // Prepares the steps along the sum of a round that observe() has seen; moves `control`, unless it
-  // is empty, by the sum of the clients' second rows. `received` [P]: the model that the first
-  // participant received, for rules that mix it in. REQUIRES: participants.
-  void prepare_step(std::span<float> control, std::span<const float> second_row,
-                    std::span<const float> received);
+  // is empty, by the sum of the clients' second rows. REQUIRES: participants.
+  void prepare_step(std::span<float> control, std::span<const float> second_row);
   // Steps the model's entries from `begin` on, whose mixed update is there.
   void step(int64_t begin, std::span<float> theta, std::span<float> update);
   // step() as a rule for each entry alone, where it is one; else nothing.
@@ -73,8 +66,6 @@ class Server : public Stateful {
   void shorten(double share) { directions_.shorten(share); }
 
   double mixed_loss() const { return mixed_loss_; }  // weighted by the rule, or NaN
-  // The rule's state, for its columns on all ranks.
-  void save_rule(State& state) const { parts_.aggregator.save(state); }
 
   // Adds its own columns, the rule's and the sampler's.
   void add_columns(Columns& columns) const;
@@ -88,18 +79,15 @@ class Server : public Stateful {
   RoundReport report(const Weighable& trained) const;
   // `made`: mini-batches, where it made fewer than all; 0: all.
   double feedback(int64_t client, double importance, double squared_norm, int64_t made) const;
-  int64_t steps_made(std::size_t position) const;
   void describe_draw();
-  void describe_participation(const RoundPlan& plan, const Findings& findings);
 
   const FederatedTrainer::Parts& parts_;
   const FederatedSettings& settings_;
-  AggregatorNeeds needs_;
+  const std::vector<RoundPart*>& acting_;
   SentRow sent_;  // the parts of the model's row
   Participation participation_;
-  std::string sampling_lines_;          // of sampling.csv, not yet taken
-  DirectionReport directions_;          // of rules that need the Gram matrix
-  ParticipationReport participations_;  // with settings.participation
+  std::string sampling_lines_;  // of sampling.csv, not yet taken
+  DirectionReport directions_;  // of rules that need the Gram matrix
   IdleRounds idle_;
   RoundTrace trace_;
 
@@ -109,11 +97,9 @@ class Server : public Stateful {
   std::vector<double> samples_;        // n_i in the draw's order
   std::vector<double> losses_;         // F_i in the draw's order, when the rule needs them
   std::vector<double> squared_norms_;  // in the draw's order; NaN of a client that was left out
-  std::vector<double> weights_;        // what updates count, in the draw's order; empty: by layers
   bool has_weight_ = true;
   double coefficients_ = 0;  // their sum
-  std::span<const float> received_;
-  double scale_ = 1;  // of the sum of the updates, by the rule
+  double scale_ = 1;         // of the sum of the updates, by the rule
   double mixed_loss_;
   int64_t left_out_ = 0;
   int64_t counted_ = 0;  // updates in the sum

@@ -9,6 +9,7 @@
 #include "federated/divergence.hpp"
 #include "federated/kept_versions.hpp"
 #include "federated/measure.hpp"
+#include "federated/parts/parts.hpp"
 #include "federated/report.hpp"
 #include "federated/round_plan.hpp"
 #include "federated/server.hpp"
@@ -51,15 +52,22 @@ FederatedTrainer::FederatedTrainer(Parts parts, Settings settings)
   }
   plan_ = std::make_unique<RoundPlan>(parts_.comm, parts_.host, parts_.federation, *parts_.runner,
                                       settings_);
-  if (parts_.comm.rank() == 0) server_ = std::make_unique<Server>(parts_, settings_);
+  if (parts_.comm.rank() == 0) server_ = std::make_unique<Server>(parts_, settings_, acting_);
+  if (needs_.columns) {
+    column_stepping_ = std::make_unique<ColumnStepping>(parts_.comm, parts_.model.layout(),
+                                                        server_ ? &parts_.aggregator : nullptr,
+                                                        parts_.own_columns);
+  }
+  made_ = make_parts({parts_, settings_, needs_, server_.get(), column_stepping_.get()});
+  for (const auto& part : made_) acting_.push_back(part.get());
+  acting_.insert(acting_.end(), parts_.acting.begin(), parts_.acting.end());
   weighing_ = std::make_unique<Weighing>(
-      Weighing::Parts{parts_.comm, needs_, parts_.model.layout(), settings_, *plan_, runner(),
-                      server_.get(), parts_.attackers, &parts_.root, parts_.own_columns});
+      Weighing::Parts{parts_.comm, needs_, parts_.model.layout(), *plan_, runner(), server_.get(),
+                      parts_.attackers, column_stepping_.get(), acting_});
   if (settings_.timed) versions_ = std::make_unique<KeptVersions>(parts_.host, theta_.size());
   columns_.add_to_rounds([this] { return account_->numbers(); });
   if (server_) server_->add_columns(columns_);
-  weighing_->add_columns(columns_);
-  for (const RoundPart* part : parts_.acting) part->add_columns(columns_);
+  for (const RoundPart* part : acting_) part->add_columns(columns_);
   if (parts_.update.control_returns()) {
     control_.resize(static_cast<std::size_t>(parts_.update.control_width()));
   }
@@ -245,15 +253,12 @@ void FederatedTrainer::step(const Findings& findings, RoundRecord& record) {
 SumStep FederatedTrainer::prepare_step(const Findings& findings, std::span<const float> second_row,
                                        RoundRecord& record) {
   const Scope phase(Phase::kStep, account_->step_s);
-  const bool has_sum =
-      !plan_->empty() || std::ranges::any_of(parts_.acting, &RoundPart::steps_alone);
+  const bool has_sum = !plan_->empty() || std::ranges::any_of(acting_, &RoundPart::steps_alone);
   plan_->observe(findings);
   attempt(failure_, [&] {
-    record.loss = server_->observe(*plan_, findings);
+    record.loss = server_->observe(*plan_, findings, starts_->of_first(theta_));
     server_->note_step(weighing_->has_step());
-    if (has_sum) {
-      server_->prepare_step(control_, second_row, starts_->of_first(theta_));
-    }
+    if (has_sum) server_->prepare_step(control_, second_row);
   });
   if (failure_ || !has_sum || !weighing_->has_step()) return {};
   SumStep step = server_->by_entry();
@@ -261,7 +266,7 @@ SumStep FederatedTrainer::prepare_step(const Findings& findings, std::span<const
     const Scope part(Phase::kStep);
     const auto theta = theta_.subspan(static_cast<std::size_t>(begin), update.size());
     attempt(failure_, [&] {
-      weighing_->note_step(begin, update);
+      for (RoundPart* acting : acting_) acting->mixed(begin, update);
       server_->step(begin, theta, update);
     });
   };
@@ -355,17 +360,17 @@ ClientStateStore* FederatedTrainer::client_states() { return parts_.runner->stat
 bool FederatedTrainer::keeps_state_of(int64_t client) const { return plan_->homes().keeps(client); }
 
 std::string FederatedTrainer::end() const {
-  for (const RoundPart* part : parts_.acting) {
+  for (const RoundPart* part : acting_) {
     if (std::string why = part->end(); !why.empty()) return why;
   }
   return "";
 }
 
-std::string FederatedTrainer::remark() const { return server_ ? server_->remark() : ""; }
+std::string FederatedTrainer::remark() const { return server_ ? server_->idle().remark() : ""; }
 
 void FederatedTrainer::collect() {
   runner().bring();
-  for (RoundPart* part : parts_.acting) part->collect();
+  for (RoundPart* part : acting_) part->collect();
   runner().collect(server_ ? parts_.optimizer->entry_states() : EntryStates());
 }
 
@@ -377,8 +382,7 @@ void FederatedTrainer::visit(StateFields& fields) {
   if (!average_.empty()) fields.fixed("average", average_);
   fields.same(*server_);
   if (versions_) fields.part("versions", *versions_);
-  for (RoundPart* part : parts_.acting) fields.part(part->name(), *part);
-  fields.part("weighing", *weighing_);
+  for (RoundPart* part : acting_) fields.part(part->name(), *part);
 }
 
 void FederatedTrainer::resume(const State& state) {
@@ -389,7 +393,7 @@ void FederatedTrainer::resume(const State& state) {
   });
   parts_.comm.bcast(std::span(&completed_, 1), 0);
   if (versions_) versions_->share(parts_.comm);
-  for (RoundPart* part : parts_.acting) part->share();
+  for (RoundPart* part : acting_) part->share();
 }
 
 }  // namespace hanse

@@ -66,22 +66,9 @@ struct ExchangeReport {
   bool shares_model = false;  // all ranks have the new model
 };
 
-class UpdateSink {
+// The updates of a round that a rank keeps until the rule has weighed them.
+class KeptUpdates {
  public:
-  // `second`: values of the row that clients send beside their updates.
-  UpdateSink(int64_t second, const FederatedSettings& settings)
-      : second_row_(second, settings.max_participants, reduction_of(settings)) {}
-  virtual ~UpdateSink() = default;
-
-  // What clients send beside their updates, and its sum.
-  SecondRow& second_row() { return second_row_; }
-
-  // What it keeps of each client between rounds, the last of the client's state.
-  virtual std::vector<StateBlock> state_blocks() const { return {}; }
-
-  // Multiplies what was taken: sum <- factor * sum. REQUIRES: as UpdateSum::scale().
-  virtual void scale(double factor) = 0;
-
   // The inner products [layers, k, k], on rank 0, of the kept updates and further rows, k in all
   // with the last of the `absent` clients, which `states` has on the ranks that keep them.
   // Collective.
@@ -99,6 +86,29 @@ class UpdateSink {
   virtual int64_t combine(std::span<const double> coefficients, int64_t k) = 0;
   // Forgets the kept updates.
   virtual void drop() = 0;
+
+ protected:
+  ~KeptUpdates() = default;
+};
+
+class UpdateSink {
+ public:
+  // `second`: values of the row that clients send beside their updates.
+  UpdateSink(int64_t second, const FederatedSettings& settings)
+      : second_row_(second, settings.max_participants, reduction_of(settings)) {}
+  virtual ~UpdateSink() = default;
+
+  // What clients send beside their updates, and its sum.
+  SecondRow& second_row() { return second_row_; }
+
+  // What it keeps of each client between rounds, the last of the client's state.
+  virtual std::vector<StateBlock> state_blocks() const { return {}; }
+
+  // Multiplies what was taken: sum <- factor * sum. REQUIRES: as UpdateSum::scale().
+  virtual void scale(double factor) = 0;
+
+  // Null: it adds updates as they come.
+  virtual KeptUpdates* kept() { return nullptr; }
 
   // Brings the sum to rank 0, which steps on the parts of `model` as they come, and perhaps the
   // model back; or every rank steps by itself. Forgets the round. Collective.

@@ -17,6 +17,7 @@
 #include "hanse/kinds/own_rules.hpp"
 #include "hanse/kinds/samplers.hpp"
 #include "hanse/protocol/federated.hpp"
+#include "hanse/protocol/footprint.hpp"
 #include "hanse/rules/attack/options.hpp"
 #include "virtual_time.hpp"
 
@@ -70,7 +71,7 @@ void check_memory(const MemoryCase& c) {
                              .needs = c.needs,
                              .parts = row_parts(c.layout, c.needs.layers),
                              .n_params = c.layout.n_params()};
-  const RoundFootprint footprint = FederatedTrainer::footprint(facts, c.comm.size(), 1);
+  const RoundFootprint footprint = federated_footprint(facts, c.comm.size(), 1);
   require_planned_memory(
       footprint.memory_bytes_of("model rows") + footprint.memory_bytes_of("sums"),
       fmt::format("the rows of {} parameters that a rank keeps take", facts.n_params), "model.kind",

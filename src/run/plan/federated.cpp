@@ -18,6 +18,7 @@
 #include "hanse/kinds/updates.hpp"
 #include "hanse/model/part_model.hpp"
 #include "hanse/protocol/ahead_tasks.hpp"
+#include "hanse/protocol/footprint.hpp"
 #include "measure.hpp"
 
 namespace hanse {
@@ -51,7 +52,7 @@ FederatedFacts facts_of(const FederatedAssembly& parts, const Workload& workload
 RoundFootprint footprint_on(const Cluster& cluster, FederatedFacts facts,
                             const Workload& workload) {
   facts.most_on_rank = workload.most_on_rank(cluster);
-  return FederatedTrainer::footprint(facts, cluster.ranks, cluster.hosts);
+  return federated_footprint(facts, cluster.ranks, cluster.hosts);
 }
 
 // Bytes of rank 0, which has the scores of all clients of an evaluation.

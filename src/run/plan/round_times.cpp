@@ -14,6 +14,7 @@
 #include "hanse/kinds/samplers.hpp"
 #include "hanse/protocol/ahead_tasks.hpp"
 #include "hanse/protocol/federated.hpp"
+#include "hanse/protocol/footprint.hpp"
 #include "hanse/protocol/participation.hpp"
 
 namespace hanse {
@@ -56,7 +57,7 @@ PlannedTimes model_round(const RoundKind& kind, const Workload& workload, const 
   PlannedTimes times = transfers_of(kind, cluster, rates.means.server_s);
   times.training_s = workload.training_s(cluster, rates);
   times.products_s = products_of(facts, cluster, rates.product_s);
-  const RoundFootprint footprint = FederatedTrainer::footprint(facts, cluster.ranks, cluster.hosts);
+  const RoundFootprint footprint = federated_footprint(facts, cluster.ranks, cluster.hosts);
   times.small_s = (footprint.operations() + 1) * small_s(cluster);  // and the verdict behind it
   const int64_t workers = kind.own_models ? cluster.workers() : cluster.ranks;
   double evaluation_s = rates.sample_s * workload.evaluated;

@@ -49,7 +49,7 @@ class ModelOnDevice {
   bool is_ahead_ = false;
 };
 
-class CohortSink final : public UpdateSink {
+class CohortSink final : public UpdateSink, private KeptUpdates {
  public:
   // All arguments must outlive it; `devices` is how the ranks' devices talk.
   CohortSink(const RunnerParts& parts, const FederatedSettings& settings, CohortTraining& cohorts,
@@ -65,6 +65,12 @@ class CohortSink final : public UpdateSink {
                                   std::span<double> losses);
 
   void scale(double factor) override { sum_->scale(factor); }
+  KeptUpdates* kept() override { return kept_ ? this : nullptr; }
+  ExchangeReport hand_over(std::span<float> model, const SumStep& step) override;
+
+  DeviceServer& server() { return *server_; }
+
+ private:
   std::vector<double> gram(int64_t k, std::span<const int64_t>, ClientStateStore*) override {
     return kept_->gram(k);
   }
@@ -72,11 +78,7 @@ class CohortSink final : public UpdateSink {
     return kept_->fold(coefficients, k, *sum_);
   }
   void drop() override { kept_->clear(); }
-  ExchangeReport hand_over(std::span<float> model, const SumStep& step) override;
 
-  DeviceServer& server() { return *server_; }
-
- private:
   bool step_on_devices(std::span<float> model, const SumStep& step, double& seconds);
   Along losses_to(std::span<double> losses) {
     return {.from = &cohorts_.cohort().losses(), .to = losses};
