@@ -15,12 +15,11 @@ namespace hanse {
 namespace {
 
 AggregatorNeeds needs_of(const PluginRule& rule, const HanseNeeds& said) {
-  AggregatorNeeds needs{.sizes = true,
-                        .losses = said.losses != 0,
-                        .norms = said.norms != 0,
-                        .gram = said.gram != 0 || said.layers != 0,
-                        .layers = said.layers != 0,
-                        .rates = said.rates != 0};
+  AggregatorNeeds needs{.sizes = true, .layers = said.layers != 0};
+  for_each_told<RoundReport>([&](const auto& row) {
+    if (row.said) needs.*row.asked = said.*row.said != 0;
+  });
+  needs.gram = needs.gram || needs.layers;
   needs.directions = needs.gram && said.columns == 0;
   needs.late = said.late != 0 || needs.rates || (needs.gram && needs.norms);
   rule.require_function(rule.api().mix != nullptr || said.columns == 2, "mix");
@@ -32,23 +31,19 @@ AggregatorNeeds needs_of(const PluginRule& rule, const HanseNeeds& said) {
   return needs;
 }
 
-HanseReport view_of(const RoundReport& report, std::span<const double> norms) {
+HanseReport view_of(RoundReport report, std::span<const double> norms) {
   const auto k = std::ssize(report.clients);
   const std::size_t square = to_index(k * k);
-  return {.size = sizeof(HanseReport),
+  report.norms = norms;
+  return with_told(
+      report,
+      HanseReport{
+          .size = sizeof(HanseReport),
           .round = report.round,
           .k = k,
           .layers = report.gram.empty() ? 1 : static_cast<int64_t>(report.gram.size() / square),
           .clients = report.clients.data(),
-          .samples = or_null(report.samples),
-          .lambda = or_null(report.lambda),
-          .draw_weights = or_null(report.draw_weights),
-          .losses = or_null(report.losses),
-          .norms = or_null(norms),
-          .gram = or_null(report.gram),
-          .rates = or_null(report.rates),
-          .staleness = or_null(report.staleness),
-          .durations = or_null(report.durations)};
+          .lambda = report.lambda.data()});
 }
 
 class OwnAggregator final : public Aggregator {

@@ -1,12 +1,12 @@
 // A rule in a library with the interface of hanse/plugin.h.
 #pragma once
 
-#include <span>
 #include <string>
 
 #include "hanse/base/rule_file.hpp"
 #include "hanse/base/state.hpp"
 #include "hanse/plugin.h"
+#include "hanse/rules/told.hpp"
 
 namespace hanse {
 
@@ -44,10 +44,14 @@ class PluginRule {
   void* rule_ = nullptr;
 };
 
-// How the interface passes an array that was not asked for.
-template <class T>
-const T* or_null(std::span<const T> values) {
-  return values.empty() ? nullptr : values.data();
+// `view` with the report's numbers; NULL for those that are not told.
+template <class Report, class View>
+View with_told(const Report& report, View view) {
+  for_each_told<Report>([&](const auto& row) {
+    const auto numbers = report.*row.member;
+    if (row.view) view.*row.view = numbers.empty() ? nullptr : numbers.data();
+  });
+  return view;
 }
 
 // Loads libpython of the Python that HANSE_PYTHON names, or of the first python3 in PATH, and

@@ -104,14 +104,11 @@ class OwnSampler final : public ClientSampler {
 
   void observe(const Draw& draw, const Feedback& feedback) override {
     if (rule_.api().observe == nullptr || draw.size() == 0) return;
-    const HanseFeedback view{.size = sizeof(HanseFeedback),
-                             .round = round_,
-                             .k = static_cast<int64_t>(draw.size()),
-                             .clients = draw.clients.data(),
-                             .feedback = feedback.a.data(),
-                             .losses = feedback.losses.data(),
-                             .staleness = or_null(feedback.staleness),
-                             .durations = or_null(feedback.durations)};
+    const HanseFeedback view =
+        with_told(feedback, HanseFeedback{.size = sizeof(HanseFeedback),
+                                          .round = round_,
+                                          .k = static_cast<int64_t>(draw.size()),
+                                          .clients = draw.clients.data()});
     rule_.require(rule_.api().observe(rule_.rule(), &view));
   }
   void observe_late(std::span<const int64_t> clients, std::span<const double> durations) override {

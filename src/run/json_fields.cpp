@@ -110,16 +110,14 @@ std::vector<int64_t> clients_in(const Json& round, const std::string& name, int6
   return all;
 }
 
-WorkTimes times_in(const Json& round, std::size_t count, const std::string& where) {
-  WorkTimes times;
-  if (round.contains("staleness")) {
-    numbers(round, "staleness", count, 0, where);  // so many of them
-    for (const Json& rounds : round.at("staleness")) {
-      times.staleness.push_back(integer(rounds, 0, INT64_MAX, where + ".staleness"));
-    }
+std::vector<int64_t> whole_numbers(const Json& object, const std::string& name,
+                                   std::size_t expected, const std::string& where) {
+  numbers(object, name, expected, 0, where);  // so many of them
+  std::vector<int64_t> found;
+  for (const Json& one : object.at(name)) {
+    found.push_back(integer(one, 0, INT64_MAX, where + "." + name));
   }
-  if (round.contains("durations")) times.durations = numbers(round, "durations", count, 0, where);
-  return times;
+  return found;
 }
 
 int64_t clients_of(const Json& trace) {

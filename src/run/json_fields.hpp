@@ -10,8 +10,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "hanse/rules/sampling/sampler.hpp"
-
 namespace hanse {
 
 using Json = nlohmann::json;
@@ -32,6 +30,10 @@ std::vector<double> numbers(const Json& array, std::size_t expected, double low,
 std::vector<double> numbers(const Json& object, const std::string& name, std::size_t expected,
                             double low, const std::string& where);
 
+// integer() of a field's items, each >= 0.
+std::vector<int64_t> whole_numbers(const Json& object, const std::string& name,
+                                   std::size_t expected, const std::string& where);
+
 // The client ids of an array, in [0, clients); `repeats`: one may stand twice.
 std::vector<int64_t> ids(const Json& array, int64_t clients, bool repeats,
                          const std::string& where);
@@ -39,9 +41,6 @@ std::vector<int64_t> ids(const Json& array, int64_t clients, bool repeats,
 // The round's distinct clients of that name; all of them when it has no such field.
 std::vector<int64_t> clients_in(const Json& round, const std::string& name, int64_t clients,
                                 const std::string& where);
-
-// The round's "staleness" and "durations", [count] each or empty.
-WorkTimes times_in(const Json& round, std::size_t count, const std::string& where);
 
 // The number of clients of a trace.
 int64_t clients_of(const Json& trace);

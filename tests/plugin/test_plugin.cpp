@@ -11,6 +11,7 @@
 #include "hanse/base/error.hpp"
 #include "hanse/plugin.h"
 #include "hanse/plugin/rules.hpp"
+#include "hanse/rules/told.hpp"
 #include "support/errors.hpp"
 
 namespace hanse {
@@ -109,6 +110,17 @@ static_assert(offsetof(HansePlugin, attack) == 17 * 8 && offsetof(HansePlugin, c
 static_assert(offsetof(HanseRandom, below) == 32 && offsetof(HanseRandom, asked) == 40);
 static_assert(offsetof(HanseNeeds, candidates) == 32 && offsetof(HanseNeeds, columns) == 36);
 static_assert(offsetof(HanseHonest, gram) == 32 && offsetof(HanseHonest, rows) == 40);
+
+// Numbers that rules of the user's own are told.
+template <class Report>
+constexpr std::size_t count_views() {
+  return std::apply([](const auto&... row) { return (std::size_t{row.view != nullptr} + ...); },
+                    kTold<Report>);
+}
+
+// Each but the participants and their lambda has a row of rules/told.hpp.
+static_assert(sizeof(HanseReport) == (6 + count_views<RoundReport>()) * 8);
+static_assert(sizeof(HanseFeedback) == (4 + count_views<Feedback>()) * 8);
 
 TEST(Plugin, ASamplerIsToldHowManyADrawAsksFor) {
   const auto sampler = make_own_sampler(source("sampler", "asked"), Numbers(6, 1.0), 2);

@@ -28,6 +28,7 @@
 #include "hanse/rules/aggregation/own_columns.hpp"
 #include "hanse/rules/sampling/availability.hpp"
 #include "hanse/rules/sampling/sampler.hpp"
+#include "hanse/rules/told.hpp"
 
 namespace hanse {
 
@@ -50,22 +51,11 @@ struct RoundTrace {
   std::vector<int64_t> available;  // empty: all
   std::vector<double> a_of_all;    // [M] a_m, when the sampler asked for them
   Draw draw;
-  std::vector<double> a;              // the sampler's feedback
-  std::vector<double> batch_losses;   // mean mini-batch loss, the sampler's too
-  std::vector<double> samples;        // the participants'
-  std::vector<double> losses;         // F_i, when the aggregator needs them
-  std::size_t further = 0;            // A rows of clients that were not drawn, or the rule's own
-  std::vector<double> gram;           // [L, K + A, K + A], when the aggregator needs it
-  std::vector<int64_t> permutation;   // [K] of the updates, when the aggregator drew one
-  std::vector<double> rates;          // [K], when it needs them
-  std::vector<double> distances;      // [K], when it needs them
-  std::vector<double> squared_norms;  // |theta_i - theta|^2
-  WorkTimes times;                    // when they are known
-  // The candidates and their losses, and Feedback's squares and sizes, when the sampler asked for
-  // them.
-  std::vector<int64_t> candidates;
+  std::vector<int64_t> candidates;  // when the sampler asked for their losses
   std::vector<double> candidate_losses;
-  std::vector<double> squares, sizes;
+  OwnedReport<Feedback> feedback;   // the sampler's
+  OwnedReport<RoundReport> report;  // the aggregator's, with the permutation that it drew
+  std::size_t further = 0;          // A rows of the Gram matrix beside the participants'
 };
 
 // The server's own update, from data that it trusts: writes what training from `model` [P] adds to

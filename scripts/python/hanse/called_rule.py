@@ -5,8 +5,6 @@ from multiprocessing.connection import Client
 ADDRESS = ""
 
 there = Client(ADDRESS)
-REPORT = ("round", "clients", "samples", "lam", "draw_weights", "losses", "norms", "gram", "rates",
-          "staleness", "durations")
 
 
 def ask(number, method, given, rng=None):
@@ -37,15 +35,15 @@ class Called:
 
 
 def mix(self, r):
-    return ask(self.number, "mix", ({name: getattr(r, name) for name in REPORT},))
+    return ask(self.number, "mix", (vars(r),))
 
 
 def candidates(self, round, available, rng):
     return ask(self.number, "candidates", (round, available), rng)
 
 
-def observe(self, clients, feedback, losses, staleness, durations):
-    return ask(self.number, "observe", (clients, feedback, losses, staleness, durations))
+def observe(self, clients, feedback, losses, **more):
+    return ask(self.number, "observe", (clients, feedback, losses, more))
 
 
 def method_of(name):

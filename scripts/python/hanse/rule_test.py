@@ -183,21 +183,17 @@ def _stream(program: Connection) -> SimpleNamespace:
         for name in ("random", "normal", "integers", "permutation")})
 
 
-def _observe(observe: Callable[..., Any], clients: Any, feedback: Any, losses: Any, staleness: Any,
-             durations: Any) -> None:
-    """Tells a method the times that it names."""
-    times = {"staleness": staleness, "durations": durations}
+def _observe(observe: Callable[..., Any], clients: Any, feedback: Any, losses: Any,
+             more: dict[str, Any]) -> None:
+    """Tells a method of `more` what it names."""
     named = inspect.signature(observe).parameters
-    observe(clients, feedback, losses,
-            **{name: time for name, time in times.items() if name in named})
+    observe(clients, feedback, losses, **{name: more[name] for name in more if name in named})
 
 
 def _frozen(method: str, given: tuple[Any, ...]) -> list[Any]:
     """As a run gives them: arrays that are read-only but for step() and columns(), and mix()'s report."""
-    if method == "mix":
-        given = (SimpleNamespace(**given[0]),)
-    arrays = vars(given[0]).values() if method == "mix" else given
-    for array in arrays if method not in ("step", "load", "columns") else ():
-        if hasattr(array, "flags"):
-            array.flags.writeable = False
-    return list(given)
+    for one in given if method not in ("step", "load", "columns") else ():
+        for array in one.values() if isinstance(one, dict) else (one,):
+            if hasattr(array, "flags"):
+                array.flags.writeable = False
+    return [SimpleNamespace(**given[0])] if method == "mix" else list(given)

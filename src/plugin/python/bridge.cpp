@@ -11,10 +11,12 @@
 
 #include "bridge_random.hpp"
 #include "hanse/plugin.h"
+#include "hanse/rules/told.hpp"
 
 namespace {
 
 using hanse::stream;
+using Long = long long;  // of format L
 
 const char* const kSupport =
 #include "hanse/python_support.inc"
@@ -92,6 +94,20 @@ PyObject* numbers(const T* data, int64_t n) {
   return bytes(data, n * static_cast<int64_t>(sizeof(T))).release();
 }
 
+// {name: (type, numbers or None)} of what a rule is told; `square`: entries of its matrices.
+template <class Report, class View>
+PyObject* told(const View& view, int64_t square) {
+  Ref all(PyDict_New());
+  hanse::for_each_told<Report>([&]<class T, class... Of>(const hanse::ToldNumber<T, Of...>& row) {
+    if (row.view == nullptr) return;
+    const char* type = std::is_same_v<T, double> ? "f8" : "i8";
+    const Ref one(
+        Py_BuildValue("(sN)", type, numbers(view.*row.view, row.matrices ? square : view.k)));
+    if (all && one) PyDict_SetItemString(all.get(), row.name, one.get());
+  });
+  return all.release();
+}
+
 // Copies an array that support.py has checked.
 bool copy_out(PyObject* array, void* out) {
   Py_buffer view;
@@ -155,10 +171,9 @@ void* create(const HanseCreate* c) {
     const Ref value(of_system(c->values[i]));
     if (value) PyDict_SetItemString(args.get(), c->names[i], value.get());
   }
-  PyObject* object = PyObject_CallMethod(
-      support, "Rule", "NLOLLN", of_system(c->path), static_cast<long long>(c->kind), args.get(),
-      static_cast<long long>(c->clients), static_cast<long long>(c->per_round),
-      numbers(c->samples, c->clients));
+  PyObject* object =
+      PyObject_CallMethod(support, "Rule", "NLOLLN", of_system(c->path), Long{c->kind}, args.get(),
+                          Long{c->clients}, Long{c->per_round}, numbers(c->samples, c->clients));
   if (object != nullptr) return new Rule{object, c->path};
   fail(c->path);
   return nullptr;
@@ -176,34 +191,28 @@ const char* last_error() { return last_error_text.c_str(); }
 int needs(void* rule, HanseNeeds* needs) {
   const Gil gil;
   const Ref said(PyObject_CallMethod(of(rule).object, "needs", nullptr));
-  int losses = 0, norms = 0, gram = 0, layers = 0, rates = 0, candidates = 0, last = 0, columns = 0;
-  if (!said || !PyArg_ParseTuple(said.get(), "pppppppi", &losses, &norms, &gram, &layers, &rates,
-                                 &candidates, &last, &columns)) {
-    return fail(of(rule).path);
-  }
-  needs->candidates = candidates;
-  needs->last = last;
-  needs->columns = columns;
-  needs->losses = losses;
-  needs->norms = norms;
-  needs->gram = gram;
-  needs->layers = layers;
-  needs->rates = rates;
-  needs->late = norms || rates;
+  if (!said) return fail(of(rule).path);
+  const auto number = [&](const char* name) {
+    PyObject* const found = PyDict_GetItemString(said.get(), name);  // borrowed
+    return found == nullptr ? 0 : static_cast<int32_t>(PyLong_AsLong(found));
+  };
+  hanse::for_each_told<hanse::RoundReport>([&](const auto& row) {
+    if (row.said) needs->*row.said = number(row.name);
+  });
+  needs->layers = number("layers");
+  needs->candidates = number("candidates");
+  needs->last = number("last");
+  needs->columns = number("columns");
+  needs->late = needs->norms || needs->rates;
   return 0;
 }
 
 int mix(void* rule, const HanseReport* r, double* coefficients) {
   const Gil gil;
-  const int64_t k = r->k;
   const Ref result(PyObject_CallMethod(
-      of(rule).object, "mix", "LLNNNNNNNNNN", static_cast<long long>(r->round),
-      static_cast<long long>(r->layers), numbers(r->clients, k), numbers(r->samples, k),
-      numbers(r->lambda, k), numbers(r->draw_weights, k), numbers(r->losses, k),
-      numbers(r->norms, k), numbers(r->gram, r->layers * k * k), numbers(r->rates, k),
-      numbers(r->staleness, k), numbers(r->durations, k)));
-  if (!result || !copy_out(result.get(), coefficients)) return fail(of(rule).path);
-  return 0;
+      of(rule).object, "mix", "LLNNN", Long{r->round}, Long{r->layers}, numbers(r->clients, r->k),
+      numbers(r->lambda, r->k), told<hanse::RoundReport>(*r, r->layers * r->k * r->k)));
+  return result && copy_out(result.get(), coefficients) ? 0 : fail(of(rule).path);
 }
 
 // By the losses of `n` clients, or where they are null of n that are available.
@@ -211,9 +220,8 @@ int draw_of(void* rule, int64_t round, const int64_t* named, const double* losse
             const HanseRandom* random, int64_t* clients, double* weights, int64_t* k) {
   const Gil gil;
   stream = random;
-  const Ref result(PyObject_CallMethod(of(rule).object, "draw", "LNNL",
-                                       static_cast<long long>(round), numbers(named, n),
-                                       numbers(losses, n), static_cast<long long>(random->asked)));
+  const Ref result(PyObject_CallMethod(of(rule).object, "draw", "LNNL", Long{round},
+                                       numbers(named, n), numbers(losses, n), Long{random->asked}));
   stream = nullptr;
   if (!result) return fail(of(rule).path);
   PyObject* drawn = PyTuple_GetItem(result.get(), 0);
@@ -241,9 +249,8 @@ int candidates(void* rule, int64_t round, const int64_t* available, int64_t n,
                const HanseRandom* random, int64_t* clients, int64_t* k) {
   const Gil gil;
   stream = random;
-  const Ref result(PyObject_CallMethod(of(rule).object, "candidates", "LNL",
-                                       static_cast<long long>(round), numbers(available, n),
-                                       static_cast<long long>(random->asked)));
+  const Ref result(PyObject_CallMethod(of(rule).object, "candidates", "LNL", Long{round},
+                                       numbers(available, n), Long{random->asked}));
   stream = nullptr;
   if (!result) return fail(of(rule).path);
   *k = PyObject_Size(result.get());
@@ -252,10 +259,8 @@ int candidates(void* rule, int64_t round, const int64_t* available, int64_t n,
 
 int observe(void* rule, const HanseFeedback* f) {
   const Gil gil;
-  const int64_t k = f->k;
-  const Ref result(PyObject_CallMethod(of(rule).object, "observe", "NNNNN", numbers(f->clients, k),
-                                       numbers(f->feedback, k), numbers(f->losses, k),
-                                       numbers(f->staleness, k), numbers(f->durations, k)));
+  const Ref result(PyObject_CallMethod(of(rule).object, "observe", "NN", numbers(f->clients, f->k),
+                                       told<hanse::Feedback>(*f, 0)));
   return result ? 0 : fail(of(rule).path);
 }
 
@@ -352,12 +357,10 @@ int load(void* rule, const HanseArray* arrays, int64_t n) {
 
 int attack(void* rule, const HanseHonest* h, double* coefficients) {
   const Gil gil;
-  const Ref result(
-      PyObject_CallMethod(of(rule).object, "attack", "LLLLN", static_cast<long long>(h->round),
-                          static_cast<long long>(h->honest), static_cast<long long>(h->byzantine),
-                          static_cast<long long>(h->rows), numbers(h->gram, h->rows * h->rows)));
-  if (!result || !copy_out(result.get(), coefficients)) return fail(of(rule).path);
-  return 0;
+  const Ref result(PyObject_CallMethod(of(rule).object, "attack", "LLLLN", Long{h->round},
+                                       Long{h->honest}, Long{h->byzantine}, Long{h->rows},
+                                       numbers(h->gram, h->rows * h->rows)));
+  return result && copy_out(result.get(), coefficients) ? 0 : fail(of(rule).path);
 }
 
 int columns(void* rule, const HanseColumns* b, double* step) {
@@ -365,9 +368,8 @@ int columns(void* rule, const HanseColumns* b, double* step) {
   auto* const rows = reinterpret_cast<char*>(const_cast<double*>(b->rows));  // which are copied
   const int64_t bytes = b->k * b->width * static_cast<int64_t>(sizeof(double));
   const Ref result(PyObject_CallMethod(
-      of(rule).object, "columns", "LLNN", static_cast<long long>(b->k),
-      static_cast<long long>(b->width), PyMemoryView_FromMemory(rows, bytes, PyBUF_READ),
-      numbers(b->weights, b->k)));
+      of(rule).object, "columns", "LLNN", Long{b->k}, Long{b->width},
+      PyMemoryView_FromMemory(rows, bytes, PyBUF_READ), numbers(b->weights, b->k)));
   return result && copy_out(result.get(), step) ? 0 : fail(of(rule).path);
 }
 

@@ -22,8 +22,6 @@ WORK = {"Aggregator": ("mix", "columns"), "Sampler": ("draw",), "Optimizer": ("s
         "Metric": ("__call__",), "Attack": ("attack",)}  # one of these methods
 KNOWN = {"Aggregator": ("sizes", "losses", "norms", "gram", "layers", "rates"),
          "Sampler": ("candidates",), "Attack": ("last",)}
-# What the bridge asks, in its order.
-NEEDS = ("losses", "norms", "gram", "layers", "rates", "candidates", "last")
 
 float64 = numpy.dtype("f8")
 float32 = numpy.dtype("f4")
@@ -38,8 +36,6 @@ class Refusal(Exception):
 
 class Report:
     """A round's participants, as mix() sees them."""
-    __slots__ = ("round", "clients", "samples", "lam", "draw_weights", "losses", "norms", "gram",
-                 "rates", "staleness", "durations")
 
 
 class Honest:
@@ -129,19 +125,20 @@ def aligned(shape):
     return memory[begin:begin + size].view(float64).reshape(shape)
 
 
-def array_or_none(data, dtype=float64):
-    return None if data is None else frombuffer(data, dtype)
+def arrays_of(told, k):
+    """The numbers that a rule is told, {name: array or None}; without staleness nobody is late."""
+    arrays = {name: None if data is None else frombuffer(data, dtype)
+              for name, (dtype, data) in told.items()}
+    if arrays["staleness"] is None:
+        arrays["staleness"] = frombuffer(bytes(8 * k), int64)
+    return arrays
 
 
-def staleness_of(data, k):
-    """Without such numbers nobody's work is late."""
-    return frombuffer(bytes(8 * k) if data is None else data, int64)
-
-
-def times_of(observe):
-    """The times of a round's work that a method asks for by the names of its parameters."""
-    named = inspect.signature(observe).parameters
-    return [name for name in ("staleness", "durations") if name in named]
+def names_of(method, told):
+    """Those of the names in `told` that a method asks for as parameters."""
+    parameters = inspect.signature(method).parameters
+    takes_all = any(one.kind == one.VAR_KEYWORD for one in parameters.values())
+    return [name for name in told if takes_all or name in parameters]
 
 
 class Rule:
@@ -169,7 +166,6 @@ class Rule:
             given = {"Metric": (), "Attack": (args,)}
             self.rule.__init__(*given.get(name, (clients, args)))
         self.observes = hasattr(kind, "observe")
-        self.times = times_of(kind.observe) if self.observes else ()
 
     def refuse(self, method, text):
         """Says what a method has done, at the line of its definition."""
@@ -198,25 +194,19 @@ class Rule:
         if "columns" in self.methods and "layers" in needs:
             raise Refusal(f"{self.path}: columns() makes one step of all layers; needs has 'layers'")
         columns = 0 if "columns" not in self.methods else 1 if "mix" in self.methods else 2
-        return (*(need in needs for need in NEEDS), columns)
+        return {"columns": columns, **dict.fromkeys(needs, 1)}
 
-    def mix(self, number, layers, clients, samples, lam, draw_weights, losses, norms, gram, rates,
-            staleness, durations):
+    def mix(self, number, layers, clients, lam, told):
         report = Report()
         report.round = number
         report.clients = frombuffer(clients, int64)
-        report.samples = frombuffer(samples, float64)
         report.lam = frombuffer(lam, float64)
-        report.draw_weights = frombuffer(draw_weights, float64)
-        report.losses = array_or_none(losses)
-        report.norms = array_or_none(norms)
-        report.rates = array_or_none(rates)
         k = len(report.clients)
-        report.staleness = staleness_of(staleness, k)
-        report.durations = array_or_none(durations)
+        arrays = arrays_of(told, k)
+        report.samples = arrays.pop("sizes")
+        vars(report).update(arrays)
         layered = "layers" in getattr(self.rule, "needs", ())
-        report.gram = array_or_none(gram)
-        if gram is not None:
+        if report.gram is not None:
             report.gram = report.gram.reshape((layers, k, k) if layered else (k, k))
         shape, what = (k,), f"{k} coefficients"
         if layered:
@@ -271,13 +261,14 @@ class Rule:
         return (self.ids("draw", clients),
                 self.numbers("draw", weights, (size,), f"a weight for each of {size} clients"))
 
-    def observe(self, clients, feedback, losses, staleness, durations):
+    def observe(self, clients, told):
         if not self.observes:
             return
-        times = {"staleness": staleness_of(staleness, len(clients) // 8),
-                 "durations": array_or_none(durations)}
-        self.rule.observe(frombuffer(clients, int64), frombuffer(feedback, float64),
-                          frombuffer(losses, float64), **{name: times[name] for name in self.times})
+        clients = frombuffer(clients, int64)
+        arrays = arrays_of(told, len(clients))
+        given = [clients, arrays.pop("feedback"), arrays.pop("losses")]
+        self.rule.observe(*given, **{name: arrays[name]
+                                     for name in names_of(self.kind.observe, arrays)})
 
     def observe_late(self, clients, durations):
         if hasattr(self.kind, "observe_late"):

@@ -79,7 +79,10 @@ void Server::take_candidates(std::span<const double> losses) {
 
 const RoundTurnout& Server::draw(int64_t round) {
   round_ = round;
-  forget_mix();
+  has_weight_ = true;
+  mixed_loss_ = kNothing;
+  directions_.skip();
+  trace_.report = {};
   const Draw& draw = participation_.draw(round);
   samples_.clear();
   for (const int64_t client : draw.clients) {
@@ -101,34 +104,24 @@ void Server::take_losses(std::vector<double> losses) {
   require_finite(losses_, participation_.drawn().clients, round_);
 }
 
-void Server::forget_mix() {
-  has_weight_ = true;
-  mixed_loss_ = kNothing;
-  directions_.skip();
-  trace_.gram.clear();
-  trace_.rates.clear();
-  trace_.distances.clear();
-}
-
 // What is known of the participants, in the draw's order.
 RoundReport Server::report(const Weighable& trained) const {
-  const AggregatorNeeds needs = parts_.aggregator.needs();
+  AggregatorNeeds needs = parts_.aggregator.needs();
   const Draw& draw = participation_.drawn();
-  const auto told = [](bool needed, std::span<const double> numbers) {
-    return needed ? numbers : std::span<const double>();
-  };
-  return {.round = round_,
-          .clients = draw.clients,
-          .lambda = participation_.shares(),
-          .draw_weights = draw.weights,
-          .losses = losses_,
-          .samples = samples_,
-          .norms = told(needs.norms, trained.norms),
-          .gram = told(needs.gram || needs.rejects, trained.gram),
-          .rates = told(needs.rates, trained.statistics),
-          .distances = told(needs.sign_share.has_value(), trained.statistics),
-          .staleness = participation_.turnout().times.staleness,
-          .durations = participation_.turnout().times.durations};
+  needs.gram = needs.gram || needs.rejects;  // where attackers forge, there is one
+  return only_told(RoundReport{.round = round_,
+                               .clients = draw.clients,
+                               .lambda = participation_.shares(),
+                               .draw_weights = draw.weights,
+                               .losses = losses_,
+                               .samples = samples_,
+                               .norms = trained.norms,
+                               .gram = trained.gram,
+                               .rates = trained.statistics,
+                               .distances = trained.statistics,
+                               .staleness = participation_.turnout().times.staleness,
+                               .durations = participation_.turnout().times.durations},
+                   needs);
 }
 
 std::vector<int64_t> Server::absent() const {
@@ -172,10 +165,8 @@ Mix Server::mix(const Weighable& trained) {
   has_weight_ = weights.any || own;
   if (own) c.push_back(*own);
   if (settings_.trace) {
-    trace_.gram.assign(report.gram.begin(), report.gram.end());
-    trace_.rates.assign(report.rates.begin(), report.rates.end());
-    trace_.distances.assign(report.distances.begin(), report.distances.end());
-    trace_.permutation = mix.permutation;
+    trace_.report = copy_told(report);
+    trace_.report.keep(&RoundReport::permutation, mix.permutation);
   }
   return mix;
 }
@@ -212,22 +203,18 @@ double Server::observe(const RoundPlan& plan, const Findings& findings,
     sizes[position] = findings.of(i, Findings::kSamples);
   }
   coefficients_ = std::accumulate(coefficients.begin(), coefficients.end(), 0.0);
-  if (settings_.trace) {
-    trace_.a = a;
-    trace_.batch_losses = losses;
-    trace_.squared_norms = squared_norms_;
-    trace_.losses = losses_;
-    trace_.times = participation_.turnout().times;
-    trace_.squares = squares;
-    trace_.sizes = sizes;
-    describe_draw();
-  }
-  participation_.observe({.a = a,
+  const Feedback feedback{.a = a,
                           .losses = losses,
                           .staleness = participation_.turnout().times.staleness,
                           .durations = participation_.turnout().times.durations,
                           .squares = squares,
-                          .sizes = sizes});
+                          .sizes = sizes};
+  if (settings_.trace) {
+    trace_.feedback = copy_told(feedback);
+    trace_.report.keep(&RoundReport::norms, squared_norms_);
+    describe_draw();
+  }
+  participation_.observe(feedback);
   sampling_lines_ += participation_.line(round_);
   const TrainedRound trained{.round = round_,
                              .plan = plan,
@@ -248,7 +235,6 @@ void Server::describe_draw() {
   const auto a_of_all = participation_.a_of_all();
   trace_.draw = participation_.drawn();
   trace_.a_of_all.assign(a_of_all.begin(), a_of_all.end());
-  trace_.samples = samples_;
   trace_.everyone_there = there.full();
   trace_.available.clear();
   for (int64_t k = 0; !there.full() && k < there.size(); ++k) {

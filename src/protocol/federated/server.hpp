@@ -75,7 +75,6 @@ class Server : public Stateful {
 
  private:
   void visit(StateFields& fields) override;
-  void forget_mix();
   RoundReport report(const Weighable& trained) const;
   // `made`: mini-batches, where it made fewer than all; 0: all.
   double feedback(int64_t client, double importance, double squared_norm, int64_t made) const;

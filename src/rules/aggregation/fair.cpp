@@ -122,7 +122,7 @@ class FedHeal final : public Aggregator {
         deltas_(to_index(clients)),
         weights_(to_index(clients), 1 / static_cast<double>(clients)) {}
 
-  AggregatorNeeds needs() const override { return {.sign_share = threshold_}; }
+  AggregatorNeeds needs() const override { return {.distances = true, .sign_share = threshold_}; }
 
   Mix mix(const RoundReport& report) override {
     for (std::size_t i = 0; i < report.clients.size(); ++i) {

@@ -4,6 +4,8 @@
 #include <span>
 #include <utility>
 
+#include "hanse/rules/told.hpp"
+
 namespace hanse {
 
 namespace {
@@ -49,13 +51,11 @@ class DeceivedSampler final : public ClientSampler {
     const auto told = [&](std::span<const double> numbers, double by) {
       return liars_.told(round_, draw.clients, numbers, by);
     };
-    const auto a = told(feedback.a, factor * factor), losses = told(feedback.losses, factor);
-    const auto squares = told(feedback.squares, factor * factor);
-    Feedback heard = feedback;
-    heard.a = a;
-    heard.losses = losses;
-    heard.squares = squares;
-    sampler_->observe(draw, heard);
+    OwnedReport<Feedback> heard(feedback);
+    heard.keep(&Feedback::a, told(feedback.a, factor * factor));
+    heard.keep(&Feedback::losses, told(feedback.losses, factor));
+    heard.keep(&Feedback::squares, told(feedback.squares, factor * factor));
+    sampler_->observe(draw, heard.report());
   }
   std::vector<int64_t> candidates(int64_t round, int64_t n, RandomStream& stream) override {
     round_ = round;
@@ -94,13 +94,9 @@ class DeceivedRule final : public Aggregator {
       : rule_(std::move(rule)), liars_(std::move(liars)) {}
 
   AggregatorNeeds needs() const override { return rule_->needs(); }
-  Mix mix(const RoundReport& report) override {
-    Heard heard(report, liars_);
-    return rule_->mix(heard.report);
-  }
+  Mix mix(const RoundReport& report) override { return rule_->mix(heard(report).report()); }
   double scale(const RoundReport& report, std::span<const double> norms) const override {
-    Heard heard(report, liars_);
-    return rule_->scale(heard.report, norms);
+    return rule_->scale(heard(report).report(), norms);
   }
   std::vector<int64_t> absent(int64_t round, std::span<const int64_t> clients) const override {
     return rule_->absent(round, clients);
@@ -112,19 +108,14 @@ class DeceivedRule final : public Aggregator {
   void add_columns(Columns& columns) const override { rule_->add_columns(columns); }
 
  private:
-  struct Heard {
-    Heard(const RoundReport& true_report, const Liars& liars)
-        : losses(liars.told(true_report.round, true_report.clients, true_report.losses,
-                            liars.factor())),
-          rates(liars.told(true_report.round, true_report.clients, true_report.rates,
-                           liars.factor())),
-          report(true_report) {
-      report.losses = losses;
-      report.rates = rates;
+  OwnedReport<RoundReport> heard(const RoundReport& report) const {
+    OwnedReport<RoundReport> heard(report);
+    for (const auto member : {&RoundReport::losses, &RoundReport::rates}) {
+      heard.keep(member,
+                 liars_.told(report.round, report.clients, report.*member, liars_.factor()));
     }
-    std::vector<double> losses, rates;
-    RoundReport report;
-  };
+    return heard;
+  }
 
   void visit(StateFields& fields) override { fields.same(*rule_); }
 

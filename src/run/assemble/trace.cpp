@@ -10,7 +10,7 @@
 #include "hanse/job/keyed_job.hpp"
 #include "hanse/kinds/samplers.hpp"
 #include "hanse/store/atomic_file.hpp"
-#include "json_fields.hpp"
+#include "told_fields.hpp"
 
 namespace hanse {
 
@@ -55,31 +55,17 @@ Fields aggregator_header(const KeyedJob& job, const Federation& federation, doub
       {"rule", rule}, {"clients", federation.clients()}, {"samples", federation.train_samples()}};
 }
 
-// Adds the times that are known.
-void add_times(const std::vector<int64_t>& staleness, const std::vector<double>& durations,
-               Fields& line) {
-  if (!staleness.empty()) line["staleness"] = staleness;
-  if (!durations.empty()) line["durations"] = durations;
-}
-
 // Writes each draw once, and what its client reported.
 Fields sampler_round(const RoundTrace& round) {
-  const auto of_draws = [&](const auto& of_clients) {
-    auto all = of_clients;
-    all.clear();
-    for (std::size_t i = 0; i < of_clients.size(); ++i) {
-      all.insert(all.end(), static_cast<std::size_t>(round.draw.counts[i]), of_clients[i]);
-    }
-    return all;
-  };
-  Fields line{{"draws", of_draws(round.draw.clients)},
-              {"feedback", of_draws(round.a)},
-              {"losses", of_draws(round.batch_losses)}};
-  add_times(of_draws(round.times.staleness), of_draws(round.times.durations), line);
-  if (!round.squares.empty()) {
-    line["squares"] = of_draws(round.squares);
-    line["sizes"] = of_draws(round.sizes);
+  std::vector<std::size_t> places;
+  std::vector<int64_t> draws;
+  for (std::size_t i = 0; i < round.draw.size(); ++i) {
+    const auto count = static_cast<std::size_t>(round.draw.counts[i]);
+    places.insert(places.end(), count, i);
+    draws.insert(draws.end(), count, round.draw.clients[i]);
   }
+  Fields line{{"draws", draws}, {"feedback", Fields::array()}, {"losses", Fields::array()}};
+  add_told(at_places(round.feedback.report(), places).report(), 0, line);
   if (!round.candidates.empty()) {
     line["candidates"] = round.candidates;
     line["candidate_losses"] = round.candidate_losses;
@@ -89,27 +75,12 @@ Fields sampler_round(const RoundTrace& round) {
   return line;
 }
 
-// [[K x K]], or a list of one such matrix a layer, K with the rows beside the participants'.
-Json matrices(const RoundTrace& round) {
-  const std::size_t k = round.draw.size() + round.further;
-  Json layers = Json::array();
-  for (std::span<const double> gram = round.gram; !gram.empty(); gram = gram.subspan(k * k)) {
-    layers.push_back(to_rows(gram.first(k * k), k));
-  }
-  return layers.size() == 1 ? layers[0] : layers;
-}
-
 Fields aggregator_round(const RoundTrace& round) {
   Fields line{{"participants", round.draw.clients},
-              {"sizes", round.samples},
-              {"draw_weights", round.draw.weights},
-              {"norms", round.squared_norms}};
-  if (!round.losses.empty()) line["losses"] = round.losses;
-  if (!round.rates.empty()) line["rates"] = round.rates;
-  if (!round.distances.empty()) line["distances"] = round.distances;
-  if (!round.gram.empty()) line["gram"] = matrices(round);
-  if (!round.permutation.empty()) line["permutation"] = round.permutation;
-  add_times(round.times.staleness, round.times.durations, line);
+              {"sizes", Fields::array()},
+              {"draw_weights", Fields::array()},
+              {"norms", Fields::array()}};
+  add_told(round.report.report(), round.draw.size() + round.further, line);
   return line;
 }
 

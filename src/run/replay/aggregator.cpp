@@ -12,6 +12,7 @@
 #include "hanse/kinds/own_rules.hpp"
 #include "hanse/protocol/checked_rules.hpp"
 #include "rows.hpp"
+#include "told_fields.hpp"
 
 namespace hanse {
 
@@ -123,11 +124,10 @@ Json describe_direction(const Mix& mix, std::size_t k) {
           {"dropped", mix.direction.dropped}};
 }
 
-// d of each participant: the round's "rates", or what client.rate = loss makes of its "losses".
-std::vector<double> read_rates(const Json& round, const ClientOptions& client, std::size_t k,
-                               const std::string& where) {
-  if (client.rate != LoweringRate::kLoss || round.contains("rates"))
-    return numbers(round, "rates", k, 0, where);
+// What client.rate = loss makes of the round's "losses" where it has no "rates"; else empty.
+std::vector<double> rates_of_losses(const Json& round, const ClientOptions& client, std::size_t k,
+                                    const std::string& where) {
+  if (client.rate != LoweringRate::kLoss || round.contains("rates")) return {};
   auto rates = numbers(round, "losses", k, 0, where);
   for (double& rate : rates) rate = std::pow(rate, client.rate_power);
   return rates;
@@ -177,21 +177,22 @@ Json describe_columns(const Mix& mix, const Rows& rows, int64_t t, const Aggrega
 }
 
 // Who takes part in a round, and their updates or the products of these.
-struct Told {
+struct Updates {
   std::vector<int64_t> clients;
-  Rows updates;  // of rules by columns
+  Rows whole;  // of rules by columns
   std::vector<double> gram;
   std::size_t rows = 0;  // of the matrices
 };
 
-Told read_told(const Json& round, int64_t t, const std::string& where, const Setting& setting,
-               const Aggregator& rule) {
+Updates read_updates(const Json& round, int64_t t, const std::string& where, const Setting& setting,
+                     const Aggregator& rule) {
   const AggregatorNeeds needs = rule.needs();
-  Told told;
+  Updates told;
+  if (round.value("participants", Json()) == Json::array()) return told;  // nobody was there
   if (needs.columns) {
-    told.updates = read_rows(round, where);
-    told.rows = told.updates.size();
-    told.gram = gram_of_rows(told.updates);
+    told.whole = read_rows(round, where);
+    told.rows = told.whole.size();
+    told.gram = gram_of_rows(told.whole);
   } else if (needs.gram) {
     told.gram = read_gram(round, told.rows, where);
     if (!needs.layers && told.gram.size() > told.rows * told.rows) {
@@ -214,41 +215,33 @@ Told read_told(const Json& round, int64_t t, const std::string& where, const Set
 Json replay_round(const Json& round, int64_t t, const std::string& where, const Setting& setting,
                   Aggregator& rule, ColumnFunction* own) {
   const AggregatorNeeds needs = rule.needs();
-  const Told told = read_told(round, t, where, setting, rule);
-  const auto& clients = told.clients;
-  const std::size_t k = clients.size();
+  const Updates updates = read_updates(round, t, where, setting, rule);
+  const std::size_t k = updates.clients.size();
   if (k == 0) return {{"weights", Json::array()}, {"step", 1.0}};  // nobody was there
-  const auto read = [&](bool needed, const char* name, double low) {
-    return needed ? numbers(round, name, k, low, where) : std::vector<double>();
-  };
   const auto sizes = read_sizes(round, k, needs.sizes, where);
   const auto lambda = shares_of_sizes(sizes, setting.samples, where);
-  auto draw_weights = read(round.contains("draw_weights"), "draw_weights", 0);
-  if (draw_weights.empty()) draw_weights.assign(k, setting.absent_weight);
+  const std::vector<double> absent_weights(k, setting.absent_weight);
   const auto rates =
-      needs.rates ? read_rates(round, setting.client, k, where) : std::vector<double>();
-  const auto losses = read(needs.losses, "losses", -INFINITY);
-  auto norms = read(needs.norms && !needs.columns, "norms", 0);
-  for (std::size_t i = 0; needs.columns && i < k; ++i) norms.push_back(told.gram[i * k + i]);
+      needs.rates ? rates_of_losses(round, setting.client, k, where) : std::vector<double>();
+  std::vector<double> squares;  // norms
+  for (std::size_t i = 0; needs.columns && i < k; ++i) squares.push_back(updates.gram[i * k + i]);
   const auto permutation = read_permutation(round, k, where);
-  const auto distances = read(needs.sign_share.has_value(), "distances", 0);
-  const WorkTimes times = times_in(round, k, where);
-  RoundReport report{.round = t,
-                     .clients = clients,
-                     .lambda = lambda,
-                     .draw_weights = draw_weights,
-                     .losses = losses,
-                     .samples = sizes,
-                     .gram = told.gram,
-                     .rates = rates,
-                     .distances = distances,
-                     .staleness = times.staleness,
-                     .durations = times.durations,
-                     .permutation = permutation};
-  if (needs.late) report.norms = norms;
+  OwnedReport<RoundReport> told(RoundReport{.round = t,
+                                            .clients = updates.clients,
+                                            .lambda = lambda,
+                                            .samples = sizes,
+                                            .norms = squares,
+                                            .gram = updates.gram,
+                                            .rates = rates,
+                                            .permutation = permutation});
+  read_told(round, k, needs, where, told);
+  RoundReport report = told.report();
+  if (report.draw_weights.empty()) report.draw_weights = absent_weights;
+  const auto norms = report.norms;
+  if (!needs.late) report.norms = {};
   Mix mix = mix_of(rule, report, where);
-  if (needs.columns) return describe_columns(mix, told.updates, t, rule, own);
-  if (needs.gram) return describe_direction(mix, told.rows);
+  if (needs.columns) return describe_columns(mix, updates.whole, t, rule, own);
+  if (needs.gram) return describe_direction(mix, updates.rows);
   const double scale = rule.scale(report, norms);
   for (double& weight : mix.coefficients) weight *= scale;
   Json result = {{"weights", mix.coefficients}, {"step", 1.0}};

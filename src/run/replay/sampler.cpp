@@ -12,6 +12,7 @@
 #include "hanse/job/job.hpp"
 #include "hanse/kinds/samplers.hpp"
 #include "hanse/protocol/checked_rules.hpp"
+#include "told_fields.hpp"
 
 namespace hanse {
 
@@ -68,13 +69,6 @@ void take_candidates(const Json& round, const std::string& where, ClientSampler&
                           numbers(round, "candidate_losses", clients.size(), -INFINITY, where));
 }
 
-// A field that a sampler with needs_squares() needs, [draws] or empty.
-std::vector<double> of_samples(const Json& round, const std::string& name, std::size_t draws,
-                               const std::string& where, const ClientSampler& sampler) {
-  if (!sampler.needs_squares()) return {};
-  return numbers(round, name, draws, 0, where);
-}
-
 // K of the round: "asked", or the sampler's own.
 int64_t asked_in(const Json& round, const std::string& where, const ClientSampler& sampler) {
   return round.contains("asked")
@@ -82,13 +76,11 @@ int64_t asked_in(const Json& round, const std::string& where, const ClientSample
              : sampler.per_round();
 }
 
-// The value that a client's draws have, the same for all of them; nothing for nothing.
-template <class T>
-std::vector<T> of_clients(const Draw& draw, const std::vector<std::size_t>& at,
-                          const std::vector<T>& of_draws) {
-  std::vector<T> values(of_draws.empty() ? 0 : draw.size());
-  for (std::size_t j = 0; j < of_draws.size(); ++j) values[at[j]] = of_draws[j];
-  return values;
+// The last draw of each client.
+std::vector<std::size_t> last_draws(const Draw& draw, const std::vector<std::size_t>& at) {
+  std::vector<std::size_t> last(draw.size());
+  for (std::size_t j = 0; j < at.size(); ++j) last[at[j]] = j;
+  return last;
 }
 
 // Gives a sampler of the user's own the losses of the candidates that it names: those of the trace,
@@ -129,24 +121,17 @@ Draw draw_again(const Json& trace, const Json& round, const std::string& where, 
 }
 
 // The sampler observes what a round with these draws has of those that it has drawn by itself.
-void observe_known(const Draw& draw, const std::vector<int64_t>& draws,
-                   const std::vector<double>& feedback, const std::vector<double>& losses,
-                   const WorkTimes& times, ClientSampler& sampler) {
+void observe_known(const Draw& draw, const std::vector<int64_t>& draws, const Feedback& told,
+                   ClientSampler& sampler) {
   Draw known;
-  std::vector<double> a, f;
-  WorkTimes of_known;
+  std::vector<std::size_t> places;
   for (const int64_t client : draw.clients) {
     const auto at = to_index(std::find(draws.begin(), draws.end(), client) - draws.begin());
     if (at == draws.size()) continue;
     known.clients.push_back(client);
-    a.push_back(feedback[at]);
-    f.push_back(losses[at]);
-    if (!times.staleness.empty()) of_known.staleness.push_back(times.staleness[at]);
-    if (!times.durations.empty()) of_known.durations.push_back(times.durations[at]);
+    places.push_back(at);
   }
-  sampler.observe(
-      known,
-      {.a = a, .losses = f, .staleness = of_known.staleness, .durations = of_known.durations});
+  sampler.observe(known, at_places(told, places).report());
 }
 
 // As replay_round() has it, of a sampler of the user's own. It draws what the trace has, or with
@@ -159,7 +144,8 @@ Json replay_own(const Json& trace, const Json& round, int64_t t, const std::stri
       ids(field(round, "draws", where), sampler.clients(), own_draws, where + ".draws");
   const auto feedback = numbers(round, "feedback", draws.size(), -INFINITY, where);
   const auto losses = numbers(round, "losses", draws.size(), -INFINITY, where);
-  const WorkTimes times = times_in(round, draws.size(), where);
+  OwnedReport<Feedback> told(Feedback{.a = feedback, .losses = losses});
+  read_told(round, draws.size(), sampler, where, told);
   try {
     const Draw draw = draw_again(trace, round, where, t, sampler);
     if (!own_draws && draw.clients != draws) {
@@ -167,12 +153,9 @@ Json replay_own(const Json& trace, const Json& round, int64_t t, const std::stri
           fmt::format("the rule draws clients {}, and the trace has {}", draw.clients, draws));
     }
     if (own_draws) {
-      observe_known(draw, draws, feedback, losses, times, sampler);
+      observe_known(draw, draws, told.report(), sampler);
     } else {
-      sampler.observe(draw, {.a = feedback,
-                             .losses = losses,
-                             .staleness = times.staleness,
-                             .durations = times.durations});
+      sampler.observe(draw, told.report());
     }
     return {{"draws", draw.clients}, {"weights", draw.weights}};
   } catch (const InvalidArgument& error) {
@@ -220,15 +203,12 @@ Json replay_round(const Json& round, const std::string& where, bool has_experts,
     const auto a = client_means(draw, at, feedback);
     result["coefficients"] = coefficients;
     result["loss_estimate"] = variance_estimate(draw, a);
-    const WorkTimes times = times_in(round, draws.size(), where);
-    const auto squares = of_samples(round, "squares", draws.size(), where, sampler);
-    const auto sizes = of_samples(round, "sizes", draws.size(), where, sampler);
-    sampler.observe(draw, {.a = a,
-                           .losses = client_means(draw, at, losses),
-                           .staleness = of_clients(draw, at, times.staleness),
-                           .durations = of_clients(draw, at, times.durations),
-                           .squares = of_clients(draw, at, squares),
-                           .sizes = of_clients(draw, at, sizes)});
+    OwnedReport<Feedback> of_draws(Feedback{.a = feedback, .losses = losses});
+    read_told(round, draws.size(), sampler, where, of_draws);
+    auto told = at_places(of_draws.report(), last_draws(draw, at));
+    told.keep(&Feedback::a, a);
+    told.keep(&Feedback::losses, client_means(draw, at, losses));
+    sampler.observe(draw, told.report());
   } catch (const InvalidArgument& error) {
     throw InvalidArgument(where + ": " + error.what());
   }

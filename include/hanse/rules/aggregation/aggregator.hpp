@@ -41,6 +41,7 @@ struct AggregatorNeeds {
                            // nothing is left
   bool forged = false;     // participants may forge their updates (protocol/attackers.hpp)
   bool last_step = false;  // with forged: attackers see the last aggregate
+  bool distances = false;  // of the updates' entries that count, with sign_share
   double matrices = 0;  // [K, K] of float64 that the rule holds at once, with its state, beside the
                         // inner products: what it takes of memory
   double cubes = 0;     // K^3 multiplications of a mix(), about
