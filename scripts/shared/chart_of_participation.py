@@ -3,7 +3,7 @@ import numpy as np
 
 from .charting import draw_points, tables_of
 from .figures import GREY
-from .run_files import Run, alone, client_values
+from .run_files import alone, client_values
 
 FILE = "participation.csv"
 

@@ -10,8 +10,8 @@ from .chart_of_participation import FILE, times_counted
 from .charting import draw_band, draw_column, draw_points, label_of, tables_of
 from .curves import main_metric, metric_chart
 from .figures import COLOURS, GREY, LIGHT_GREY
-from .run_files import BadFile, Run, alone, has
-from .summaries import BadRun, read_summary
+from .run_files import Run, alone, has
+from .summaries import read_summary
 
 ARRIVALS = 40  # in lanes
 CLASS = "staleness_"  # of summary.json: the least staleness of a class of updates stands behind it
@@ -61,10 +61,7 @@ def participations(axis, runs):
 def classes_of_staleness(run):
     """[(least staleness of the class, updates)] of a run that has ended, without the empty classes
     behind the last one; none of a synchronous run."""
-    try:
-        metrics = read_summary(run.folder).get("metrics", {})
-    except BadRun as error:
-        raise BadFile(str(error)) from None
+    metrics = read_summary(run.folder).get("metrics", {})
     found = sorted((int(key[len(CLASS):]), count) for key, count in metrics.items()
                    if key.startswith(CLASS) and key[len(CLASS):].isdigit())
     while found and not found[-1][1]:

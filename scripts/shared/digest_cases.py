@@ -11,7 +11,9 @@ import random
 import re
 import subprocess
 
-from shared.sweeping import ROOT, Refused
+from hanse.program import ask
+
+from shared.sweeping import ROOT
 
 SHORT = {"run.rounds": 8, "evaluate.every": 4, "checkpoint.every": 0}
 HEART = {**SHORT, "data.kind": "csv", "data.path": "data/heart/heart.csv",
@@ -340,11 +342,7 @@ class Sources:
 
 def listed(program, family):
     """(key, names) of the family's kinds."""
-    found = subprocess.run([program, "list", family], text=True, capture_output=True,
-                           stdin=subprocess.DEVNULL, check=False)
-    if found.returncode:
-        raise Refused(f"{program} list {family}: {found.stderr.strip()}")
-    return kind_lines(found.stdout)
+    return kind_lines(ask("list", family, program=program))
 
 
 def all_cases(program, sources):

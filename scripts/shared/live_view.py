@@ -11,6 +11,7 @@ import zlib
 
 import matplotlib.pyplot as plt
 
+from hanse.errors import Refused
 from hanse.folders import read_job
 from hanse.several import names, places
 
@@ -19,7 +20,7 @@ from .curves import MAIN, series_of, words_for
 from .figures import STYLE, svg_of
 from .html_parts import differences, figure, page, section, text
 from .progress import STATES, progress_of
-from .run_files import BadFile, Run
+from .run_files import Run
 from .splits import upper_first
 
 plt.rcParams.update(STYLE)
@@ -124,7 +125,7 @@ def lines_of_runs(axis, _, rows, members, metric):
         for run in several:
             try:
                 found += [(run, index, name, *one) for one in series_of(run, metric) if len(one[0])]
-            except BadFile:  # it has not come that far, or has no such metric
+            except Refused:  # it has not come that far, or has no such metric
                 continue
     label, factor = words_for(metric, [run for run, *_ in found])
     named = set()

@@ -5,12 +5,13 @@ import zlib
 
 import numpy as np
 
-from hanse.folders import Place, read_columns, read_history, read_job, read_lines
+from hanse.errors import Refused
+from hanse.folders import Place, read_columns, read_history, read_job, rows_there
 from hanse.several import LONGEST_NAME, names, tails
 
 from .bands import is_there, mean_curve
 from .splits import WORDS, prefix_of
-from .summaries import BadRun, Column, cautions, has_target, read_summary
+from .summaries import Column, cautions, has_target, read_summary
 
 # Columns of evaluations.csv that have a spread over clients, NAME_worst and NAME_best.
 SPREADS = {"auroc": "Area under the ROC curve", "top5": "Top-5 accuracy",
@@ -20,10 +21,6 @@ PHASES = [("training", "seconds_train"), ("communication", "seconds_comm"),
           ("waiting", "seconds_wait"), ("drawing", "seconds_draw"), ("losses", "seconds_losses"),
           ("inner products", "seconds_products"), ("server step", "seconds_step"),
           ("bookkeeping", None)]
-
-
-class BadFile(Exception):
-    """A file that cannot be drawn; the text is one line for the user."""
 
 
 class Table(dict):
@@ -36,9 +33,9 @@ def read_table(path):
     try:
         table = read_columns(path)
     except OSError as error:
-        raise BadFile(f"{path}: {error.strerror}; hint: is this a run directory?") from None
+        raise Refused(f"{path}: {error.strerror}; hint: is this a run directory?") from None
     if not any(map(len, table.values())):
-        raise BadFile(f"{path}: empty; hint: the run has not come that far")
+        raise Refused(f"{path}: empty; hint: the run has not come that far")
     return Table(table)
 
 
@@ -55,7 +52,7 @@ def mean_table(tables, band):
     kept = [{name: column[np.isin(table["round"], common)] for name, column in table.items()}
             for table in tables]
     if len({len(table["round"]) for table in kept}) > 1 or not len(common):
-        raise BadFile("the runs have no rounds in common")
+        raise Refused("the runs have no rounds in common")
     curves = {name: mean_curve(common, [table[name] for table in kept], band)
               for name in kept[0] if all(name in table for table in kept)}
     whole = Table({name: curve.y for name, curve in curves.items()})
@@ -65,18 +62,14 @@ def mean_table(tables, band):
 
 def read_texts(path, *columns):
     """Lines of these columns as texts; none where the file or one of the columns is missing."""
-    try:
-        names, rows = read_lines(path)
-        places = [names.index(column) for column in columns]
-    except (OSError, ValueError):
-        return []
-    return [[row[place] for place in places] for row in rows if len(row) >= len(names)]
+    return [[row[column] for column in columns] for row in rows_there(path)
+            if row.keys() >= set(columns)]
 
 
 def need(table, path, *names):
     for name in names:
         if name not in table:
-            raise BadFile(f"{path}: no column '{name}'")
+            raise Refused(f"{path}: no column '{name}'")
 
 
 def has(table, name):
@@ -208,9 +201,9 @@ class Run:
         try:
             rounds, columns = read_history(path)
         except (ImportError, OSError, KeyError) as error:
-            raise BadFile(f"{path}: {error}") from None
+            raise Refused(f"{path}: {error}") from None
         if not len(rounds):
-            raise BadFile(f"{path}: empty; hint: the run has not come that far")
+            raise Refused(f"{path}: empty; hint: the run has not come that far")
         return rounds, {name: values.astype(float) for name, values in columns.items()}
 
     def gains(self):
@@ -222,7 +215,7 @@ class Run:
         known = np.isfinite(values)
         clients = np.flatnonzero(known.sum(axis=0) > 1)
         if not len(clients):
-            raise BadFile("history.h5: no client has two evaluations")
+            raise Refused("history.h5: no client has two evaluations")
         first = known.argmax(axis=0)[clients]
         last = len(values) - 1 - known[::-1].argmax(axis=0)[clients]
         return clients, better * (values[last, clients] - values[first, clients]), what
@@ -287,7 +280,7 @@ class Runs(Run):
         for member in self.members:
             try:
                 tables.append(member._table(name, *columns))
-            except BadFile as bad:
+            except Refused as bad:
                 error = bad
         if not tables:
             raise error
@@ -298,10 +291,10 @@ class Runs(Run):
 
 def runs_of(found, band="interval"):
     """A Run or Runs for each place, named by what tells them apart, the latter with such bands.
-    Raises BadRun where these cannot be computed."""
+    Raises Refused where these cannot be computed."""
     means = any(place.several or (place.path / "bandit.csv").exists() for place in found)
     if means and not is_there(band):
-        raise BadRun("the 95 % interval needs SciPy; hint: scripts/setup installs it, and --band "
+        raise Refused("the 95 % interval needs SciPy; hint: scripts/setup installs it, and --band "
                      "range shows the lowest and the highest run instead")
     runs = [Runs(place, band) if place.several else Run(place.runs[0]) for place in found]
     for run, place, name in zip(runs, found, names(found)):
@@ -314,17 +307,17 @@ def summary_of(run):
     """summary.json; of a run that has not ended, what its last evaluation says."""
     try:
         return read_summary(run.folder), True
-    except BadRun:
+    except Refused:
         summary = {"name": run.name, "metrics": {}}
     try:
         summary["metrics"] = last_values(run.evaluations())
         if run.split():
             summary["split"] = run.split()
-    except BadFile:
+    except Refused:
         pass
     try:
         summary["rounds"] = int(run.rounds()["round"][-1])
-    except BadFile:
+    except Refused:
         pass
     return summary, False
 
@@ -378,7 +371,7 @@ def client_values(table):
         return 100 * table["accuracy"], "accuracy (%)"
     if has(table, "loss"):
         return table["loss"], "loss"
-    raise BadFile("clients.csv: neither accuracy nor loss of any client")
+    raise Refused("clients.csv: neither accuracy nor loss of any client")
 
 
 def smooth(values, window):

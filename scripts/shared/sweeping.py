@@ -1,19 +1,15 @@
-"""What the scripts share that run many jobs: their options, tables, and the study of a folder."""
+"""What the scripts share that run many jobs: the program, and tables."""
 import csv
 import os
 import pathlib
-import re
-import signal
-import sys
 
 from hanse.files import replacing, write_whole
 from hanse.folders import read_job
 from hanse.program import STOPPED, Refused, build_folder, find_program, mpirun  # noqa: F401
-from hanse.studies import read_folder
-from hanse.study_files import Case, refuse_own  # noqa: F401
+from hanse.study_files import Case  # noqa: F401
 from hanse.sweeps import Sweep, processors  # noqa: F401
 
-from shared.summaries import BadRun, Column, mean_text, two_digits
+from shared.summaries import Column, mean_text, two_digits
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -23,47 +19,6 @@ def program_of(path):
     if not os.access(path, os.X_OK):
         raise Refused(f"{path}: no such program; hint: scripts/build hanse")
     return path.resolve()
-
-
-def read_common(words, script, who, how):
-    """The --section.key=value words among those that the script's argparse does not know."""
-    common = {}
-    for word in words:
-        key, equals, value = word.removeprefix("--").partition("=")
-        if not word.startswith("--") or not equals or "." not in key:
-            raise Refused(f"unknown option '{word}'; hint: scripts/{script} --help")
-        refuse_own(key, who, how)
-        common[key] = value
-    return common
-
-
-def require_positive(options, *names):
-    for name in names:
-        value = getattr(options, name)
-        if value is not None and value < 1:
-            raise Refused(f"--{name} {value}: at least 1 is needed")
-
-
-def ending_quietly(main, *arguments):
-    """The status of main(*arguments), which prints what was asked for; no complaint where the reader, such as
-    head, wants no more of it."""
-    try:
-        status = main(*arguments)
-        sys.stdout.flush()
-        return status
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for Python's own flush
-        return 128 + signal.SIGPIPE
-
-
-def as_called(text):
-    """The text with the names of scripts where they lie: in an installation, which has no
-    scripts/build, scripts/plot is hanse-plot."""
-    scripts = ROOT / "scripts"
-    if (scripts / "build").exists():
-        return text
-    return re.sub(r"scripts/([a-z-]+)",
-                  lambda name: f"hanse-{name[1]}" if (scripts / name[1]).is_file() else name[0], text)
 
 
 # -- the table
@@ -155,18 +110,3 @@ def write_runs(sweep):
                                                                 "data_digest", "split")),
                              *([summary.get("diverged", {}).get("round", "")] if diverges else []),
                              *(summary.get("metrics", {}).get(name, "") for name in names)])
-
-
-# -- the study of a folder
-
-def study_of(folder):
-    """The study that lies in a folder, finished or running; None where none does.
-
-    It has `title`; `keys`, what tells its cases apart; `cases`, in the order of the file, each with
-    `name` and `values`, {key: text}; `seeds`, those each case is to have; `runs(case)`, {seed: run
-    directory} of those begun; and `table["report"]`, what the file's [report] says. Raises BadRun
-    where the file cannot be read."""
-    try:
-        return read_folder(folder)
-    except Refused as refused:
-        raise BadRun(str(refused)) from None

@@ -31,7 +31,7 @@ from typing import IO, Any
 
 from .errors import Failed, Refused, Stopped
 from .files import write_whole
-from .folders import BadRun, Path, read_job, read_summary
+from .folders import Path, read_job, read_summary
 from .program import Options, ask, environment, find_program, mpirun, option_words
 from .stopping import ask_to_stop
 from .studies import Study, read_folder
@@ -55,7 +55,7 @@ class Task:
         """None until the run has ended."""
         try:
             return read_summary(self.folder)
-        except BadRun:
+        except Refused:
             return None
 
 
@@ -188,7 +188,7 @@ class Sweep:
     def options(self, task: Task) -> list[str]:
         options = {**self.common, **task.case.options, "run.seed": task.seed,
                    "run.out": task.folder}
-        return [f"--{key}={value}" for key, value in options.items()]
+        return option_words(options)
 
     def _execute(self, task: Task) -> str:
         """Runs one; returns a line on its end, nothing when the sweep is being stopped."""
