@@ -9,7 +9,7 @@ from matplotlib.ticker import MaxNLocator
 
 from .bands import words_on
 from .figures import COLOURS, legend_below, line_style, marker_of
-from .run_files import Run, alone, has
+from .run_files import Runs, alone, has
 
 COUNTED = ("round", "version")  # axes without fractions
 NAMED = len(COLOURS)  # clients with a name and a colour in a chart of many
@@ -32,7 +32,7 @@ def tables_of(runs, read, file=None):
 
 
 def evaluations_of(runs):
-    return tables_of(runs, Run.evaluations, "evaluations.csv")
+    return tables_of(runs, Runs.evaluations, "evaluations.csv")
 
 
 def label_of(run, runs, of_one=None):

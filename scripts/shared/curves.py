@@ -11,8 +11,8 @@ from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
 
 from .bands import mean_curve
 from .charting import draw_mean
+from .figures import upper_first
 from .run_files import common_prefix
-from .splits import upper_first
 from .summaries import ROWS, label_of, percent
 
 # What runs are about: the first of these that they have, where their jobs say nothing else.

@@ -11,7 +11,7 @@ import random
 import re
 import subprocess
 
-from hanse.program import ask
+from hanse.program import ask, mpirun
 
 from shared.sweeping import ROOT
 
@@ -259,6 +259,11 @@ class Case:
 def words(options):
     """The program's arguments."""
     return [f"--{key}={value}" for key, value in options.items() if value is not None]
+
+
+def command_of(program, ranks, job, options):
+    """The words of a run of the job file, or of the options alone, on so many ranks."""
+    return [*mpirun(program, ranks), str(program), "run", str(job or os.devnull), *words(options)]
 
 
 def kind_lines(text):

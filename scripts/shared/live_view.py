@@ -17,11 +17,10 @@ from hanse.several import names, places
 
 from .charting import draw_line, figure_of
 from .curves import MAIN, series_of, words_for
-from .figures import STYLE, svg_of
+from .figures import STYLE, svg_of, upper_first
 from .html_parts import differences, figure, page, section, text
 from .progress import STATES, progress_of
-from .run_files import Run
-from .splits import upper_first
+from .run_files import Runs
 
 plt.rcParams.update(STYLE)
 PORT, PORTS = 8765, 20  # the first that is tried, and how many
@@ -107,7 +106,7 @@ def signature(folder):
 
 
 def draw_all(rows):
-    runs = [[Run(folder) for folder in place.runs] for place, *_ in rows]
+    runs = [[Runs(folder) for folder in place.runs] for place, *_ in rows]
     parts = []
     for metric in MAIN:
         chart = functools.partial(lines_of_runs, rows=rows, members=runs, metric=metric)
@@ -171,7 +170,7 @@ def line_of(place, name, run, one):
     if one.left_s is not None:
         words.append(f"{duration(one.left_s)} left")
     if one.value is not None:
-        label, factor = words_for(one.metric, [Run(run)])
+        label, factor = words_for(one.metric, [Runs(run)])
         words.append(f"{label.removesuffix(' (%)')}: {factor * one.value:.4g}"
                      + (" %" if factor == 100 else ""))
     called = f"{name}, {run.name.replace('seed-', 'seed ')}" if place.several else name

@@ -8,7 +8,17 @@ from hanse.folders import read_job, read_summary
 from hanse.several import (listed, mean_and_deviation, median_of_targets, names,  # noqa: F401
                            own_data, places, unlike)
 
-from .splits import SAMPLES, prefix_of
+# What clients are evaluated on, the column and key `split` of a run, in words.
+WORDS = {"test": "test", "validation": "validation", "train": "training",
+         "mixed": "test and training"}
+SAMPLES = {"test": "test samples", "validation": "validation samples",
+           "train": "training samples",
+           "mixed": "test samples, or training samples where a client has no others"}
+
+
+def prefix_of(split):
+    """What stands before "accuracy" or "loss": "test ", "training ", ..., or nothing for several."""
+    return f"{WORDS[split]} " if split in ("test", "validation", "train") else ""
 
 
 def percent(value):

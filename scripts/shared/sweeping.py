@@ -1,15 +1,15 @@
 """What the scripts share that run many jobs: the program, and tables."""
 import csv
+import functools
 import os
 import pathlib
 
 from hanse.files import replacing, write_whole
-from hanse.folders import read_job
 from hanse.program import STOPPED, Refused, build_folder, find_program, mpirun  # noqa: F401
 from hanse.study_files import Case  # noqa: F401
 from hanse.sweeps import Sweep, processors  # noqa: F401
 
-from shared.summaries import Column, mean_text, two_digits
+from shared.summaries import mean_text, two_digits
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -23,20 +23,15 @@ def program_of(path):
 
 # -- the table
 
-def column_of_case(sweep, case):
-    """A case's finished runs, as a column of a table."""
-    own = [task for task in sweep.tasks if task.case is case]
-    found = [task.summary() for task in own]
-    return Column([summary for summary in found if summary], len(own),
-                  any(read_job(task.folder).get("run.target") for task in own))
+def number_text(value, percent=False, sign=""):
+    value = 0.0 if abs(value) < 1e-12 else value  # what rounding left of nothing
+    return f"{100 * value:{sign}.2f} %" if percent else f"{value:{sign}.4g}"
 
 
-def cell_text(values, percent, missing="-"):
+def cell_text(values, percent):
     """84.12 % (0.31), or 0.4512 (0.0034); where some runs lack the number, how many have it."""
-    def show(value):
-        value = 0.0 if abs(value) < 1e-12 else value  # what rounding left of nothing
-        return f"{100 * value:.2f} %" if percent else f"{value:.4g}"
-    return mean_text(values, show, None if percent else two_digits, missing)
+    return mean_text(values, functools.partial(number_text, percent=percent),
+                     None if percent else two_digits)
 
 
 def runs_text(done, seeds, diverged=0):
