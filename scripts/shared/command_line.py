@@ -46,9 +46,9 @@ def as_called(text):
                   if (SCRIPTS / name[1]).is_file() else name[0], text)
 
 
-def run_script(name, main, *arguments, refusals=HanseError):
-    """Ends the process with the status of main(*arguments). What it refuses is told on stderr, with
-    status 2; Ctrl-C ends it with 130. There is no complaint where the reader of what it prints, such as
+def run_script(name, main, *arguments):
+    """Ends the process with the status of main(*arguments). What it refuses, and what the
+    system refuses it, is told on stderr, with status 2; Ctrl-C ends it with 130. There is no complaint where the reader of what it prints, such as
     head, wants no more of it."""
     try:
         status = main(*arguments)
@@ -56,7 +56,7 @@ def run_script(name, main, *arguments, refusals=HanseError):
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for Python's own flush
         status = 128 + signal.SIGPIPE
-    except refusals as refused:
+    except (HanseError, OSError) as refused:
         for line in as_called(str(refused)).splitlines():
             print(f"{name}: {line}", file=sys.stderr)
         status = 2

@@ -1,13 +1,12 @@
 """What a study prints: tables of means with intervals, of differences and of rounds to a target;
 for a terminal, as Markdown, as LaTeX, and with plain numbers as CSV."""
-import csv
 import dataclasses
 import math
 import shutil
 import sys
 import textwrap
 
-from hanse.files import replacing, write_whole
+from hanse.files import write_table, write_whole
 from hanse.folders import read_job
 from hanse.inference import LEAST_PAIRED, LEAST_WILCOXON, require_scipy
 from hanse.program import Refused
@@ -302,7 +301,4 @@ def latex(table):
 def write_numbers(path, lines):
     """A CSV of these numbers; an empty field where there is none."""
     names = list(dict.fromkeys(name for line in lines for name in line))
-    with replacing(path) as whole, open(whole, "w", newline="") as file:
-        writer = csv.DictWriter(file, names)
-        writer.writeheader()
-        writer.writerows(lines)
+    write_table(path, [names, *(map(line.get, names) for line in lines)])

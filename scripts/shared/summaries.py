@@ -235,11 +235,8 @@ def has_target(place):
 
 
 def find_places(paths):
-    """The places that all these paths name. Raises Refused."""
-    try:
-        return [place for path in paths for place in places(path)]
-    except FileNotFoundError as error:
-        raise Refused(str(error)) from None
+    """The places that all these paths name. Raises FileNotFoundError."""
+    return [place for path in paths for place in places(path)]
 
 
 def rows_of(columns):

@@ -1,10 +1,9 @@
 """What the scripts share that run many jobs: the program, and tables."""
-import csv
 import functools
 import os
 import pathlib
 
-from hanse.files import replacing, write_whole
+from hanse import files
 from hanse.program import STOPPED, Refused, build_folder, find_program, mpirun  # noqa: F401
 from hanse.study_files import Case  # noqa: F401
 from hanse.sweeps import Sweep, processors  # noqa: F401
@@ -61,16 +60,16 @@ def text_tables(head, rows, room, texts=1):
     return "\n\n".join(text_table(top, below, texts) for top, *below in cut)
 
 
-def aligned(lines, texts=1):
-    """Lines of cells with their columns aligned; the first `texts` hold words."""
+def aligned(lines, words):
+    """Lines of cells with their columns aligned, those of these numbers as words."""
     widths = widths_of(lines)
-    return ["  ".join(str(c).ljust(width) if i < texts else str(c).rjust(width)
+    return ["  ".join(str(c).ljust(width) if i in words else str(c).rjust(width)
                       for i, (c, width) in enumerate(zip(line, widths))).rstrip() for line in lines]
 
 
 def text_table(head, rows, texts=1):
     """The same for a terminal, below a head."""
-    lines = aligned([head, *rows], texts)
+    lines = aligned([head, *rows], range(texts))
     lines.insert(1, "-" * max(map(len, lines)))
     return "\n".join(lines)
 
@@ -84,9 +83,8 @@ def markdown_table(head, rows, texts=1):
 
 def write_table(out, head, rows):
     """table.csv and table.md."""
-    with replacing(out / "table.csv") as whole, open(whole, "w", newline="") as file:
-        csv.writer(file).writerows([head, *rows])
-    write_whole(out / "table.md", markdown_table(head, rows))
+    files.write_table(out / "table.csv", [head, *rows])
+    files.write_whole(out / "table.md", markdown_table(head, rows))
 
 
 def write_runs(sweep):
@@ -95,13 +93,9 @@ def write_runs(sweep):
     found = [(task, summary) for task, summary in found if summary]
     names = dict.fromkeys(name for _, summary in found for name in summary.get("metrics", {}))
     diverges = any("diverged" in summary for _, summary in found)
-    with replacing(sweep.out / "runs.csv") as whole, open(whole, "w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["case", "seed", "rounds", "seconds", "model_digest", "data_digest",
-                         "split", *(["diverged"] if diverges else []), *names])
-        for task, summary in found:
-            writer.writerow([task.case.name, task.seed,
-                             *(summary.get(key, "") for key in ("rounds", "seconds", "model_digest",
-                                                                "data_digest", "split")),
-                             *([summary.get("diverged", {}).get("round", "")] if diverges else []),
-                             *(summary.get("metrics", {}).get(name, "") for name in names)])
+    keys = ["rounds", "seconds", "model_digest", "data_digest", "split"]
+    files.write_table(sweep.out / "runs.csv", [
+        ["case", "seed", *keys, *(["diverged"] if diverges else []), *names],
+        *([task.case.name, task.seed, *map(summary.get, keys),
+           *([summary.get("diverged", {}).get("round")] if diverges else []),
+           *map(summary.get("metrics", {}).get, names)] for task, summary in found)])
