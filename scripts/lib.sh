@@ -20,6 +20,11 @@ die() {  # die WHAT [HINT]: bad usage or a machine that lacks something
   exit 2
 }
 
+cannot() {  # cannot WHY: the status is what test drivers take for "not here"
+  say "${0##*/}: skipped: $1"
+  exit 77
+}
+
 # Prints the comment at a script's head: its help.
 print_help() { sed -n '2,/^[^#]/{/^#/s/^# \{0,1\}//p}' "$0"; }
 

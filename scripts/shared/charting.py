@@ -4,11 +4,12 @@ import textwrap
 
 import matplotlib.pyplot as plt
 import numpy as np
+from hanse.errors import Refused
 from matplotlib.ticker import MaxNLocator
 
 from .bands import words_on
 from .figures import COLOURS, legend_below, line_style, marker_of
-from .run_files import BadFile, Run, alone, has
+from .run_files import Runs, alone, has
 
 COUNTED = ("round", "version")  # axes without fractions
 NAMED = len(COLOURS)  # clients with a name and a colour in a chart of many
@@ -25,13 +26,13 @@ def tables_of(runs, read, file=None):
             continue
         try:
             found.append((index, run, read(run)))
-        except BadFile as error:
+        except Refused as error:
             run.complaints[str(error)] = None
     return found
 
 
 def evaluations_of(runs):
-    return tables_of(runs, Run.evaluations, "evaluations.csv")
+    return tables_of(runs, Runs.evaluations, "evaluations.csv")
 
 
 def label_of(run, runs, of_one=None):

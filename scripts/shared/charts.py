@@ -1,7 +1,7 @@
 """The pictures of runs, each described once: scripts/plot writes a picture as a file, with its
 charts beside each other; scripts/report shows every chart by itself.
 
-A chart is a function of an axis and the runs, [Run]. It draws one run in detail and several beside
+A chart is a function of an axis and the runs, [Runs]. It draws one run in detail and several beside
 each other, and nothing where no run has what it shows; it returns the legend's title, or None."""
 import dataclasses
 import functools
@@ -14,15 +14,14 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator, ScalarFormat
 
 from . import charts_of_rules as rules
 from . import charts_of_time
-from .chart_of_participation import change_by_participation
 from .charting import (NAMED, draw_band, draw_column, draw_cumulative, draw_line, draw_mean,
                        draw_nodes, draw_points, evaluations_of, label_of, start_at_zero, tables_of,
                        window_note)
-from .figures import COLOURS, GREY, PHASE_COLOURS, STYLE, line_style, shorten
-from .run_files import (SPREADS, Run, alone, client_values, common_prefix, has, median_phases,
+from .figures import COLOURS, GREY, PHASE_COLOURS, STYLE, line_style, shorten, upper_first
+from .run_files import (SPREADS, Runs, alone, client_values, common_prefix, has, median_phases,
                         over_repeats, phases, shown_phases, smooth, smooth_nodes, time_unit,
                         window_of)
-from .splits import SAMPLES, prefix_of, upper_first
+from .summaries import SAMPLES, prefix_of
 
 NAMED_CLASSES = 30
 NUMBERED_CLASSES = 12  # as many cells have room for numbers
@@ -32,7 +31,7 @@ plt.rcParams.update(STYLE)
 # -- learning
 
 def accuracy(axis, runs):
-    draw_column(axis, runs, tables_of(runs, Run.evaluations), "accuracy_mean", 100,
+    draw_column(axis, runs, tables_of(runs, Runs.evaluations), "accuracy_mean", 100,
                 ("accuracy_worst10", "accuracy_best10", "accuracy, worst to best 10 %"),
                 "accuracy, mean")
     if alone(runs) and axis.lines:
@@ -53,7 +52,7 @@ def worst_accuracy(axis, runs):
 
 def loss(axis, runs):
     prefix = common_prefix(runs)
-    tables = tables_of(runs, Run.evaluations)
+    tables = tables_of(runs, Runs.evaluations)
     axis.set(title="Loss over clients", ylabel="loss")
     draw_column(axis, runs, tables, "loss_mean", mean=f"{prefix}loss, mean")
     if not alone(runs):
@@ -87,7 +86,7 @@ def attack_success(axis, runs):
 def classes(axis, runs):
     """A line a class; of many classes those with the lowest accuracies."""
     if alone(runs):
-        for _, _, found in tables_of(runs, Run.classes, "classes.csv"):
+        for _, _, found in tables_of(runs, Runs.classes, "classes.csv"):
             for index, (name, rounds, values) in enumerate(found[:NAMED]):
                 draw_line(axis, rounds, 100 * values, name, index)
     axis.set(title="Accuracy of each class", xlabel="round", ylabel="accuracy (%)")
@@ -98,7 +97,7 @@ def quality_of_bytes(axis, runs):
     if not any(run.compresses() for run in runs):
         return
     sent_by_all = [0]
-    for index, run, (sent, values, label) in tables_of(runs, Run.quality_of_bytes):
+    for index, run, (sent, values, label) in tables_of(runs, Runs.quality_of_bytes):
         draw_line(axis, sent, values, label_of(run, runs), index)
         what = upper_first(f"{common_prefix(runs)}{label.split(' (')[0]}")
         axis.set(title=f"{what}, mean of clients, by what they have sent", ylabel=label,
@@ -111,7 +110,7 @@ def quality_of_bytes(axis, runs):
 def confusion(axis, runs):
     """Of each label the shares of its samples that are taken for each class."""
     axis.set(title="What samples are taken for", xlabel="taken for", ylabel="label")
-    for _, _, (counts, names) in tables_of(runs, Run.confusion, "confusion.csv") \
+    for _, _, (counts, names) in tables_of(runs, Runs.confusion, "confusion.csv") \
             if alone(runs) else []:
         shares = 100 * counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
         clear = (*plt.matplotlib.colors.to_rgb(COLOURS[0]), 0)
@@ -151,7 +150,7 @@ def clients(axis, runs):
 
 def sizes(axis, runs):
     """Each client's value against its samples."""
-    for _, run, table in tables_of(runs, Run.clients) if alone(runs) else []:
+    for _, run, table in tables_of(runs, Runs.clients) if alone(runs) else []:
         if not has(table, "samples"):
             continue
         values, label = client_values(table)
@@ -174,7 +173,7 @@ def deviation_of_clients(axis, runs):
 
 def gains(axis, runs):
     """Who gained and who lost between the first and the last evaluation."""
-    for _, _, (found, values, what) in tables_of(runs, Run.gains, "history.h5") \
+    for _, _, (found, values, what) in tables_of(runs, Runs.gains, "history.h5") \
             if alone(runs) else []:
         ordered, place = np.sort(values), np.arange(len(found))
         draw_band(axis, place, 0 * ordered, np.maximum(ordered, 0), alpha=1, step="mid")
@@ -186,7 +185,7 @@ def gains(axis, runs):
 
 def quantiles(axis, runs):
     """The clients' quantiles over the rounds."""
-    for _, _, (rounds, columns) in tables_of(runs, Run.history, "history.h5") \
+    for _, _, (rounds, columns) in tables_of(runs, Runs.history, "history.h5") \
             if alone(runs) else []:
         what = "accuracy (%)" if "accuracy" in columns else "loss"
         values = 100 * columns["accuracy"] if "accuracy" in columns else columns["loss"]
@@ -204,7 +203,7 @@ def quantiles(axis, runs):
 def labels(axis, runs):
     """Who has how much of each label."""
     axis.set(title="Samples of each label and client", xlabel="client", ylabel="label")
-    for _, run, counts in tables_of(runs, Run.partition, "partition.csv") if alone(runs) else []:
+    for _, run, counts in tables_of(runs, Runs.partition, "partition.csv") if alone(runs) else []:
         image = axis.imshow(np.ma.masked_equal(counts, 0), aspect="auto", origin="lower",
                             cmap="viridis_r", interpolation="nearest")
         axis.figure.colorbar(image, ax=axis, label="samples")
@@ -218,7 +217,7 @@ def labels(axis, runs):
 
 def samples(axis, runs):
     axis.set(title="Samples of each client", xlabel="client", ylabel="samples")
-    for _, run, counts in tables_of(runs, Run.partition, "partition.csv") if alone(runs) else []:
+    for _, run, counts in tables_of(runs, Runs.partition, "partition.csv") if alone(runs) else []:
         place = np.r_[-0.5, np.repeat(np.arange(1, counts.shape[1]) - 0.5, 2),
                       counts.shape[1] - 0.5]
         axis.fill_between(place, np.repeat(counts.sum(axis=0), 2), color=COLOURS[0], linewidth=0)
@@ -237,7 +236,7 @@ def whole_clients(axis, run, count):
 
 def nodes(axis, runs, column):
     """A column of online.csv."""
-    for index, run, (table, rounds) in tables_of(runs, Run.online, "online.csv"):
+    for index, run, (table, rounds) in tables_of(runs, Runs.online, "online.csv"):
         window, values = 1, table[column]
         if column == "accuracy":
             window = window_of({"round": rounds})
@@ -268,7 +267,7 @@ def draw_bound(axis, runs, most):
 
 def bandit(axis, runs, column):
     """Means over the repeats, with bands."""
-    for index, run, table in tables_of(runs, Run.bandit, "bandit.csv"):
+    for index, run, table in tables_of(runs, Runs.bandit, "bandit.csv"):
         draw_mean(axis, over_repeats(table, column, run.band), label_of(run, runs), index)
     title, label = {"regret": ("Regret since the first phase", "cumulative regret"),
                     "scalars_sent": ("Communication since the first phase", "scalars sent")}[column]
@@ -281,7 +280,7 @@ def bandit(axis, runs, column):
 def time(axis, runs):
     if len(runs) > 1:
         return median_rounds(axis, runs)
-    for _, _, table in tables_of(runs, Run.rounds):
+    for _, _, table in tables_of(runs, Runs.rounds):
         window, parts = window_of(table), phases(table)
         medians = median_phases(table["seconds"], parts)
         factor, unit = time_unit(medians.sum())
@@ -308,7 +307,7 @@ def wait_note(table, factor, unit):
 
 
 def median_rounds(axis, runs):
-    found = tables_of(runs, Run.rounds)
+    found = tables_of(runs, Runs.rounds)
     if not found:
         return
     medians = np.array([median_phases(table["seconds"], phases(table)) for *_, table in found])
@@ -329,7 +328,7 @@ def median_rounds(axis, runs):
 
 
 def bytes_sent(axis, runs):
-    for index, run, table in tables_of(runs, Run.rounds):
+    for index, run, table in tables_of(runs, Runs.rounds):
         if np.nansum(table.get("bytes_sent", 0)) > 0:
             draw_line(axis, table["round"], np.cumsum(np.nan_to_num(table["bytes_sent"])) / 1e6,
                       label_of(run, runs), index)
@@ -365,7 +364,7 @@ PICTURES = [
     Picture("history", "Fairness", [gains, quantiles], "history.h5"),
     Picture("partition", "Data", [labels, samples], "partition.csv"),
     Picture("participation", "Participation", [rules.participants, rules.times_drawn,
-                                               change_by_participation]),
+                                               rules.change_by_participation]),
     Picture("sampling", "Participation", [rules.variance, rules.regret, rules.probabilities,
                                           rules.entropy]),
     Picture("decisions", "Decisions", [rules.decisions, rules.concentration],

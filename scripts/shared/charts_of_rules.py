@@ -5,10 +5,10 @@ import json
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
-from .charting import (NAMED, draw_band, draw_column, draw_line, evaluations_of, label_of,
-                       scale_for, start_at_zero, tables_of, window_note)
+from .charting import (NAMED, draw_band, draw_column, draw_line, draw_points, evaluations_of,
+                       label_of, scale_for, start_at_zero, tables_of, window_note)
 from .figures import COLOURS, GREY, LIGHT_GREY
-from .run_files import Run, alone, has, smooth, window_of
+from .run_files import Runs, alone, client_values, has, smooth, window_of
 
 # Columns of rounds.csv that are of no rule.
 ROUND = {"round", "clients", "seconds", "seconds_train", "seconds_comm", "seconds_wait",
@@ -24,6 +24,7 @@ OF_CLOCKS = {  # what their columns are called; a rule's have its own names
     "duration_p50": "median time of a client (s)", "duration_max": "longest time of a client (s)",
     "discarded": "updates that were too old", "in_flight_mean": "tasks in flight",
     "versions_kept": "older models that are kept"}
+PARTICIPATION = "participation.csv"
 FEW_NODES = 8  # of as many every weight has a strip of its own
 MANY_POINTS = 20000  # are drawn as an image in SVG and PDF
 
@@ -36,11 +37,11 @@ def moves(table, name):
 
 def participants(axis, runs):
     """Where their number changes, or where not all clients are available."""
-    for index, run, table in tables_of(runs, Run.rounds, "rounds.csv"):
+    for index, run, table in tables_of(runs, Runs.rounds, "rounds.csv"):
         if moves(table, "clients"):
             draw_line(axis, table["round"], table["clients"], label_of(run, runs, "took part"),
                       index)
-    for _, _, table in tables_of(runs, Run.sampling, "sampling.csv") if alone(runs) else []:
+    for _, _, table in tables_of(runs, Runs.sampling, "sampling.csv") if alone(runs) else []:
         if moves(table, "available"):
             draw_line(axis, table["round"], table["available"], "available", 1)
     axis.set(title="Participants of a round", xlabel="round", ylabel="clients")
@@ -63,10 +64,49 @@ def times_drawn(axis, runs):
     start_at_zero(axis)
 
 
+def times_counted(run):
+    """{client: rounds in which its update counted}."""
+    table = run._table(PARTICIPATION, "client", "counted")
+    clients, counts = np.unique(table["client"][table["counted"] == 1], return_counts=True)
+    return dict(zip(clients, counts))
+
+
+def changes(run, first):
+    """Of a run alone what each client gained from the first to the last evaluation, where it has
+    history.h5, else what it has at the end; beside another the change against that, `first`. Returns
+    times counted, values, and what they are."""
+    counts = times_counted(run)
+    if first is None and run.has("history.h5"):
+        clients, values, what = run.gains()
+        what = f"gain in {what}"
+    else:
+        table = run.clients()
+        clients, (values, what) = table["client"], client_values(table)
+    if first is not None:
+        before = first.clients()
+        there = dict(zip(before["client"], client_values(before)[0]))
+        values = values - np.array([there.get(client, np.nan) for client in clients])
+        what = f"change of {what}"
+    return np.array([counts.get(client, 0) for client in clients]), values, what
+
+
+def change_by_participation(axis, runs):
+    """Who takes part more often, and what that brings; of runs that are each one."""
+    first = None if alone(runs) or runs[0].several else runs[0]
+    shown = runs if alone(runs) else [run for run in runs[1:] if first and not run.several]
+    for _, run, (counts, values, what) in tables_of(shown, lambda run: changes(run, first), PARTICIPATION):
+        draw_points(axis, run, runs, counts, values)
+        against = f" against {first.name}" if first else ""
+        axis.set(xlabel="rounds in which the client's update counted", ylabel=what,
+                 title=f"Participation of each client and its {what.split(' (')[0]}{against}")
+    if axis.has_data() and not axis.get_ylabel().startswith(("accuracy", "loss")):
+        axis.axhline(0, color=GREY, linewidth=0.8)
+
+
 def variance(axis, runs):
     """Of one run what its draws say of it, what the probabilities give, and the least; of several
     what the probabilities give where that was measured, else what the draws say."""
-    tables = tables_of(runs, Run.sampling, "sampling.csv")
+    tables = tables_of(runs, Runs.sampling, "sampling.csv")
     window = max((window_of(table) for *_, table in tables), default=1)
     shown = []
     for index, run, table in tables:
@@ -86,7 +126,7 @@ def variance(axis, runs):
 
 
 def regret(axis, runs):
-    draw_column(axis, runs, tables_of(runs, Run.sampling, "sampling.csv"), "regret")
+    draw_column(axis, runs, tables_of(runs, Runs.sampling, "sampling.csv"), "regret")
     axis.set(title="Cumulative regret of the sampler", ylabel="variance above the least, summed")
     start_at_zero(axis)
 
@@ -126,7 +166,7 @@ def decisions(axis, runs):
     """The rule's weights over clients. Few clients have a line each; of many, which nobody could
     tell apart, a few that the rule moved most are named, and the others are grey."""
     title = None
-    for _, run, table in tables_of(runs, Run.decisions, "decisions.csv") if alone(runs) else []:
+    for _, run, table in tables_of(runs, Runs.decisions, "decisions.csv") if alone(runs) else []:
         weights = weights_of(table)
         last = weights[:, -1]
         named = np.argsort(-np.abs(last - 1 / len(last)), kind="stable")[:NAMED]
@@ -149,7 +189,7 @@ def decisions(axis, runs):
 def concentration(axis, runs):
     """How many equally weighted clients a decision is worth. Means over runs are left out: the
     weights of their clients are those of no run."""
-    for index, run, table in tables_of(runs, Run.decisions, "decisions.csv"):
+    for index, run, table in tables_of(runs, Runs.decisions, "decisions.csv"):
         if not run.several:
             worth = 1 / np.maximum((weights_of(table) ** 2).sum(axis=0), 1e-30)
             draw_line(axis, table["round"], worth, label_of(run, runs), index)
@@ -159,7 +199,7 @@ def concentration(axis, runs):
 
 def weights_over_time(axis, runs):
     """A strip of colours over time for each pair of nodes, where they are few."""
-    for _, run, (weights, rounds) in tables_of(runs, Run.weights, "weights.csv") \
+    for _, run, (weights, rounds) in tables_of(runs, Runs.weights, "weights.csv") \
             if alone(runs) else []:
         count = weights.shape[1]
         if count > FEW_NODES:
@@ -180,7 +220,7 @@ def weights_over_time(axis, runs):
 def weight_matrix(axis, runs, part):
     """Each node's weights for all nodes: the last ones (part 3), of many nodes also the first ones
     (part 0), and those after one and two thirds of the rounds."""
-    for _, _, (weights, rounds) in tables_of(runs, Run.weights, "weights.csv") \
+    for _, _, (weights, rounds) in tables_of(runs, Runs.weights, "weights.csv") \
             if alone(runs) else []:
         line = (len(rounds) - 1) * part // 3
         if part < 3 and (weights.shape[1] <= FEW_NODES or line == len(rounds) - 1):
@@ -199,7 +239,7 @@ def weight_matrix(axis, runs, part):
 
 def angles(axis, runs):
     """Degrees between the step and each participant's update; of many, the median and the range."""
-    for _, run, table in tables_of(runs, Run.directions, "directions.csv") if alone(runs) else []:
+    for _, run, table in tables_of(runs, Runs.directions, "directions.csv") if alone(runs) else []:
         rounds = np.unique(table["round"])
         found = [table["angle"][table["round"] == r] for r in rounds]
         clients = np.unique(table["client"]).astype(int)
@@ -217,7 +257,7 @@ def angles(axis, runs):
 
 
 def step(axis, runs):
-    for _, run, table in tables_of(runs, Run.rounds, "directions.csv") if alone(runs) else []:
+    for _, run, table in tables_of(runs, Runs.rounds, "directions.csv") if alone(runs) else []:
         if has(table, "squared_norm"):
             length = np.sqrt(table["squared_norm"])
             taken = length * table["scale"]
@@ -229,12 +269,12 @@ def step(axis, runs):
 
 
 def improved(axis, runs):
-    draw_column(axis, runs, tables_of(runs, Run.evaluations, "directions.csv"), "improved", 100)
+    draw_column(axis, runs, tables_of(runs, Runs.evaluations, "directions.csv"), "improved", 100)
     axis.set(title="Clients whose loss fell", ylabel="%", ylim=(-3, 103))
 
 
 def uniformity(axis, runs):
-    draw_column(axis, runs, tables_of(runs, Run.evaluations, "directions.csv"), "accuracy_kl")
+    draw_column(axis, runs, tables_of(runs, Runs.evaluations, "directions.csv"), "accuracy_kl")
     axis.set(title="KL of the accuracies to uniform")
 
 
@@ -242,7 +282,7 @@ def uniformity(axis, runs):
 
 def columns_of_rules(runs):
     """A chart for each column of rounds.csv beside those that every run has."""
-    tables = tables_of(runs, Run.rounds, "rounds.csv")
+    tables = tables_of(runs, Runs.rounds, "rounds.csv")
     names = dict.fromkeys(name for *_, table in tables for name in table if name not in ROUND)
     return [functools.partial(column_of_a_rule, name=name) for name in names]
 
@@ -250,7 +290,7 @@ def columns_of_rules(runs):
 def column_of_a_rule(axis, runs, name):
     """Where it moves."""
     words = OF_CLOCKS.get(name, name.replace("_", " "))
-    for index, run, table in tables_of(runs, Run.rounds, "rounds.csv"):
+    for index, run, table in tables_of(runs, Runs.rounds, "rounds.csv"):
         if moves(table, name):
             draw_line(axis, table["round"], table[name], label_of(run, runs), index)
     axis.set(title=f"Each round: {words.split(' (')[0]}", xlabel="round", ylabel=words)

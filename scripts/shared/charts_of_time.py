@@ -6,12 +6,12 @@ import numpy as np
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from .chart_of_participation import FILE, times_counted
 from .charting import draw_band, draw_column, draw_points, label_of, tables_of
+from .charts_of_rules import PARTICIPATION, times_counted
 from .curves import main_metric, metric_chart
 from .figures import COLOURS, GREY, LIGHT_GREY
-from .run_files import BadFile, Run, alone, has
-from .summaries import BadRun, read_summary
+from .run_files import Runs, alone, has
+from .summaries import read_summary
 
 ARRIVALS = 40  # in lanes
 CLASS = "staleness_"  # of summary.json: the least staleness of a class of updates stands behind it
@@ -19,7 +19,7 @@ CLASS = "staleness_"  # of summary.json: the least staleness of a class of updat
 
 def clocks_of(runs):
     """[(index, run, rounds.csv)] of the runs with a virtual clock."""
-    return [found for found in tables_of(runs, Run.rounds, "rounds.csv")
+    return [found for found in tables_of(runs, Runs.rounds, "rounds.csv")
             if has(found[2], "virtual_seconds")]
 
 
@@ -34,7 +34,7 @@ def reached_over_virtual_time(axis, runs):
 
 def durations_of(run):
     """{client: seconds of its work}, the mean of its rounds, whether it counted in them or not."""
-    table = run._table(FILE, "client", "seconds")
+    table = run._table(PARTICIPATION, "client", "seconds")
     known = np.isfinite(table["seconds"])
     clients, places = np.unique(table["client"][known], return_inverse=True)
     seconds = np.bincount(places, table["seconds"][known]) / np.bincount(places)
@@ -45,7 +45,7 @@ def participations(axis, runs):
     """How often each client counted over how long it takes; of runs that are each one."""
     clocks = [run for _, run, _ in clocks_of(runs) if not run.several]
     for _, run, (durations, counts) in tables_of(
-            clocks, lambda run: (durations_of(run), times_counted(run)), FILE):
+            clocks, lambda run: (durations_of(run), times_counted(run)), PARTICIPATION):
         draw_points(axis, run, runs, list(durations.values()),
                     [counts.get(client, 0) for client in durations])
     axis.set(title="Participation of each client by its duration",
@@ -61,10 +61,7 @@ def participations(axis, runs):
 def classes_of_staleness(run):
     """[(least staleness of the class, updates)] of a run that has ended, without the empty classes
     behind the last one; none of a synchronous run."""
-    try:
-        metrics = read_summary(run.folder).get("metrics", {})
-    except BadRun as error:
-        raise BadFile(str(error)) from None
+    metrics = read_summary(run.folder).get("metrics", {})
     found = sorted((int(key[len(CLASS):]), count) for key, count in metrics.items()
                    if key.startswith(CLASS) and key[len(CLASS):].isdigit())
     while found and not found[-1][1]:
@@ -120,7 +117,7 @@ def first_arrivals(run):
     """The first tasks by their ends, and the time of each version, [versions]. None of a run whose
     file does not say when tasks start."""
     times = np.r_[0, run.rounds()["virtual_seconds"]]
-    table = run._table(FILE, "round", "client", "received", "counted")
+    table = run._table(PARTICIPATION, "round", "client", "received", "counted")
     if not (has(table, "start") and has(table, "arrival")):
         return [], times
     tasks = {}
@@ -138,7 +135,7 @@ def lanes(axis, runs):
     """A lane for each client of the first arrivals: when it trained, from which version, and where
     its update was folded, if it was."""
     clocks = [run for _, run, _ in clocks_of(runs)] if alone(runs) else []
-    for _, run, (tasks, times) in tables_of(clocks, first_arrivals, FILE):
+    for _, run, (tasks, times) in tables_of(clocks, first_arrivals, PARTICIPATION):
         if not tasks:
             continue
         clients = list(dict.fromkeys(task.client for task in

@@ -6,10 +6,10 @@ kind needs beside its name, and values that are no words, stand in the tables be
 import os
 import random
 import re
-import subprocess
+
+from hanse.program import ask
 
 from shared.soak_cases import Disturbance, Plan
-from shared.sweeping import Refused
 
 # Small rounds of random samples, most of whose kinds go together.
 BASE = {"run.rounds": 6, "evaluate.every": 3, "checkpoint.every": 1, "data.kind": "random",
@@ -112,11 +112,7 @@ def read_listing(text):
 
 def listed(program):
     """read_listing() of the program."""
-    found = subprocess.run([program, "list"], text=True, capture_output=True,
-                           stdin=subprocess.DEVNULL, check=False)
-    if found.returncode:
-        raise Refused(f"{program} list: {found.stderr.strip()}")
-    return read_listing(found.stdout)
+    return read_listing(ask("list", program=program))
 
 
 def draw_options(seed, families):

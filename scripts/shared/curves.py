@@ -6,12 +6,13 @@ import functools
 import re
 
 import numpy as np
+from hanse.errors import Refused
 from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
 
 from .bands import mean_curve
 from .charting import draw_mean
-from .run_files import BadFile, common_prefix
-from .splits import upper_first
+from .figures import upper_first
+from .run_files import common_prefix
 from .summaries import ROWS, label_of, percent
 
 # What runs are about: the first of these that they have, where their jobs say nothing else.
@@ -45,12 +46,12 @@ AXES = {
 
 def find_metric(run, metric):
     """The table of the run that has the column: bandit.csv, which has every repeat, else
-    evaluations.csv or rounds.csv. Raises BadFile, with the nearest names."""
+    evaluations.csv or rounds.csv. Raises Refused, with the nearest names."""
     known = {}
     for read in (run.bandit, run.evaluations, run.rounds):
         try:
             table = read()
-        except BadFile:
+        except Refused:
             continue
         known.update(dict.fromkeys(table))
         if metric in table and metric != "round" and np.isfinite(table[metric]).any():
@@ -58,7 +59,7 @@ def find_metric(run, metric):
     if not known:
         run.evaluations()  # raises
     words = difflib.get_close_matches(metric, known, 4, 0.5) or list(known)
-    raise BadFile(f"{run.folder}: no numbers of '{metric}'; it has {', '.join(words)}")
+    raise Refused(f"{run.folder}: no numbers of '{metric}'; it has {', '.join(words)}")
 
 
 def main_metrics(job):
@@ -77,7 +78,7 @@ def main_metric(runs):
     def has(run, metric):
         try:
             return find_metric(run, metric) is not None
-        except BadFile:
+        except Refused:
             return False
     members = [member for run in runs for member in run.members]
     names = [name for run in runs for name in main_metrics(run.job())]
@@ -91,7 +92,7 @@ def places_on(run, x, rounds):
         return rounds
     axis, table = AXES[x], run.rounds()
     if axis.column not in table or not np.isfinite(table[axis.column]).any():
-        raise BadFile(f"{run.folder}/rounds.csv: no numbers of '{axis.column}', which "
+        raise Refused(f"{run.folder}/rounds.csv: no numbers of '{axis.column}', which "
                       f"--x {x} needs; hint: --x round")
     values = np.nan_to_num(table[axis.column]) - np.nan_to_num(table.get(axis.less, 0))
     ends = np.r_[0, np.cumsum(values) if axis.summed else values]
@@ -117,7 +118,7 @@ def curve_of(run, metric, x="round"):
     value at or before x, from where all have one to where the first of them ends."""
     series = [one for member in run.members for one in series_of(member, metric, x)]
     if any(not len(places) for places, _ in series):
-        raise BadFile(f"{run.folder}: a run has no numbers of '{metric}'")
+        raise Refused(f"{run.folder}: a run has no numbers of '{metric}'")
     places = [places for places, _ in series]
     if x == "round" or all(np.array_equal(places[0], other) for other in places):
         common = functools.reduce(np.intersect1d, places)
@@ -130,7 +131,7 @@ def curve_of(run, metric, x="round"):
         values = [y[np.searchsorted(own, common, side="right") - 1] for own, y in series]
         steps = True
     if not len(common):
-        raise BadFile(f"{run.folder}: the runs have no {AXES[x].label} in common")
+        raise Refused(f"{run.folder}: the runs have no {AXES[x].label} in common")
     return mean_curve(common, values, run.band, steps)
 
 
@@ -161,7 +162,7 @@ def metric_chart(axis, runs, metric, x="round", log=""):
         try:
             curve = curve_of(run, metric, x)
             found.append((index, run, curve.behind(0) if "x" in log else curve))
-        except BadFile as error:
+        except Refused as error:
             run.complaints[str(error)] = None
     label, factor = words_for(metric, runs)
     size, below = unit_of(AXES[x], max((curve.x[-1] for *_, curve in found), default=1))

@@ -11,7 +11,9 @@ import random
 import re
 import subprocess
 
-from shared.sweeping import ROOT, Refused
+from hanse.program import ask, mpirun
+
+from shared.sweeping import ROOT
 
 SHORT = {"run.rounds": 8, "evaluate.every": 4, "checkpoint.every": 0}
 HEART = {**SHORT, "data.kind": "csv", "data.path": "data/heart/heart.csv",
@@ -259,6 +261,11 @@ def words(options):
     return [f"--{key}={value}" for key, value in options.items() if value is not None]
 
 
+def command_of(program, ranks, job, options):
+    """The words of a run of the job file, or of the options alone, on so many ranks."""
+    return [*mpirun(program, ranks), str(program), "run", str(job or os.devnull), *words(options)]
+
+
 def kind_lines(text):
     """(key, names) of a family in the output of `hanse list FAMILY`."""
     key = re.search(r"^\S+ \((\S+)\)$", text, re.M)
@@ -340,11 +347,7 @@ class Sources:
 
 def listed(program, family):
     """(key, names) of the family's kinds."""
-    found = subprocess.run([program, "list", family], text=True, capture_output=True,
-                           stdin=subprocess.DEVNULL, check=False)
-    if found.returncode:
-        raise Refused(f"{program} list {family}: {found.stderr.strip()}")
-    return kind_lines(found.stdout)
+    return kind_lines(ask("list", family, program=program))
 
 
 def all_cases(program, sources):

@@ -3,11 +3,10 @@ and what `hanse plan` estimates."""
 import dataclasses
 import json
 import math
-import subprocess
 
-from . import sweeping
+from hanse.program import ask, option_words
+
 from .run_files import PHASES
-from .sweeping import Refused
 
 SAMPLE_US = "simulate.sample-us"
 TOLERATED = 1.1  # between two measurements of the same
@@ -38,14 +37,8 @@ class Machines:
 
 def planned(options, launch, changes, *arguments):
     """What `hanse plan` says, behind the words that start its ranks."""
-    keys = {**options.common, **changes}
-    said = subprocess.run([*launch, str(sweeping.find_program()), "plan", options.job, "--json", *arguments,
-                           *(f"--{key}={value}" for key, value in keys.items())],
-                          stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    if said.returncode:
-        lines = said.stderr.strip().splitlines() or ["hanse plan said nothing"]
-        raise Refused(lines[-1].split("error: ")[-1])
-    return json.loads(said.stdout)
+    return json.loads(ask("plan", options.job, "--json", *arguments,
+                          *option_words({**options.common, **changes}), launch=launch))
 
 
 def rates_now(options, launch):

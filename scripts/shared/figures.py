@@ -59,6 +59,10 @@ def new_figure(panels, width=5.4, height=4.2):
     return figure, list(axes[0])
 
 
+def upper_first(text):
+    return text[:1].upper() + text[1:]
+
+
 def shorten(label, length):
     """Without its middle where it is longer."""
     half = (length - 1) // 2

@@ -1,9 +1,12 @@
 """Short jobs with two keys at limits of their ranges, which a seed draws, and what is wrong with a run
 of one: a signal, a run that does not end, or an error that blames a client that does nothing wrong."""
 import dataclasses
+import os
 import random
 import re
 import subprocess
+
+from hanse.program import option_words
 
 SECTIONS = ("async", "clock", "attack", "aggregator", "sampler")
 GREATEST = ("1.7976931348623157e308", "9223372036854775807")  # a number, a whole number
@@ -133,11 +136,6 @@ def options_of(seed, attempt, markdown):
     return options
 
 
-def words(options, out):
-    return ["run", "/dev/null", *(f"--{key}={value}" for key, value in options.items()),
-            f"--run.out={out}"]
-
-
 def fault(status, errors, options):
     """What is wrong with a run that has ended so; empty: nothing."""
     lines = [line for line in errors.splitlines() if line.startswith("hanse: error: ")]
@@ -171,7 +169,8 @@ def try_seed(seed, program, markdown, folder):
     and what is wrong with it."""
     for attempt in range(ATTEMPTS):
         options = options_of(seed, attempt, markdown)
-        command = [str(program), *words(options, folder / f"{seed}-{attempt}")]
+        out = folder / f"{seed}-{attempt}"
+        command = [str(program), "run", os.devnull, *option_words({**options, "run.out": out})]
         status, errors = ended(command)
         found = fault(status, errors, options)
         if found or status != REFUSED:

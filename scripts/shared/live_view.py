@@ -11,16 +11,16 @@ import zlib
 
 import matplotlib.pyplot as plt
 
+from hanse.errors import Refused
 from hanse.folders import read_job
 from hanse.several import names, places
 
 from .charting import draw_line, figure_of
 from .curves import MAIN, series_of, words_for
-from .figures import STYLE, svg_of
+from .figures import STYLE, svg_of, upper_first
 from .html_parts import differences, figure, page, section, text
 from .progress import STATES, progress_of
-from .run_files import BadFile, Run
-from .splits import upper_first
+from .run_files import Runs
 
 plt.rcParams.update(STYLE)
 PORT, PORTS = 8765, 20  # the first that is tried, and how many
@@ -106,7 +106,7 @@ def signature(folder):
 
 
 def draw_all(rows):
-    runs = [[Run(folder) for folder in place.runs] for place, *_ in rows]
+    runs = [[Runs(folder) for folder in place.runs] for place, *_ in rows]
     parts = []
     for metric in MAIN:
         chart = functools.partial(lines_of_runs, rows=rows, members=runs, metric=metric)
@@ -124,7 +124,7 @@ def lines_of_runs(axis, _, rows, members, metric):
         for run in several:
             try:
                 found += [(run, index, name, *one) for one in series_of(run, metric) if len(one[0])]
-            except BadFile:  # it has not come that far, or has no such metric
+            except Refused:  # it has not come that far, or has no such metric
                 continue
     label, factor = words_for(metric, [run for run, *_ in found])
     named = set()
@@ -142,8 +142,8 @@ def head(paths, found, waiting):
     counts = collections.Counter(one.state for one in found)
     words = ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
     title = ", ".join(pathlib.Path(path).resolve().name for path in paths)
-    done, in_all = sum(one.rounds for one in found), sum(one.rounds_in_all for one in found)
-    left = [one.left_s for one in found if one.left_s is not None]
+    done, in_all = sum(one.rounds for one in found), sum(one.of_rounds or 0 for one in found)
+    left = [one.seconds_left for one in found if one.seconds_left is not None]
     tiles = [(str(counts[state]), state) for state in STATES if counts[state]]
     tiles += [(str(waiting), "not begun")] if waiting else []
     tiles += [(f"{100 * done / in_all:.0f} %", f"of {in_all} rounds")] if in_all else []
@@ -164,20 +164,20 @@ def listed(rows):
 
 
 def line_of(place, name, run, one):
-    words = [f"{one.rounds} of {one.rounds_in_all or '?'} rounds"]
-    if one.rate and one.state == "running":
-        words.append(f"{one.rate:.3g} rounds/s")
-    if one.left_s is not None:
-        words.append(f"{duration(one.left_s)} left")
+    words = [f"{one.rounds} of {one.of_rounds or '?'} rounds"]
+    if one.rounds_per_second and one.state == "running":
+        words.append(f"{one.rounds_per_second:.3g} rounds/s")
+    if one.seconds_left is not None:
+        words.append(f"{duration(one.seconds_left)} left")
     if one.value is not None:
-        label, factor = words_for(one.metric, [Run(run)])
+        label, factor = words_for(one.metric, [Runs(run)])
         words.append(f"{label.removesuffix(' (%)')}: {factor * one.value:.4g}"
                      + (" %" if factor == 100 else ""))
     called = f"{name}, {run.name.replace('seed-', 'seed ')}" if place.several else name
     why = f'<p class="why">{text(one.why)}</p>' if one.why else ""
     return (f'<li class="{one.state}"><b>{text(called)}</b><i>{one.state}</i>'
             f'<progress aria-label="rounds" value="{one.rounds}" '
-            f'max="{max(one.rounds_in_all, one.rounds, 1)}"></progress>'
+            f'max="{max(one.of_rounds or 0, one.rounds, 1)}"></progress>'
             f'<p>{text(" · ".join(words))}</p>{why}</li>')
 
 

@@ -3,6 +3,7 @@ import dataclasses
 import textwrap
 
 import matplotlib.pyplot as plt
+from hanse.errors import Refused
 from matplotlib.colors import is_color_like, to_hex
 from matplotlib.font_manager import FontProperties, findfont
 
@@ -20,10 +21,6 @@ PALETTES = {
 }
 
 
-class BadPrint(Exception):
-    """A choice that cannot be drawn; the text is one line for the user."""
-
-
 @dataclasses.dataclass
 class Print:
     """Sizes are in inches, fonts in points. `height_in` None: as the width asks for."""
@@ -33,11 +30,11 @@ class Print:
     size: float = 8.0
 
     def use(self):
-        """From now on figures look so. Raises BadPrint for a font that is not installed."""
+        """From now on figures look so. Raises Refused for a font that is not installed."""
         try:
             findfont(FontProperties(family=self.font), fallback_to_default=False)
         except ValueError:
-            raise BadPrint(f"--font {self.font}: no such font is installed; hint: DejaVu Sans, "
+            raise Refused(f"--font {self.font}: no such font is installed; hint: DejaVu Sans, "
                            "DejaVu Serif, STIXGeneral (like Times) and cmr10 (like LaTeX) come "
                            "with Matplotlib") from None
         beginning = self.font.lower()
@@ -87,10 +84,10 @@ def inches(text):
 
 
 def colours_of(text):
-    """#RRGGBB of a palette's name, or of a list with commas. Raises BadPrint."""
+    """#RRGGBB of a palette's name, or of a list with commas. Raises Refused."""
     found = PALETTES.get(text) or text.split(",")
     for colour in found:
         if not is_color_like(colour):
-            raise BadPrint(f"--colours {text}: '{colour}' is no colour; known: "
+            raise Refused(f"--colours {text}: '{colour}' is no colour; known: "
                            f"{', '.join(PALETTES)}, names of Matplotlib, and #RRGGBB")
     return [to_hex(colour).upper() for colour in found]

@@ -6,6 +6,8 @@ import hashlib
 import pathlib
 import zipfile
 
+from hanse.errors import Refused
+
 DataSet = collections.namedtuple("DataSet", "title, place, job, checks")
 # What the file `name` must be, in a folder that `options.path` names.
 Digest = collections.namedtuple("Digest", "name, sha256")  # of the unpacked bytes
@@ -125,16 +127,12 @@ DATA_SETS = {
 }
 
 
-class BadData(Exception):
-    """A file that is not as it should be; the text is one line for the user."""
-
-
 def opened(folder, name):
     """FOLDER/NAME, else FOLDER/NAME.gz, for reading."""
     for path, reader in [(folder / name, open), (folder / f"{name}.gz", gzip.open)]:
         if path.is_file():
             return reader(path, "rb")
-    raise BadData(f"{folder / name} is missing")
+    raise Refused(f"{folder / name} is missing")
 
 
 def contents(folder, name):
@@ -143,7 +141,7 @@ def contents(folder, name):
             while part := file.read(1 << 20):
                 yield part
     except (OSError, EOFError) as error:
-        raise BadData(f"{folder / name} cannot be read: {error}") from None
+        raise Refused(f"{folder / name} cannot be read: {error}") from None
 
 
 def check_digest(folder, check):
@@ -151,7 +149,7 @@ def check_digest(folder, check):
     for part in contents(folder, check.name):
         digest.update(part)
     if digest.hexdigest() != check.sha256:
-        raise BadData(f"{folder / check.name} has the SHA-256 {digest.hexdigest()}, "
+        raise Refused(f"{folder / check.name} has the SHA-256 {digest.hexdigest()}, "
                       f"should be {check.sha256}")
     return "SHA-256 is right"
 
@@ -159,7 +157,7 @@ def check_digest(folder, check):
 def check_size(folder, check):
     size = sum(map(len, contents(folder, check.name)))
     if size != check.bytes:
-        raise BadData(f"{folder / check.name} has {size} bytes, should be {check.bytes}")
+        raise Refused(f"{folder / check.name} has {size} bytes, should be {check.bytes}")
     return f"{size} bytes"
 
 
@@ -167,7 +165,7 @@ def check_table(folder, check):
     lines = b"".join(contents(folder, check.name)).splitlines()
     columns = {len(line.split(check.separator.encode())) for line in lines}
     if len(lines) != check.lines or columns != {check.columns}:
-        raise BadData(f"{folder / check.name} has {len(lines)} lines of {sorted(columns)} columns, "
+        raise Refused(f"{folder / check.name} has {len(lines)} lines of {sorted(columns)} columns, "
                       f"should be {check.lines} of {check.columns}")
     return f"{len(lines)} lines of {check.columns} columns"
 
@@ -177,10 +175,10 @@ def check_records(folder, check):
     labels = collections.Counter(data[check.label::check.bytes])
     count = 10_000 if check.each is None else check.classes * check.each
     if len(data) != count * check.bytes or max(labels) >= check.classes:
-        raise BadData(f"{folder / check.name} has {len(data)} bytes and labels up to {max(labels)}, "
+        raise Refused(f"{folder / check.name} has {len(data)} bytes and labels up to {max(labels)}, "
                       f"should be {count} records of {check.bytes} bytes, {check.classes} classes")
     if check.each is not None and set(labels.values()) != {check.each}:
-        raise BadData(f"{folder / check.name} has {min(labels.values())} to {max(labels.values())} "
+        raise Refused(f"{folder / check.name} has {min(labels.values())} to {max(labels.values())} "
                       f"images of a class, should be {check.each}")
     return f"{count} images"
 
@@ -191,21 +189,21 @@ def check_array(folder, check):
             array.seek(10)  # the version; its header is a dictionary of Python in one line
             shape = ast.literal_eval(array.readline().decode())["shape"]
     except (OSError, zipfile.BadZipFile, IndexError, KeyError, SyntaxError, ValueError) as error:
-        raise BadData(f"{folder / check.name} cannot be read: {error}") from None
+        raise Refused(f"{folder / check.name} cannot be read: {error}") from None
     if shape != check.shape:
-        raise BadData(f"{folder / check.name} has the shape {shape}, should be {check.shape}")
+        raise Refused(f"{folder / check.name} has the shape {shape}, should be {check.shape}")
     return f"the shape is {shape}"
 
 
 def check_pictures(folder, check):
     part = folder / check.name
     if not part.is_dir():
-        raise BadData(f"{part} is missing")
+        raise Refused(f"{part} is missing")
     classes = [path for path in part.iterdir() if path.is_dir()]
     count = sum(path.suffix.lower() in (".png", ".jpg", ".jpeg")
                 for own in classes for path in own.rglob("*"))
     if (len(classes), count) != (check.classes, check.pictures):
-        raise BadData(f"{part} has {count} pictures of {len(classes)} classes, should be "
+        raise Refused(f"{part} has {count} pictures of {len(classes)} classes, should be "
                       f"{check.pictures} of {check.classes}")
     return f"{count} pictures of {len(classes)} classes"
 
@@ -215,7 +213,7 @@ CHECKS = {Digest: check_digest, Size: check_size, Table: check_table, Records: c
 
 
 def check(data_set, folder):
-    """Lines of what was found; BadData at the first file that is not as it should be."""
+    """Lines of what was found; Refused at the first file that is not as it should be."""
     folder = pathlib.Path(folder)
     for one in data_set.checks:
         yield f"{folder / one.name}: {CHECKS[type(one)](folder, one)}"

@@ -5,12 +5,12 @@ import zlib
 
 import numpy as np
 
-from hanse.folders import Place, read_columns, read_history, read_job, read_lines
+from hanse.errors import Refused
+from hanse.folders import Place, read_columns, read_history, read_job, rows_there
 from hanse.several import LONGEST_NAME, names, tails
 
 from .bands import is_there, mean_curve
-from .splits import WORDS, prefix_of
-from .summaries import BadRun, Column, cautions, has_target, read_summary
+from .summaries import WORDS, Column, cautions, has_target, prefix_of, read_summary
 
 # Columns of evaluations.csv that have a spread over clients, NAME_worst and NAME_best.
 SPREADS = {"auroc": "Area under the ROC curve", "top5": "Top-5 accuracy",
@@ -20,10 +20,6 @@ PHASES = [("training", "seconds_train"), ("communication", "seconds_comm"),
           ("waiting", "seconds_wait"), ("drawing", "seconds_draw"), ("losses", "seconds_losses"),
           ("inner products", "seconds_products"), ("server step", "seconds_step"),
           ("bookkeeping", None)]
-
-
-class BadFile(Exception):
-    """A file that cannot be drawn; the text is one line for the user."""
 
 
 class Table(dict):
@@ -36,9 +32,9 @@ def read_table(path):
     try:
         table = read_columns(path)
     except OSError as error:
-        raise BadFile(f"{path}: {error.strerror}; hint: is this a run directory?") from None
+        raise Refused(f"{path}: {error.strerror}; hint: is this a run directory?") from None
     if not any(map(len, table.values())):
-        raise BadFile(f"{path}: empty; hint: the run has not come that far")
+        raise Refused(f"{path}: empty; hint: the run has not come that far")
     return Table(table)
 
 
@@ -55,7 +51,7 @@ def mean_table(tables, band):
     kept = [{name: column[np.isin(table["round"], common)] for name, column in table.items()}
             for table in tables]
     if len({len(table["round"]) for table in kept}) > 1 or not len(common):
-        raise BadFile("the runs have no rounds in common")
+        raise Refused("the runs have no rounds in common")
     curves = {name: mean_curve(common, [table[name] for table in kept], band)
               for name in kept[0] if all(name in table for table in kept)}
     whole = Table({name: curve.y for name, curve in curves.items()})
@@ -65,18 +61,14 @@ def mean_table(tables, band):
 
 def read_texts(path, *columns):
     """Lines of these columns as texts; none where the file or one of the columns is missing."""
-    try:
-        names, rows = read_lines(path)
-        places = [names.index(column) for column in columns]
-    except (OSError, ValueError):
-        return []
-    return [[row[place] for place in places] for row in rows if len(row) >= len(names)]
+    return [[row[column] for column in columns] for row in rows_there(path)
+            if row.keys() >= set(columns)]
 
 
 def need(table, path, *names):
     for name in names:
         if name not in table:
-            raise BadFile(f"{path}: no column '{name}'")
+            raise Refused(f"{path}: no column '{name}'")
 
 
 def has(table, name):
@@ -88,29 +80,36 @@ def reads(name, *columns):
     return lambda self: self._table(name, *columns)
 
 
-class Run:
-    """One run directory; each file is read when a picture asks for it."""
+class Runs:
+    """What pictures show under one name: a run, by its Place or its folder, or runs of one job that
+    differ by their seeds, as one. Tables of several are means over them; those of clients and of
+    bandits have the lines of all. Each file is read when a picture asks for it."""
 
-    several = False
-    band = "interval"  # around means
-
-    def __init__(self, folder):
-        self.folder = pathlib.Path(folder)
-        self.place = Place(self.folder, [self.folder])
+    def __init__(self, place, band="interval"):
+        self.place = place if isinstance(place, Place) else Place(
+            pathlib.Path(place), [pathlib.Path(place)])
+        self.band, self.several = band, self.place.several  # the band is around means
+        self.folder = self.place.path if self.several else self.place.runs[0]
         self.name = self.case = self.folder.resolve().name
         self.names = None  # of clients; read when one is asked for
         self.tables = {}  # that have been read, by name
         self.complaints = {}  # lines for the user on what could not be read
 
-    @property
+    @functools.cached_property
     def members(self):
-        """The runs that it is of."""
-        return [self]
+        """Each run alone; of several those with a round, where any has one."""
+        begun = [folder for folder in self.place.runs if (folder / "rounds.csv").is_file()]
+        return [Runs(folder) for folder in begun or self.place.runs] if self.several else [self]
 
     def call(self, name):
         """It has this name in drawings and tables; means say there of how many runs they are."""
         self.case = name
         self.name = f"{name} ({self.count()})" if self.several else name
+
+    def count(self):
+        """How many runs it is the mean of, in words."""
+        there, count = len(self.members), self.place.count
+        return f"{there} runs" if there == count else f"{there} of {count} runs"
 
     evaluations = reads("evaluations.csv", "round")
     rounds = reads("rounds.csv", "round", "seconds")
@@ -134,9 +133,11 @@ class Run:
         return {name: column[chosen] for name, column in table.items()}
 
     def split(self):
-        """What the clients are evaluated on: "test", "validation", "train", "mixed", or "" of an older run."""
-        lines = read_texts(self.folder / "evaluations.csv", "split")
-        return lines[-1][0] if lines else ""
+        """What the clients are evaluated on: "test", "validation", "train", "mixed"; "" of an older run,
+        and where the runs differ."""
+        lines = [read_texts(member.folder / "evaluations.csv", "split") for member in self.members]
+        found = {own[-1][0] if own else "" for own in lines}
+        return found.pop() if len(found) == 1 else ""
 
     def label(self, client, what="client"):
         """The name that the data give to a client, or its number."""
@@ -208,9 +209,9 @@ class Run:
         try:
             rounds, columns = read_history(path)
         except (ImportError, OSError, KeyError) as error:
-            raise BadFile(f"{path}: {error}") from None
+            raise Refused(f"{path}: {error}") from None
         if not len(rounds):
-            raise BadFile(f"{path}: empty; hint: the run has not come that far")
+            raise Refused(f"{path}: empty; hint: the run has not come that far")
         return rounds, {name: values.astype(float) for name, values in columns.items()}
 
     def gains(self):
@@ -222,7 +223,7 @@ class Run:
         known = np.isfinite(values)
         clients = np.flatnonzero(known.sum(axis=0) > 1)
         if not len(clients):
-            raise BadFile("history.h5: no client has two evaluations")
+            raise Refused("history.h5: no client has two evaluations")
         first = known.argmax(axis=0)[clients]
         last = len(values) - 1 - known[::-1].argmax(axis=0)[clients]
         return clients, better * (values[last, clients] - values[first, clients]), what
@@ -245,49 +246,23 @@ class Run:
         return weights[:whole].reshape(-1, nodes, nodes), table["round"][:whole:nodes]
 
     def has(self, name):
-        return (self.folder / name).exists()
+        return any((member.folder / name).exists() for member in self.members)
 
     def _table(self, name, *columns):
+        if self.several:
+            return self._of_members(name, columns)
         path = self.folder / name
         if name not in self.tables:
             self.tables[name] = read_table(path)
         need(self.tables[name], path, *columns)
         return self.tables[name]
 
-
-class Runs(Run):
-    """Runs of one job that differ by their seeds, shown as one: their tables are means over them,
-    and those of clients and of bandits have the lines of all."""
-    several = True
-
-    def __init__(self, place, band):
-        super().__init__(place.path)
-        self.place, self.band = place, band
-        begun = [folder for folder in place.runs if (folder / "rounds.csv").is_file()]
-        self._members = [Run(folder) for folder in begun or place.runs]
-
-    @property
-    def members(self):
-        return self._members
-
-    def count(self):
-        """How many runs it is the mean of, in words."""
-        there, count = len(self.members), self.place.count
-        return f"{there} runs" if there == count else f"{there} of {count} runs"
-
-    def has(self, name):
-        return any(member.has(name) for member in self.members)
-
-    def split(self):
-        found = {member.split() for member in self.members}
-        return found.pop() if len(found) == 1 else ""
-
-    def _table(self, name, *columns):
+    def _of_members(self, name, columns):
         tables, error = [], None
         for member in self.members:
             try:
                 tables.append(member._table(name, *columns))
-            except BadFile as bad:
+            except Refused as bad:
                 error = bad
         if not tables:
             raise error
@@ -297,15 +272,14 @@ class Runs(Run):
 
 
 def runs_of(found, band="interval"):
-    """A Run or Runs for each place, named by what tells them apart, the latter with such bands.
-    Raises BadRun where these cannot be computed."""
+    """The Runs of each place, named by what tells them apart, with such bands. Raises Refused where
+    these cannot be computed."""
     means = any(place.several or (place.path / "bandit.csv").exists() for place in found)
     if means and not is_there(band):
-        raise BadRun("the 95 % interval needs SciPy; hint: scripts/setup installs it, and --band "
+        raise Refused("the 95 % interval needs SciPy; hint: scripts/setup installs it, and --band "
                      "range shows the lowest and the highest run instead")
-    runs = [Runs(place, band) if place.several else Run(place.runs[0]) for place in found]
-    for run, place, name in zip(runs, found, names(found)):
-        run.place, run.band = place, band
+    runs = [Runs(place, band) for place in found]
+    for run, name in zip(runs, names(found)):
         run.call(name)
     return runs
 
@@ -314,17 +288,17 @@ def summary_of(run):
     """summary.json; of a run that has not ended, what its last evaluation says."""
     try:
         return read_summary(run.folder), True
-    except BadRun:
+    except Refused:
         summary = {"name": run.name, "metrics": {}}
     try:
         summary["metrics"] = last_values(run.evaluations())
         if run.split():
             summary["split"] = run.split()
-    except BadFile:
+    except Refused:
         pass
     try:
         summary["rounds"] = int(run.rounds()["round"][-1])
-    except BadFile:
+    except Refused:
         pass
     return summary, False
 
@@ -378,7 +352,7 @@ def client_values(table):
         return 100 * table["accuracy"], "accuracy (%)"
     if has(table, "loss"):
         return table["loss"], "loss"
-    raise BadFile("clients.csv: neither accuracy nor loss of any client")
+    raise Refused("clients.csv: neither accuracy nor loss of any client")
 
 
 def smooth(values, window):

@@ -1,19 +1,20 @@
 """What a study prints: tables of means with intervals, of differences and of rounds to a target;
 for a terminal, as Markdown, as LaTeX, and with plain numbers as CSV."""
-import csv
 import dataclasses
 import math
 import shutil
 import sys
 import textwrap
 
-from hanse.files import replacing, write_whole
+from hanse.files import write_table, write_whole
+from hanse.folders import read_job
 from hanse.inference import LEAST_PAIRED, LEAST_WILCOXON, require_scipy
 from hanse.program import Refused
 from hanse.studies import reached
 
 from shared import sweeping
-from shared.summaries import cautions, two_digits
+from shared.summaries import Column, cautions, two_digits
+from shared.sweeping import number_text
 
 # Metrics that read better in percent.
 FRACTIONS = {f"accuracy_{name}" for name in ("mean", "weighted", "std", "worst10", "best10",
@@ -64,11 +65,6 @@ def interval_text(interval, percent=False, of=None, missing="-", sign=""):
     if of is not None and 1 < of != interval.n and text != "-":
         text += f", {interval.n} of {of}"
     return text
-
-
-def number_text(value, percent=False, sign=""):
-    value = 0.0 if abs(value) < 1e-12 else value  # what rounding left of nothing
-    return f"{100 * value:{sign}.2f} %" if percent else f"{value:{sign}.4g}"
 
 
 def p_text(p):
@@ -227,7 +223,7 @@ def notes_on_tests(study, lines):
 
 # -- the whole
 
-def show(study, sweep, report):
+def show(study, report):
     """Prints the tables, and writes table.csv, table.md, with `latex` table.tex, and of targets
     targets.csv. `report`: metrics, against {KEY: VALUE}, pivot, to (a Target), latex. Raises
     Refused for names that the study does not have."""
@@ -239,7 +235,10 @@ def show(study, sweep, report):
             raise
         bounds, said = False, str(refused)
     metrics = study.metrics(report.get("metrics"))
-    columns = {case.name: sweeping.column_of_case(sweep, case) for case in sweep.cases}
+    columns = {case.name: Column(
+        list(study.summaries(case).values()), len(study.seeds),
+        any(read_job(run).get("run.target") for run in study.runs(case).values()))
+        for case in study.cases}
     if not report.get("metrics") and any(column.target for column in columns.values()):
         metrics = list(dict.fromkeys([*metrics, "target_round"]))  # of no run, if none reached it
     lines = study.lines(metrics, against, bounds)
@@ -302,7 +301,4 @@ def latex(table):
 def write_numbers(path, lines):
     """A CSV of these numbers; an empty field where there is none."""
     names = list(dict.fromkeys(name for line in lines for name in line))
-    with replacing(path) as whole, open(whole, "w", newline="") as file:
-        writer = csv.DictWriter(file, names)
-        writer.writeheader()
-        writer.writerows(lines)
+    write_table(path, [names, *(map(line.get, names) for line in lines)])

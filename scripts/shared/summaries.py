@@ -3,11 +3,22 @@ those of several runs as means."""
 import dataclasses
 import math
 
-from hanse.folders import BadRun, read_job, read_summary
+from hanse.errors import Refused
+from hanse.folders import read_job, read_summary
 from hanse.several import (listed, mean_and_deviation, median_of_targets, names,  # noqa: F401
                            own_data, places, unlike)
 
-from .splits import SAMPLES, prefix_of
+# What clients are evaluated on, the column and key `split` of a run, in words.
+WORDS = {"test": "test", "validation": "validation", "train": "training",
+         "mixed": "test and training"}
+SAMPLES = {"test": "test samples", "validation": "validation samples",
+           "train": "training samples",
+           "mixed": "test samples, or training samples where a client has no others"}
+
+
+def prefix_of(split):
+    """What stands before "accuracy" or "loss": "test ", "training ", ..., or nothing for several."""
+    return f"{WORDS[split]} " if split in ("test", "validation", "train") else ""
 
 
 def percent(value):
@@ -208,12 +219,12 @@ def median_text(targets, rounds_run):
 
 
 def column_of(place):
-    """The finished runs of a place. Raises BadRun where there is none."""
+    """The finished runs of a place. Raises Refused where there is none."""
     found = []
     for run in place.runs:
         try:
             found.append(read_summary(run))
-        except BadRun:
+        except Refused:
             if not place.several or (run == place.runs[-1] and not found):
                 raise
     return Column(found, place.count, has_target(place))
@@ -224,11 +235,8 @@ def has_target(place):
 
 
 def find_places(paths):
-    """The places that all these paths name. Raises BadRun."""
-    try:
-        return [place for path in paths for place in places(path)]
-    except FileNotFoundError as error:
-        raise BadRun(str(error)) from None
+    """The places that all these paths name. Raises FileNotFoundError."""
+    return [place for path in paths for place in places(path)]
 
 
 def rows_of(columns):

@@ -104,6 +104,8 @@ class BenchTest(ScriptTest):
         super().setUp()
         (self.folder / "scripts").mkdir()
         shutil.copy(SCRIPTS / "bench", self.folder / "scripts")
+        for package in ("shared", "python"):
+            shutil.copytree(SCRIPTS / package, self.folder / "scripts" / package)
         self.make_program("hanse", HANSE)
         self.make_program("hanse-bare-loop", BARE)
         self.give_mpirun("build")

@@ -15,7 +15,7 @@ from shared import charts_of_rules as rules  # noqa: E402
 class ChartTest(ScriptTest):
     def axis(self, chart, *runs):
         """The chart's axis; None where it shows nothing."""
-        figure = charting.figure_of([chart], [run_files.Run(run) for run in runs])
+        figure = charting.figure_of([chart], [run_files.Runs(run) for run in runs])
         self.addCleanup(plt.close, "all")
         return figure and figure.axes[0]
 
@@ -71,7 +71,7 @@ class ChartTest(ScriptTest):
         self.write("attacked/evaluations.csv", "round,attack_success\n4,0.5\n8,0.25\n")
         self.write("attacked/rounds.csv", "round,seconds,kappa_hat\n1,1,2\n2,1,3\n")
         self.assert_line(self.axis(charts.attack_success, run), [4, 8], [50, 25])
-        (chart,) = charts.rules.columns_of_rules([run_files.Run(run)])
+        (chart,) = charts.rules.columns_of_rules([run_files.Runs(run)])
         self.assert_line(self.axis(chart, run), [1, 2], [2, 3])
 
     def test_clients(self):
@@ -88,7 +88,7 @@ class ChartTest(ScriptTest):
     def test_history(self):
         run = self.make_run("history")
         self.add_history(run)
-        _, columns = run_files.Run(run).history()
+        _, columns = run_files.Runs(run).history()
         accuracy = 100 * columns["accuracy"]
         axis = self.axis(charts.quantiles, run)
         self.assert_line(axis, [0, 4, 8], np.nanmedian(accuracy, axis=1))

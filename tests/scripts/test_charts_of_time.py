@@ -12,7 +12,7 @@ from matplotlib.colors import to_hex  # noqa: E402
 
 from shared import charts_of_time  # noqa: E402
 from shared.figures import COLOURS  # noqa: E402
-from shared.run_files import Run, runs_of  # noqa: E402
+from shared.run_files import Runs, runs_of  # noqa: E402
 from hanse.several import places  # noqa: E402
 
 HEAD = "round,client,weight,samples,steps,seconds,received,staleness,counted,"\
@@ -57,7 +57,7 @@ class TimeTest(ScriptTest):
         return axis
 
     def tasks(self, run):
-        tasks, _ = charts_of_time.first_arrivals(Run(run))
+        tasks, _ = charts_of_time.first_arrivals(Runs(run))
         return [(task.client, task.received, task.start, task.end, task.counts) for task in tasks]
 
     def test_the_first_tasks_to_end(self):
@@ -68,7 +68,7 @@ class TimeTest(ScriptTest):
         self.assertEqual(self.tasks(run), [(3, 0, 0, 1.5, False), (0, 0, 0, 2, True),
                                            (1, 0, 0, 3, True), (2, 0, 0, 5, True),
                                            (0, 1, 3, 5, True), (4, 1, 3, 5, False)])
-        axis = self.draw(charts_of_time.lanes, Run(run))
+        axis = self.draw(charts_of_time.lanes, Runs(run))
         crossed = {tuple(line.get_xydata()[0]) for line in axis.lines
                    if line.get_marker() == "X" and len(line.get_xdata())}
         self.assertEqual(crossed, {(1.5, 0), (5, 4)})
@@ -78,10 +78,10 @@ class TimeTest(ScriptTest):
         lines = (run / "participation.csv").read_text().splitlines()
         self.write("before/participation.csv",
                    "".join(line.rsplit(",", 3)[0] + "\n" for line in lines))
-        self.assertFalse(self.draw(charts_of_time.lanes, Run(run)).has_data())
+        self.assertFalse(self.draw(charts_of_time.lanes, Runs(run)).has_data())
 
     def test_lanes(self):
-        axis = self.draw(charts_of_time.lanes, Run(self.make_buffered("hand")))
+        axis = self.draw(charts_of_time.lanes, Runs(self.make_buffered("hand")))
         bars = {(bar.get_x(), bar.get_width()): to_hex(bar.get_facecolor()).upper()
                 for bar in axis.patches}
         self.assertEqual([bars[key] for key in ((0, 2), (0, 5), (3, 2), (5, 5), (8, 2))],
@@ -96,13 +96,13 @@ class TimeTest(ScriptTest):
 
     def test_participation_by_duration(self):
         """Who is drawn and too late has a duration, and did not count."""
-        run = Run(self.make("late", more="2,4,0,9,,11,1,,0,late,3,14\n"))
+        run = Runs(self.make("late", more="2,4,0,9,,11,1,,0,late,3,14\n"))
         axis = self.draw(charts_of_time.participations, run)
         points = [tuple(map(float, point)) for point in axis.collections[0].get_offsets()]
         self.assertEqual(points, [(2, 3), (3, 2), (5, 2), (7, 1), (11, 0)])
 
     def test_equal_points_of_two_runs_are_two(self):
-        first, second = Run(self.make("first")), Run(self.make("second"))
+        first, second = Runs(self.make("first")), Runs(self.make("second"))
         axis = self.draw(charts_of_time.participations, first, second)
         below, above = axis.collections
         self.assertEqual(below.get_offsets().tolist(), above.get_offsets().tolist())
@@ -118,12 +118,12 @@ class TimeTest(ScriptTest):
         first, second = self.make_buffered("first"), self.make_buffered("second")
         self.add_classes(first, 3, 1, 0, 0)
         self.add_classes(second, 1, 0, 1, 0)
-        axis = self.draw(charts_of_time.staleness_histogram, Run(first))
+        axis = self.draw(charts_of_time.staleness_histogram, Runs(first))
         self.assertEqual([bar.get_height() for bar in axis.patches], [75, 25])
-        axis = self.draw(charts_of_time.staleness_histogram, Run(first), Run(second))
+        axis = self.draw(charts_of_time.staleness_histogram, Runs(first), Runs(second))
         self.assertEqual([bar.get_height() for bar in axis.patches], [75, 25, 50, 0, 50])
         self.assertEqual([label.get_text() for label in axis.get_xticklabels()], ["0", "1", "2 to 3"])
-        axis = self.draw(charts_of_time.staleness_over_rounds, Run(first))
+        axis = self.draw(charts_of_time.staleness_over_rounds, Runs(first))
         self.assertEqual([list(line.get_ydata()) for line in axis.lines], [[0.5] * 4])
 
     def test_accuracy_over_virtual_time(self):
@@ -132,10 +132,10 @@ class TimeTest(ScriptTest):
         self.write("long/rounds.csv", "\n".join(
             [f"{table[0]},virtual_seconds", *(f"{line},{2.5 * place}"
                                               for place, line in enumerate(table[1:], 1))]) + "\n")
-        axis = self.draw(charts_of_time.reached_over_virtual_time, Run(run))
+        axis = self.draw(charts_of_time.reached_over_virtual_time, Runs(run))
         self.assertEqual(list(axis.lines[0].get_xdata()), [10 * place for place in range(11)])
-        without = Run(self.make_run("without"))
-        self.assertFalse(self.draw(charts_of_time.reached_over_virtual_time, Run(run),
+        without = Runs(self.make_run("without"))
+        self.assertFalse(self.draw(charts_of_time.reached_over_virtual_time, Runs(run),
                                    without).has_data())
         self.assertFalse(without.complaints)
 

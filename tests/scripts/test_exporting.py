@@ -12,7 +12,7 @@ from support import SCRIPTS, ScriptTest
 
 sys.path.insert(0, str(SCRIPTS / "python"))
 import hanse  # noqa: E402
-from hanse import graph_files, graph_operators, graph_views  # noqa: E402
+from hanse import graph_cleaning, graph_files, graph_views  # noqa: E402
 
 try:
     import operators
@@ -70,14 +70,14 @@ class GraphsTest(Exporting):
                 graph, _ = graph_files.read("model.graph")
                 named = {node["op"] for part in graph["graphs"].values() for node in part["nodes"]}
                 self.assertEqual({op for op in named - {"item", "hanse::keep"}
-                                  if not graph_operators.is_listed(op)}, set())
+                                  if not graph_cleaning.is_listed(op)}, set())
                 self.assertGreater(graph["compared"], 129)
 
     def test_the_list_of_operators_has_names_with_and_without_a_dash(self):
         for op, is_listed in (("aten::add", True), ("aten::add_", True), ("aten::__and__", True),
                               ("aten::set_", False), ("aten::as_strided", False), ("aten::", False),
                               ("aten::_", False), ("prim::add", False), ("add", False)):
-            self.assertEqual(graph_operators.is_listed(op), is_listed, op)
+            self.assertEqual(graph_cleaning.is_listed(op), is_listed, op)
 
     def test_a_file_that_computes_something_else_is_refused(self):
         def read(path, original=graph_files.read):

@@ -17,7 +17,7 @@ class FetchDataTest(ScriptTest):
         return list(data.check(one, self.folder))
 
     def refuse(self, check, *parts):
-        with self.assertRaises(data.BadData) as caught:
+        with self.assertRaises(data.Refused) as caught:
             self.check(check)
         for part in parts:
             self.assertIn(part, str(caught.exception))

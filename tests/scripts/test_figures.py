@@ -98,7 +98,7 @@ class BandTest(FigureTest):
         found = bands.importlib.util.find_spec
         self.addCleanup(setattr, bands.importlib.util, "find_spec", found)
         bands.importlib.util.find_spec = lambda name: None
-        with self.assertRaisesRegex(summaries.BadRun, "needs SciPy; hint: .*--band range"):
+        with self.assertRaisesRegex(summaries.Refused, "needs SciPy; hint: .*--band range"):
             self.runs()
         self.assertEqual(len(self.runs("range")), 2)
         self.assertEqual(len(run_files.runs_of(summaries.find_places([self.make_run("one")]))), 1)
@@ -152,7 +152,7 @@ class CurveTest(FigureTest):
         self.write("bandit/evaluations.csv", "round,regret\n1,2\n2,4\n")  # their means
         self.write("bandit/bandit.csv", "round,repeat,regret,scalars_sent\n" + "".join(
             f"{t},{r},{t * (r + 1)},9\n" for t in (1, 2) for r in range(3)))
-        curve = curves.curve_of(run_files.Run(run), "regret")
+        curve = curves.curve_of(run_files.Runs(run), "regret")
         np.testing.assert_allclose([curve.x, curve.y], [[1, 2], [2, 4]])
         self.assertEqual((curve.n, curve.band), (3, "interval"))
 

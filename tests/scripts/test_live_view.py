@@ -71,13 +71,13 @@ class ProgressTest(GrowingRuns):
         run = self.make("0.1")
         lock = self.hold(run)
         found = self.told(run)
-        self.assertEqual((found.state, found.rounds, found.rounds_in_all), ("running", 10, 40))
+        self.assertEqual((found.state, found.rounds, found.of_rounds), ("running", 10, 40))
         self.assertEqual((found.metric, found.value), ("accuracy_mean", 0.1))
-        self.assertAlmostEqual(found.rate, 10 / (10 * 0.25 + 5 * 0.5))
-        self.assertAlmostEqual(found.left_s, 30 / 2)
+        self.assertAlmostEqual(found.rounds_per_second, 10 / (10 * 0.25 + 5 * 0.5))
+        self.assertAlmostEqual(found.seconds_left, 30 / 2)
         lock.close()  # it was killed: the file stays
         found = self.told(run)
-        self.assertEqual((found.state, found.left_s), ("stopped", None))
+        self.assertEqual((found.state, found.seconds_left), ("stopped", None))
         self.assertIn("killed", found.why)
 
     def test_done_stopped_and_failed(self):
@@ -98,7 +98,7 @@ class ProgressTest(GrowingRuns):
                                                      "hint: more\n")
         found = self.told(run)
         self.assertEqual((found.state, found.why), ("failed", "no room: hint: more"))
-        self.assertEqual((found.rounds, found.rate, found.value), (0, None, None))
+        self.assertEqual((found.rounds, found.rounds_per_second, found.value), (0, None, None))
 
     def test_durations(self):
         for seconds, text in [(0.4, "0 s"), (59, "59 s"), (200, "3 min 20 s"),

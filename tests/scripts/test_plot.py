@@ -329,7 +329,7 @@ class SplitTest(ScriptTest):
 
     def run_of(self, *arguments, **options):
         from shared import run_files
-        return run_files, [run_files.Run(self.make_run(name, **options)) for name in arguments]
+        return run_files, [run_files.Runs(self.make_run(name, **options)) for name in arguments]
 
     def test_held_out_clients_stand_apart(self):
         _, (run,) = self.run_of("one")

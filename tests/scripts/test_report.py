@@ -235,7 +235,7 @@ class DrawingTest(ScriptTest):
     """The drawings of a page, and what they show."""
 
     def figure(self, charts, *runs):
-        return charting.figure_of(charts, [run_files.Run(run) for run in runs])
+        return charting.figure_of(charts, [run_files.Runs(run) for run in runs])
 
     def test_curves_are_those_of_the_files(self):
         axis = self.figure([charts.accuracy], self.make_run("one")).axes[0]
@@ -258,7 +258,7 @@ class DrawingTest(ScriptTest):
             self.make_run("curve")
             first, last = values.split(",")
             self.write("curve/rounds.csv", f"round,seconds,x,y\n1,1,{first},1\n2,1,{last},2\n")
-            names = charts_of_rules.columns_of_rules([run_files.Run(self.folder / "curve")])
+            names = charts_of_rules.columns_of_rules([run_files.Runs(self.folder / "curve")])
             figure = self.figure(names, self.folder / "curve")
             self.assertEqual([axis.get_ylabel() for axis in figure.axes], ["y"])
             self.assertNotIn("nan", figures.svg_of(figure, "curve").lower())
@@ -271,7 +271,7 @@ class DrawingTest(ScriptTest):
         self.write("colours/decisions.csv", "round," + ",".join(f"p_{i}" for i in range(20)) + "\n"
                    + "".join(f"{t}," + ",".join(["0.05"] * 20) + "\n" for t in (1, 2)))
         known = {colour.lower() for colour in figures.DARK} | {"#fefefe"}  # on full colour
-        for picture, drawn in charts.pictures_of([run_files.Run(run)]):
+        for picture, drawn in charts.pictures_of([run_files.Runs(run)]):
             if figure := self.figure(drawn, run):
                 svg = figures.svg_of(figure, picture.name)
                 shown = set(re.findall(r"(?:fill|stroke): (#\w+)", svg))

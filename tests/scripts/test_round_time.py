@@ -9,7 +9,7 @@ sys.path.insert(0, str(SCRIPTS))
 import numpy as np  # noqa: E402
 
 from shared import charting, charts  # noqa: E402
-from shared.run_files import PHASES, Run, median_phases, phases  # noqa: E402
+from shared.run_files import PHASES, Runs, median_phases, phases  # noqa: E402
 
 NAMES = [name for name, _ in PHASES]
 
@@ -73,7 +73,7 @@ class Pictures(ScriptTest):
     """make_run(): rounds of 20 ms, of which 12 train, and the most communication is 1 to 40 ms."""
 
     def test_of_one_run(self):
-        axis = charting.figure_of([charts.time], [Run(self.make_run("one"))]).axes[0]
+        axis = charting.figure_of([charts.time], [Runs(self.make_run("one"))]).axes[0]
         tops = [band.get_paths()[0].vertices[:, 1].max() for band in axis.collections]
         self.assertAlmostEqual(max(tops), 20)
         title = axis.figure.legends[0].get_title().get_text()
@@ -86,7 +86,7 @@ class Pictures(ScriptTest):
         return sum(float(re.search(r": ([\d.]+) ms", label)[1]) for label in labels)
 
     def test_of_several_runs(self):
-        runs = [Run(self.make_run(name)) for name in "ab"]
+        runs = [Runs(self.make_run(name)) for name in "ab"]
         axis = charting.figure_of([charts.time], runs).axes[0]
         ends = [bar.get_x() + bar.get_width() for bar in axis.patches]
         self.assertAlmostEqual(max(ends), 20)

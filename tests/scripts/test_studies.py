@@ -337,7 +337,7 @@ class StudyTest(MadeRepository):
         self.assertEqual([(place.case, place.count) for place in
                           hanse.several.places(self.folder / "runs/sweep-study")],
                          [("client.lr=0.4", 2), ("client.lr=0.1", 2), ("client.lr=0.2", 2)])
-        study = sweeping.study_of(self.folder / "runs/sweep-study")
+        study = hanse.read_study(self.folder / "runs/sweep-study")
         self.assertEqual((study.keys, study.seeds), (["client.lr"], [1, 2]))
         self.assertEqual([case.values["client.lr"] for case in study.cases], ["0.4", "0.1", "0.2"])
         self.assertEqual(list(study.runs(study.cases[1])), [1, 2])
@@ -370,7 +370,7 @@ rows = [{{name = "slow", set = {{"client.lr" = "0.1"}}, paper = ["20", ""]}},
         self.assertEqual(self.table()[1:], [["slow", "2", "2.5 (0.71)", "20", "-"],
                                             ["fast", "2", "5.5 (6.4)", "-", "1.6 (2)"]])
         self.assertEqual(len(self.calls()), 4)
-        study = sweeping.study_of(self.folder / "out")
+        study = hanse.read_study(self.folder / "out")
         self.assertEqual((study.title, study.keys, study.seeds), ("A table", ["row"], [1, 2]))
         self.call("made", "--out", "all", "--setting", "whole", "--seeds", "1", name="reproduce")
         self.assertEqual(len(self.table("all/table.csv")), 4)

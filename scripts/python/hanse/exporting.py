@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import export_checks, graph_files, graph_tracing, traced_modules
 from .export_checks import Result
+from .files import replacing
 from .graph_places import names_of
 from .graph_tracing import State
 from .graph_watch import Watch
@@ -151,18 +152,14 @@ def export(module: torch.nn.Module, sample: Any, path: Path, *, kind: str | None
     tried = [_tried(torch, module, state, contract, training, kind) for training in (False, True)]
     made = traced_modules.ScriptOf if kind == "torchscript" else GraphOf
     file = made(module, state, contract)
-    draft = pathlib.Path(f"{path}.part")
     try:
-        file.save(draft, None)
-        worst, compared = export_checks.compare(module, state, contract, file.results(draft),
-                                                tried[True].values)
-        file.save(draft, compared)
-        draft.replace(path)
+        with replacing(pathlib.Path(path)) as draft:
+            file.save(draft, None)
+            worst, compared = export_checks.compare(module, state, contract, file.results(draft),
+                                                    tried[True].values)
+            file.save(draft, compared)
     except OSError as error:
         raise Refused(f"cannot write {path}: {error.strerror or error}") from None
-    finally:
-        with contextlib.suppress(OSError):
-            draft.unlink()
     for note in _notes(module, tried[False].last_activation):
         print(f"{path}: {note}")
     print(f"{path}: {sum(p.numel() for p in state.parameters.values())} parameters, samples "

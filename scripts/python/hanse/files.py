@@ -2,10 +2,12 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import os
 import pathlib
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 
 @contextlib.contextmanager
@@ -18,6 +20,12 @@ def replacing(path: pathlib.Path) -> Iterator[pathlib.Path]:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def write_table(path: pathlib.Path, rows: Iterable[Iterable[Any]]) -> None:
+    """The file has these rows as CSV, empty fields for None, or it is as it was."""
+    with replacing(path) as whole, open(whole, "w", newline="") as file:
+        csv.writer(file).writerows(rows)
 
 
 def write_whole(path: pathlib.Path, text: str) -> None:

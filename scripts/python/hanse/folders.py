@@ -10,6 +10,8 @@ import os
 import pathlib
 from typing import TYPE_CHECKING, Any, Union
 
+from .errors import Refused
+
 if TYPE_CHECKING:
     import numpy
 
@@ -44,21 +46,17 @@ def numbered(folder: pathlib.Path, beginning: str) -> list[pathlib.Path]:
     return [path for _, path in sorted(found)]
 
 
-class BadRun(Exception):
-    """A run directory without a readable summary; the text is one line for the user."""
-
-
 def read_summary(run: Path) -> dict[str, Any]:
-    """summary.json. Raises BadRun where a run has not ended."""
+    """summary.json. Raises Refused where a run has not ended."""
     path = pathlib.Path(run) / "summary.json"
     try:
         summary = json.loads(path.read_text())
     except FileNotFoundError:
-        raise BadRun(f"{path} is missing; hint: only a finished run has it") from None
+        raise Refused(f"{path} is missing; hint: only a finished run has it") from None
     except (OSError, ValueError) as error:
-        raise BadRun(f"{path} cannot be read: {error}") from None
+        raise Refused(f"{path} cannot be read: {error}") from None
     if not isinstance(summary, dict):
-        raise BadRun(f"{path} holds no summary of a run")
+        raise Refused(f"{path} holds no summary of a run")
     return summary
 
 
@@ -124,3 +122,8 @@ def read_rows(path: Path) -> list[dict[str, str]]:
     """{column: text} of each line of a CSV file. Raises OSError."""
     names, lines = read_lines(path)
     return [dict(zip(names, line)) for line in lines]
+
+
+def rows_there(path: Path) -> list[dict[str, str]]:
+    """The same; none where there is no file."""
+    return read_rows(path) if pathlib.Path(path).is_file() else []

@@ -2,15 +2,17 @@
 tensors of the graph alone, and none that nothing needs."""
 from __future__ import annotations
 
+import functools
+import pathlib
 from typing import Any
 
 from .graph_nodes import CHOICE, Graph, Node, call, dependence, nodes_in
-from .graph_operators import is_listed
 from .graph_places import within
 from .graph_recording import VARYING
 from .graph_rules import rewritten
 from .program import Refused
 
+LIST = pathlib.Path(__file__).with_name("operators.txt")
 # Views and parts of the first argument, which their schemas do not say.
 HIDDEN_VIEWS = {"aten::_unsafe_view", "aten::unsafe_split", "aten::unsafe_split_with_sizes",
                 "aten::unsafe_chunk"}
@@ -20,6 +22,20 @@ RANDOM = {"aten::rand", "aten::rand_like", "aten::randn", "aten::randn_like", "a
           "aten::log_normal_", "aten::geometric_", "aten::multinomial", "aten::poisson",
           "aten::binomial", "aten::_fused_dropout", "aten::rrelu_with_noise",
           "aten::rrelu_with_noise_", "aten::bernoulli", "aten::bernoulli_"}
+
+
+@functools.cache
+def listed_operators() -> frozenset[str]:
+    """Those that a file may name, which the program reads, too; without their namespace, aten."""
+    return frozenset(name for line in LIST.read_text().splitlines() if not line.startswith("#")
+                     for name in line.split())
+
+
+def is_listed(op: str) -> bool:
+    """Whether the program takes an operator, "aten::NAME" or "aten::NAME_", from a file."""
+    space, _, name = op.partition("::")
+    return space == "aten" and (name in listed_operators() or
+                                len(name) > 1 and name.removesuffix("_") in listed_operators())
 
 
 def cleaned(graph: Graph) -> Graph:

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .errors import Failed, HanseError, Refused, Stopped
@@ -129,10 +129,11 @@ def replay(trace: Path | Mapping[str, Any], *, check: bool = False) -> dict[str,
     return json.loads(ask("replay", trace))
 
 
-def ask(*words: Path, notices: Callable[[str], object] = len) -> str:
+def ask(*words: Path, notices: Callable[[str], object] = len, program: Path | None = None,
+        launch: Sequence[str] = ()) -> str:
     """The output of a command that ends soon, such as `hanse convert`. `notices` is called with what
-    it says beside. Raises Refused or Failed."""
-    done = subprocess.run([find_program(), *words], stdin=subprocess.DEVNULL, text=True,
+    it says beside; `launch` are the words before the program. Raises Refused or Failed."""
+    done = subprocess.run([*launch, program or find_program(), *words], stdin=subprocess.DEVNULL, text=True,
                           capture_output=True, errors="replace", check=False, env=environment())
     if done.returncode:
         raise _error(done.returncode, done.stderr.splitlines())

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .errors import Refused
-from .folders import BadRun, Path, numbered, read_rows, read_summary
+from .folders import Path, numbered, read_summary, rows_there
 from .inference import Difference, Interval, corrected, difference, interval
 from .study_files import Case, cases_of, read_study, text_of, values_of_name
 
@@ -72,7 +72,7 @@ class Study:
             for seed, run in self.runs(case).items():
                 try:
                     found[seed] = read_summary(run)
-                except BadRun:
+                except Refused:
                     pass
             self._summaries[case.name] = found
         return self._summaries[case.name]
@@ -296,7 +296,7 @@ def evaluations_of(run: Path) -> list[dict[str, Any]]:
     folder = pathlib.Path(run)
     costs = _costs_of(folder)
     lines = []
-    for line in _read(folder / "evaluations.csv"):
+    for line in rows_there(folder / "evaluations.csv"):
         at = int(line["round"])
         numbers = {name: _number(text) for name, text in line.items() if name != "round"}
         lines.append({"round": at, **costs.get(at, {"bytes": None, "seconds": None}), **numbers})
@@ -306,7 +306,7 @@ def evaluations_of(run: Path) -> list[dict[str, Any]]:
 def _costs_of(folder: pathlib.Path) -> dict[int, dict[str, float]]:
     """{round: what the run had cost behind it}, of round 0 too. virtual_seconds says so itself, the
     others are of each round."""
-    rounds = _read(folder / "rounds.csv")
+    rounds = rows_there(folder / "rounds.csv")
     columns = rounds[0] if rounds else {}
     sums = {"bytes": "bytes_updates" if "bytes_updates" in columns else "bytes_sent",
             "seconds": "seconds"}
@@ -320,14 +320,6 @@ def _costs_of(folder: pathlib.Path) -> dict[int, dict[str, float]]:
             behind[name] = float(line.get(name) or behind[name])
         costs[int(line["round"])] = dict(behind)
     return costs
-
-
-def _read(path: pathlib.Path) -> list[dict[str, str]]:
-    """The lines of a CSV file; none where there is no file."""
-    try:
-        return read_rows(path)
-    except OSError:
-        return []
 
 
 def _number(text: str | None) -> float | str | None:

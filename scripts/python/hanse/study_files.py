@@ -150,7 +150,7 @@ def _parts_of(each: Any, parts: Sequence[Any]) -> list[dict[str, Any]]:
     if isinstance(each, dict):
         return [{"name": text_of(value), "set": {key: value}}
                 for key, values in _flat(each).items() for value in values]
-    known = {part["name"]: part for part in parts if isinstance(part, dict) and part.get("name")}
+    known = {part["name"]: part for part in parts if isinstance(part, dict) and "name" in part}
     names = list(known) if each is True else each
     if not isinstance(names, list) or not names or not set(names) <= set(known):
         raise Refused(f"each = {each!r} names no parts; hint: known: {', '.join(known) or 'none'}")

@@ -12,6 +12,7 @@ another sweep of the same folder. The options of all cases are checked before th
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import dataclasses
 import fcntl
 import functools
@@ -26,18 +27,19 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO, Any
 
 from .errors import Failed, Refused, Stopped
 from .files import write_whole
-from .folders import BadRun, Path, read_job, read_summary
+from .folders import Path, read_job, read_summary
 from .program import Options, ask, environment, find_program, mpirun, option_words
 from .stopping import ask_to_stop
 from .studies import Study, read_folder
 from .study_files import FILE, Case, cases_of, options_of, study_of, text_of, toml_of
 
 HELD_OUT = "federation.held-out"
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 LOCKED = "another run writes this folder"  # in the program's message
 BETWEEN_LINES_S = 2.0  # of runs that end well: hundreds may take a third of a second each
 
@@ -55,7 +57,7 @@ class Task:
         """None until the run has ended."""
         try:
             return read_summary(self.folder)
-        except BadRun:
+        except Refused:
             return None
 
 
@@ -154,7 +156,7 @@ class Sweep:
             self.say(f"{len(tasks) - len(waiting)} of {len(tasks)} runs are there already")
         done, printed_s = 0, 0.0
         self.skipped = 0
-        with concurrent.futures.ThreadPoolExecutor(at_once) as pool, Interrupts(self):
+        with concurrent.futures.ThreadPoolExecutor(at_once) as pool, interrupts_of(self):
             futures = {pool.submit(self._execute, task): task for task in waiting}
             for future in concurrent.futures.as_completed(futures):
                 text = future.result()
@@ -188,7 +190,7 @@ class Sweep:
     def options(self, task: Task) -> list[str]:
         options = {**self.common, **task.case.options, "run.seed": task.seed,
                    "run.out": task.folder}
-        return [f"--{key}={value}" for key, value in options.items()]
+        return option_words(options)
 
     def _execute(self, task: Task) -> str:
         """Runs one; returns a line on its end, nothing when the sweep is being stopped."""
@@ -236,28 +238,22 @@ class Sweep:
             print(f"{name}: failed: {failure}", file=sys.stderr)
 
 
-class Interrupts:
+@contextlib.contextmanager
+def interrupts_of(sweep: Sweep) -> Iterator[None]:
     """While it lasts, requests to stop go to the sweep's runs."""
-
-    SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
-
-    def __init__(self, sweep: Sweep) -> None:
-        self.sweep = sweep
-
-    def _handle(self, *_: Any) -> None:
+    def stop(*_: Any) -> None:
         # In a thread: the signal may have come while this one holds the sweep's lock.
-        threading.Thread(target=self.sweep.stop).start()
+        threading.Thread(target=sweep.stop).start()
 
-    def __enter__(self) -> None:
-        self.before: dict[signal.Signals, Any] = {}
-        if threading.current_thread() is not threading.main_thread():
-            return  # no other thread may set handlers
+    before: dict[signal.Signals, Any] = {}
+    if threading.current_thread() is threading.main_thread():  # no other thread may set handlers
         survives = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN  # nohup
-        self.before = {number: signal.signal(number, self._handle) for number in self.SIGNALS
-                       if number != signal.SIGHUP or not survives}
-
-    def __exit__(self, *_: Any) -> None:
-        for number, handler in self.before.items():
+        before = {number: signal.signal(number, stop) for number in STOPPING
+                  if number != signal.SIGHUP or not survives}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
             signal.signal(number, handler)
 
 
