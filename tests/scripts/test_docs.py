@@ -105,6 +105,17 @@ class WordsTest(unittest.TestCase):
         self.assertEqual(fragments("one of many\n| the ranks of a run | `of` |"), [])
 
 
+class LengthTest(unittest.TestCase):
+    """A page answers one question. What the program prints is a table to search in."""
+    printed = ("jobs/keys.md", "jobs/conflicts.md")
+
+    def test_no_page_is_long(self):
+        for path in documents():
+            name = str(path.relative_to(ROOT))
+            if name not in self.printed:
+                self.assertLessEqual(len(path.read_text().split()), 4000, name)
+
+
 class FirstPageTest(ScriptTest):
     text = (ROOT / "README.md").read_text()
 
@@ -171,9 +182,10 @@ class FirstPageTest(ScriptTest):
 
 class GuideTest(unittest.TestCase):
     text = (ROOT / "src/README.md").read_text()
+    adding = (ROOT / "src/adding.md").read_text()
 
     def test_quoted_pieces_stand_in_the_files(self):
-        pieces = re.findall(r"`([\w/.-]+)`:\n\n```\w*\n(.*?)\n```", self.text, re.DOTALL)
+        pieces = re.findall(r"`([\w/.-]+)`:\n\n```\w*\n(.*?)\n```", self.adding, re.DOTALL)
         self.assertEqual(len(pieces), 6)
         for path, piece in pieces:
             with self.subTest(path=path):
@@ -191,7 +203,7 @@ class GuideTest(unittest.TestCase):
             self.assertIn(f"(own-rules/{path.name})", text)
 
     def test_named_files_exist(self):
-        paths = re.findall(r"`((?:include|src|tests|jobs)/[\w/.-]+)`", self.text)
+        paths = re.findall(r"`((?:include|src|tests|jobs)/[\w/.-]+)`", self.text + self.adding)
         self.assertGreater(len(paths), 15)
         for path in paths:
             with self.subTest(path=path):
