@@ -127,8 +127,9 @@ class FirstPageTest(ScriptTest):
         if not top:
             self.skipTest("not a git repository")
         self.assertEqual({name for name in top if not name.startswith(".")},
-                         {"CMakeLists.txt", "CMakePresets.json", "README.md", "src", "include",
-                          "jobs", "data", "tests", "scripts"})
+                         {"CHANGELOG.md", "CITATION.cff", "CMakeLists.txt", "CMakePresets.json",
+                          "CONTRIBUTING.md", "LICENSE", "NOTICE", "README.md", "SECURITY.md",
+                          "data", "include", "jobs", "scripts", "src", "tests"})
 
     def run_here(self, command, *options):
         """One of the page's commands, and these options, on the page's first job."""
@@ -178,6 +179,31 @@ class FirstPageTest(ScriptTest):
                 self.assertEqual(len({rounds[run] for run in words[1:]}), 1, line)
         self.assertEqual(compared, 2)
         self.assertEqual(rounds["runs/first"], rounds["runs/other"])  # for what follows the page
+
+
+class TrustTest(unittest.TestCase):
+    def test_one_version(self):
+        """The newest version of the changes is the one to cite, and the program's."""
+        newest = re.search(r"^## (\d+\.\d+\.\d+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[1]
+        cited = re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)[1]
+        self.assertEqual(cited, newest)
+        written = ROOT / "scripts/python/hanse/version.txt"
+        if written.exists():
+            self.assertEqual(written.read_text().strip(), newest)
+
+    def test_licence(self):
+        text = (ROOT / "LICENSE").read_text()
+        self.assertIn("Apache License", text)
+        self.assertIn("END OF TERMS AND CONDITIONS", text)
+        self.assertIn("license: Apache-2.0", (ROOT / "CITATION.cff").read_text())
+
+    def test_others_data_are_named(self):
+        """NOTICE names the source of data/heart as its page does, and who must be named."""
+        notice, page = ((ROOT / name).read_text() for name in ("NOTICE", "data/heart/README.md"))
+        for words in ("https://doi.org/10.24432/C52P4X", "CC BY 4.0", "Janosi", "Steinbrunn",
+                      "Pfisterer", "Detrano"):
+            self.assertIn(words, notice)
+            self.assertIn(words, page)
 
 
 class GuideTest(unittest.TestCase):
