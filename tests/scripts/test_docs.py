@@ -181,6 +181,29 @@ class FirstPageTest(ScriptTest):
         self.assertEqual(rounds["runs/first"], rounds["runs/other"])  # for what follows the page
 
 
+class WaysInTest(unittest.TestCase):
+    def test_containers_do_the_same(self):
+        """The Containerfile copies and runs what hanse.def does, which scripts/test-container tries."""
+        definition = (ROOT / "jobs/hanse.def").read_text()
+        parts = dict(re.findall(r"^%(\w+)\n(.*?)(?=^%|\Z)", definition, re.DOTALL | re.MULTILINE))
+        text = (ROOT / "jobs/Containerfile").read_text()
+        self.assertEqual([line.split() for line in parts["files"].splitlines() if line],
+                         [line.split()[1:] for line in text.splitlines() if line.startswith("COPY ")])
+        (run,) = re.findall(r"^RUN (.*?)(?<!\\)\n", text, re.DOTALL | re.MULTILINE)
+        self.assertEqual([line.strip() for line in parts["post"].splitlines() if line],
+                         [line.strip() for line in run.replace("\\\n", "").split("&&")])
+        self.assertRegex(definition, r"From: debian:12\n")
+        self.assertIn("FROM debian:12\n", text)
+
+    def test_recipes_are_for_the_version(self):
+        newest = re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)[1]
+        (easy,) = (SCRIPTS / "easybuild").glob("*.eb")
+        self.assertIn(f"version = '{newest}'", easy.read_text())
+        self.assertIn(newest, easy.name)
+        self.assertIn(f'version("{newest}"', (SCRIPTS / "spack/package.py").read_text())
+        self.assertIn(f'version = "{newest}"', (SCRIPTS / "conda/meta.yaml").read_text())
+
+
 class TrustTest(unittest.TestCase):
     def test_one_version(self):
         """The newest version of the changes is the one to cite, and the program's."""
