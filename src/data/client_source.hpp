@@ -95,7 +95,7 @@ void lay_validation(ClientLayout& layout, double validation_fraction);
 void split_clients(const ClientLayout& layout, double test_fraction, double validation_fraction,
                    uint64_t seed, const SampleArrays& arrays);
 
-// The sources of files with clients of their own; data/README.md has their grammar. Throw
+// The sources of files with clients of their own; data/clients.md has their grammar. Throw
 // InvalidArgument: files that are missing, damaged or lack what the options name.
 std::unique_ptr<ClientSource> make_leaf_source(const DataOptions& data, uint64_t seed);
 std::unique_ptr<ClientSource> make_role_source(const DataOptions& data, int64_t min_samples);

@@ -32,7 +32,7 @@ inline std::vector<int64_t> label_extents(int64_t samples, const LabelForm& form
 }
 
 inline constexpr const char* kHanseFileHint =
-    "write it with hanse convert; data/README.md has the format";
+    "write it with hanse convert; data/clients.md has the format";
 
 // All functions below throw InvalidArgument with the file and the field that does not fit.
 [[noreturn]] void refuse_file(const std::string& what, const std::string& path,

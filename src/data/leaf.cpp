@@ -1,4 +1,4 @@
-// LEAF's folders of JSON files; data/README.md has the grammar.
+// LEAF's folders of JSON files; data/clients.md has the grammar.
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kParts[] = {"train", "test"};
 constexpr const char* kRowHint =
-    "make one text of it, or a list of numbers of its words; data/README.md shows it for Sent140";
+    "make one text of it, or a list of numbers of its words; data/clients.md shows it for Sent140";
 
 // Numbers of skipped files, by kind: "hidden", ".txt".
 using OtherFiles = std::map<std::string, int64_t>;

@@ -34,7 +34,7 @@ class LeafParser final : public nlohmann::json_sax<json> {
     json::sax_parse(text_.view(), this);
     if (with_data_.empty() && with_labels_.empty()) {
       throw InvalidArgument("there is no \"user_data\" with a user", path,
-                            "expected LEAF's JSON; data/README.md has the format");
+                            "expected LEAF's JSON; data/clients.md has the format");
     }
     check_lists();
   }

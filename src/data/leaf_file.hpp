@@ -8,7 +8,7 @@
 
 namespace hanse {
 
-inline constexpr const char* kLeafHint = "data/README.md has the format";
+inline constexpr const char* kLeafHint = "data/clients.md has the format";
 
 // A sample or a label of a user.
 struct LeafItem {

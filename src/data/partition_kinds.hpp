@@ -1,4 +1,4 @@
-// The kinds of partition, one function each; data/README.md defines them.
+// The kinds of partition, one function each; data/partitions.md defines them.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// TensorFlow Federated's data sets; data/README.md has the grammar.
+// TensorFlow Federated's data sets; data/clients.md has the grammar.
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -337,7 +337,7 @@ Example find_example(const TffFile& file, const std::string& given) {
     if (dataset->size() > 0) break;
   }
   if (last.client >= 0) return last;
-  throw InvalidArgument("no client has a dataset", "data.path", "see data/README.md");
+  throw InvalidArgument("no client has a dataset", "data.path", "see data/clients.md");
 }
 
 // Are there labels for the texts, which are texts too? Otherwise they predict their next token.

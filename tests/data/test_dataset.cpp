@@ -41,7 +41,7 @@ TEST(MakeRandom, TokensTakeFewBytes) {
   }
 }
 
-// The definition in data/README.md, word for word.
+// The definition in data/made-up.md, word for word.
 TEST(MakeRandom, IsOneStreamFromItsStart) {
   const Dataset dataset = make_random({3}, 2, 5, 42);
   RandomStream stream(42, Purpose::kData);

@@ -1,4 +1,4 @@
-// Linear regression on clients of unequal scale, against its definition in data/README.md and
+// Linear regression on clients of unequal scale, against its definition in data/made-up.md and
 // against what the samples themselves say of the law they were drawn from.
 #include <algorithm>
 #include <cmath>
@@ -106,7 +106,7 @@ std::vector<double> scales_of(double sigma, int64_t clients, uint64_t seed) {
   return scales;
 }
 
-// The definition in data/README.md, word for word.
+// The definition in data/made-up.md, word for word.
 TEST(SyntheticRegression, IsThreeStreams) {
   constexpr uint64_t kSeed = 42;
   const Dataset dataset =

@@ -1,4 +1,4 @@
-// synthetic(alpha, beta), against its definition in data/README.md.
+// synthetic(alpha, beta), against its definition in data/made-up.md.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -23,7 +23,7 @@ DataOptions classes_of_clients(double alpha, double beta) {
           .beta = beta};
 }
 
-// Every label by the client's own model, drawn once more as data/README.md says.
+// Every label by the client's own model, drawn once more as data/made-up.md says.
 TEST(SyntheticClassification, LabelsAreThoseOfTheClientsModel) {
   constexpr std::size_t kFeatures = 6, kClasses = 4;
   const Dataset dataset = make_synthetic_classification(classes_of_clients(0.5, 2), 3, 5, kSeed);

@@ -1,5 +1,5 @@
 // A model, a client's update, a sampler, a rule and a part of the round of one's own, in one round:
-// what each of them must bring to work with all the rest. src/README.md lists the files that each
+// what each of them must bring to work with all the rest. src/adding.md lists the files that each
 // would touch.
 #include <algorithm>
 #include <cmath>

@@ -105,6 +105,17 @@ class WordsTest(unittest.TestCase):
         self.assertEqual(fragments("one of many\n| the ranks of a run | `of` |"), [])
 
 
+class LengthTest(unittest.TestCase):
+    """A page answers one question. What the program prints is a table to search in."""
+    printed = ("jobs/keys.md", "jobs/conflicts.md")
+
+    def test_no_page_is_long(self):
+        for path in documents():
+            name = str(path.relative_to(ROOT))
+            if name not in self.printed:
+                self.assertLessEqual(len(path.read_text().split()), 4000, name)
+
+
 class FirstPageTest(ScriptTest):
     text = (ROOT / "README.md").read_text()
 
@@ -116,8 +127,9 @@ class FirstPageTest(ScriptTest):
         if not top:
             self.skipTest("not a git repository")
         self.assertEqual({name for name in top if not name.startswith(".")},
-                         {"CMakeLists.txt", "CMakePresets.json", "README.md", "src", "include",
-                          "jobs", "data", "tests", "scripts"})
+                         {"CHANGELOG.md", "CITATION.cff", "CMakeLists.txt", "CMakePresets.json",
+                          "CONTRIBUTING.md", "LICENSE", "NOTICE", "README.md", "SECURITY.md",
+                          "data", "include", "jobs", "scripts", "src", "tests"})
 
     def run_here(self, command, *options):
         """One of the page's commands, and these options, on the page's first job."""
@@ -169,11 +181,60 @@ class FirstPageTest(ScriptTest):
         self.assertEqual(rounds["runs/first"], rounds["runs/other"])  # for what follows the page
 
 
+class WaysInTest(unittest.TestCase):
+    def test_containers_do_the_same(self):
+        """The Containerfile copies and runs what hanse.def does, which scripts/test-container tries."""
+        definition = (ROOT / "jobs/hanse.def").read_text()
+        parts = dict(re.findall(r"^%(\w+)\n(.*?)(?=^%|\Z)", definition, re.DOTALL | re.MULTILINE))
+        text = (ROOT / "jobs/Containerfile").read_text()
+        self.assertEqual([line.split() for line in parts["files"].splitlines() if line],
+                         [line.split()[1:] for line in text.splitlines() if line.startswith("COPY ")])
+        (run,) = re.findall(r"^RUN (.*?)(?<!\\)\n", text, re.DOTALL | re.MULTILINE)
+        self.assertEqual([line.strip() for line in parts["post"].splitlines() if line],
+                         [line.strip() for line in run.replace("\\\n", "").split("&&")])
+        self.assertRegex(definition, r"From: debian:12\n")
+        self.assertIn("FROM debian:12\n", text)
+
+    def test_recipes_are_for_the_version(self):
+        newest = re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)[1]
+        (easy,) = (SCRIPTS / "easybuild").glob("*.eb")
+        self.assertIn(f"version = '{newest}'", easy.read_text())
+        self.assertIn(newest, easy.name)
+        self.assertIn(f'version("{newest}"', (SCRIPTS / "spack/package.py").read_text())
+        self.assertIn(f'version = "{newest}"', (SCRIPTS / "conda/meta.yaml").read_text())
+
+
+class TrustTest(unittest.TestCase):
+    def test_one_version(self):
+        """The newest version of the changes is the one to cite, and the program's."""
+        newest = re.search(r"^## (\d+\.\d+\.\d+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[1]
+        cited = re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)[1]
+        self.assertEqual(cited, newest)
+        written = ROOT / "scripts/python/hanse/version.txt"
+        if written.exists():
+            self.assertEqual(written.read_text().strip(), newest)
+
+    def test_licence(self):
+        text = (ROOT / "LICENSE").read_text()
+        self.assertIn("Apache License", text)
+        self.assertIn("END OF TERMS AND CONDITIONS", text)
+        self.assertIn("license: Apache-2.0", (ROOT / "CITATION.cff").read_text())
+
+    def test_others_data_are_named(self):
+        """NOTICE names the source of data/heart as its page does, and who must be named."""
+        notice, page = ((ROOT / name).read_text() for name in ("NOTICE", "data/heart/README.md"))
+        for words in ("https://doi.org/10.24432/C52P4X", "CC BY 4.0", "Janosi", "Steinbrunn",
+                      "Pfisterer", "Detrano"):
+            self.assertIn(words, notice)
+            self.assertIn(words, page)
+
+
 class GuideTest(unittest.TestCase):
     text = (ROOT / "src/README.md").read_text()
+    adding = (ROOT / "src/adding.md").read_text()
 
     def test_quoted_pieces_stand_in_the_files(self):
-        pieces = re.findall(r"`([\w/.-]+)`:\n\n```\w*\n(.*?)\n```", self.text, re.DOTALL)
+        pieces = re.findall(r"`([\w/.-]+)`:\n\n```\w*\n(.*?)\n```", self.adding, re.DOTALL)
         self.assertEqual(len(pieces), 6)
         for path, piece in pieces:
             with self.subTest(path=path):
@@ -191,7 +252,7 @@ class GuideTest(unittest.TestCase):
             self.assertIn(f"(own-rules/{path.name})", text)
 
     def test_named_files_exist(self):
-        paths = re.findall(r"`((?:include|src|tests|jobs)/[\w/.-]+)`", self.text)
+        paths = re.findall(r"`((?:include|src|tests|jobs)/[\w/.-]+)`", self.text + self.adding)
         self.assertGreater(len(paths), 15)
         for path in paths:
             with self.subTest(path=path):

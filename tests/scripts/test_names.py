@@ -5,7 +5,7 @@ import unittest
 from support import SCRIPTS
 
 ROOT = SCRIPTS.parent
-OTHERS = ("scripts/spack", "scripts/easybuild", "tests/reframe")  # names of the tools that read them
+OTHERS = ("scripts/spack", "scripts/easybuild", "scripts/conda", "tests/reframe")  # names of the tools that read them
 
 
 def python_files():

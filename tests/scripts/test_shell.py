@@ -182,6 +182,8 @@ class SetupTest(RepositoryTest):
     def setup_with(self, *installed, option=()):
         known = "".join(f"echo installed {package}\n" for package in installed)
         self.write("bin/dpkg-query", f"#!/bin/sh\n{known}exit 1\n").chmod(0o755)
+        if not (self.folder / "bin/apt-cache").exists():  # it knows nothing yet
+            self.write("bin/apt-cache", "#!/bin/sh\nexit 100\n").chmod(0o755)
         for name, last in [("apt-get", ""), ("sudo", 'exec "$@"\n')]:
             record = f'#!/bin/sh\necho {name} "$@" >> "{self.folder}/asked"\n{last}'
             self.write(f"bin/{name}", record).chmod(0o755)
@@ -216,6 +218,28 @@ class SetupTest(RepositoryTest):
     def test_asks_for_nothing_when_all_is_there(self):
         result, asked = self.setup_with(*self.packages())
         self.assertEqual((result.returncode, result.stdout, asked), (0, "", ""))
+
+    def test_what_a_relative_of_debian_lacks(self):
+        """Its apt has no LibTorch: setup says what is missing then, and installs the rest."""
+        self.write("bin/apt-cache", '#!/bin/sh\nshift 2\nfor name; do\n'
+                   'case $name in *torch*) ;; *) echo "Package: $name" ;; esac\ndone\n').chmod(0o755)
+        result, asked = self.setup_with()
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("no package libtorch-dev: no models that need LibTorch", result.stderr)
+        (install,) = [line for line in asked.splitlines() if "apt-get install" in line]
+        self.assertIn(" libgtest-dev ", install)
+        self.assertNotIn("torch", install)
+
+    def test_list_installs_nothing(self):
+        for option in ((), ("--program",), ("--mpich",)):
+            wanted = self.packages(*option)
+            if option == ("--mpich",):
+                wanted += ["mpich", "libmpich-dev", "libhdf5-mpich-dev"]
+            result, asked = self.setup_with(option=("--list", *option))
+            self.assertEqual((result.returncode, asked), (0, ""), result.stderr)
+            self.assertEqual(result.stdout.split(), wanted)
+        result, _ = self.setup_with(option=("--list", "--cuda"))
+        self.assert_one_line_error(result, "--cuda", "--program")
 
     def test_a_second_libtorch_is_installed_once(self):
         packages = self.packages()

@@ -1,6 +1,7 @@
 """What cmake --install puts under a prefix works there, and where the prefix is moved to."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -63,14 +64,16 @@ class Install(hanse.Case):
 
     def test_all_of_it(self):
         """One test: every part needs an installation."""
-        parts = (self.check_runs, self.check_scripts, self.check_pages, self.check_plugin,
-                 self.check_another_user)
+        parts = (self.check_runs, self.check_scripts, self.check_pages, self.check_manual,
+                 self.check_plugin, self.check_another_user)
         for part in parts:
             with self.subTest(part=part.__name__):
                 part()
         found = subprocess.run(["grep", "-rlF", self.build, self.installed()], capture_output=True,
                                text=True)
         self.assertEqual(found.stdout, "", "these files name the build's folder")
+        with self.subTest(part="uninstall"):
+            self.check_uninstall()
 
     def check_runs(self):
         """A network of LibTorch, which needs every library, alone and on ranks."""
@@ -176,6 +179,33 @@ class Install(hanse.Case):
         self.assertEqual(self.complete("hanse resume run --client.ep"), [])  # it may not change
         self.assertEqual(self.complete("hanse inspect --"), ["--verify"])
         self.assertIn("samplers", self.complete("hanse list "))
+
+    def check_manual(self):
+        """Every link of a page leads to a file there, and the environment module to the prefix."""
+        share = self.installed("share", "hanse")
+        pages = [os.path.join(folder, name) for folder, _, names in os.walk(share)
+                 for name in names if name.endswith(".md")]
+        self.assertGreater(len(pages), 25)
+        for page in pages:
+            text = re.sub(r"^```.*?^```", "", hanse.text(page), flags=re.DOTALL | re.MULTILINE)
+            for link in re.findall(r"\]\(([^()#:\s]+)", re.sub(r"`[^`\n]*`", "", text)):
+                where = os.path.join(os.path.dirname(page), link)
+                self.assertTrue(os.path.exists(where), f"{page}: {link}")
+        self.assertTrue(os.path.exists(os.path.join(share, "LICENSE")))
+        self.assertIn(f'local folder = "{self.path("first")}"',
+                      hanse.text(os.path.join(share, "jobs/modules/hanse.lua")))
+
+    def check_uninstall(self):
+        """Every file goes, and every folder but those with files of others."""
+        self.say("cmake", "--install", self.build, "--prefix", self.path("again"))
+        mine = self.write("again/share/hanse/jobs/.mine", "")
+        self.say("cmake", "--build", self.build, "--target", "uninstall")
+        found = self.say("find", self.path("again"), "-not", "-type", "d")
+        self.assertEqual(found.split(), [os.path.realpath(mine)])
+        os.remove(mine)
+        self.say("cmake", "--install", self.build, "--prefix", self.path("again"))
+        self.say("cmake", "--build", self.build, "--target", "uninstall")
+        self.assertFalse(os.path.exists(self.path("again")))
 
     def check_plugin(self):
         """A rule in C, by find_package() and by pkg-config."""

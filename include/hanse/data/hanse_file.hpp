@@ -1,4 +1,4 @@
-// Hanse's own data file: samples in client order, ready to be mapped. data/README.md has its
+// Hanse's own data file: samples in client order, ready to be mapped. data/clients.md has its
 // grammar.
 #pragma once
 

@@ -30,7 +30,7 @@ constexpr auto choices_of(MissingValues) {
 enum class Categories { kRefuse, kOneHot };
 constexpr auto choices_of(Categories) { return std::array{"refuse", "one-hot"}; }
 
-// A fixed list of 97 characters, or the characters of the texts: data/README.md.
+// A fixed list of 97 characters, or the characters of the texts: data/clients.md.
 enum class Characters { kAscii, kData };
 constexpr auto choices_of(Characters) { return std::array{"ascii", "data"}; }
 

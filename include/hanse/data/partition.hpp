@@ -1,6 +1,6 @@
 // Which client owns which samples. Every partition is disjoint and gives every client a sample; all
 // but `sizes`, `class-shares`, and `labels` where nobody has a label, also cover the data.
-// data/README.md defines each.
+// data/partitions.md defines each.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct Partition {
   int64_t clients() const { return static_cast<int64_t>(offsets.size()) - 1; }
 };
 
-// The kinds of partition, in the order of data/README.md.
+// The kinds of partition, in the order of data/partitions.md.
 std::vector<KindRow<FederationOptions>> partition_kinds();
 
 // Assigns samples to clients; a pure function of labels, groups, options and seed. train_end is

@@ -22,7 +22,7 @@ namespace hanse {
 constexpr std::size_t kMostScores = 8;  // of one job
 
 // A metric that is a sum over samples, for ranking, several labels a sample, regression and
-// language models (jobs/results-and-metrics.md defines each): its place in the table of
+// language models (jobs/metrics.md defines each): its place in the table of
 // sample_scores.cpp, -1: none; and k of NAME@k.
 struct SampleScore {
   int64_t kind = -1;

@@ -63,7 +63,7 @@ std::string number_or_nothing(double value);
 // bytes are.
 std::string counted_or_nothing(double value);
 
-// Means, spread and fairness over clients; jobs/results-and-metrics.md defines each.
+// Means, spread and fairness over clients; jobs/metrics.md defines each.
 // `previous_train_loss` [M] of the evaluation before gives `improved`, over the last round's
 // participants, and `train_loss_fell`, over all; clients of which it is NaN are left out of both,
 // which are NaN when it is empty. Accuracies are left out for regression (classes = 0), `auroc` and

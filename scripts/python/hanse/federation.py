@@ -120,7 +120,7 @@ def _labels(name: str, y: Any, classes: Sequence[str] | int | None, several: boo
 
 def _write(path: pathlib.Path, names: list[str], parts: list[tuple[Any, Any, int]],
            classes: Sequence[str] | int | None, several: bool) -> None:
-    """Writes the file without a seal; data/README.md has the format."""
+    """Writes the file without a seal; data/clients.md has the format."""
     import h5py
     import numpy
 

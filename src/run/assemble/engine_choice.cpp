@@ -83,7 +83,7 @@ RankDevice claim_gpu(const Job& job, const std::optional<Refusal>& refusal, int6
 }
 
 // What a core does while an H100 makes a step of a small cohort, some 0.03 ms: a step of 5 MFLOP,
-// an mlp's of 8 hidden units, took a third of the core's time there (scripts/README.md, "A round on
+// an mlp's of 8 hidden units, took a third of the core's time there (jobs/measured.md, "A round on
 // a GPU"), and one of 3 MFLOP, bench-lr's, more than a fast core's.
 constexpr double kLeastGpuFlops = 4e6;
 

@@ -1,0 +1,31 @@
+# cmake --build build --target uninstall: removes what the last `cmake --install` of this build has
+# installed, and the folders that are empty then. DESTDIR holds as it did for the installation.
+cmake_minimum_required(VERSION 3.18)
+if(NOT EXISTS ${MANIFEST})
+  message(FATAL_ERROR "nothing of this build is installed: there is no ${MANIFEST}")
+endif()
+file(STRINGS ${MANIFEST} files)
+set(folders)
+foreach(file ${files})
+  set(path "$ENV{DESTDIR}${file}")
+  if(EXISTS "${path}" OR IS_SYMLINK "${path}")
+    file(REMOVE "${path}")
+  endif()
+  get_filename_component(folder "${path}" DIRECTORY)
+  # Python keeps what it has compiled beside the sources.
+  file(GLOB compiled "${folder}/__pycache__/*.pyc")
+  if(compiled)
+    file(REMOVE_RECURSE "${folder}/__pycache__")
+  endif()
+  while(NOT folder IN_LIST folders AND NOT folder STREQUAL "/" AND NOT folder STREQUAL "")
+    list(APPEND folders "${folder}")
+    get_filename_component(folder "${folder}" DIRECTORY)
+  endwhile()
+endforeach()
+
+# The longest first: a folder before the one that it lies in. None but an empty one goes.
+list(SORT folders ORDER DESCENDING)
+execute_process(COMMAND rmdir --ignore-fail-on-non-empty ${folders})
+list(LENGTH files number)
+file(REMOVE ${MANIFEST})
+message(STATUS "removed ${number} installed files")
