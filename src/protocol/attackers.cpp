@@ -11,8 +11,7 @@ AggregatorNeeds needs_among(AggregatorNeeds needs, const ForgeNeeds& attack) {
   if (!needs.after_training()) needs.late = true;
   needs.norms = true;
   needs.gram = true;  // lengths and products of the forged rows follow from those of the others
-  needs.forged = true;
-  needs.last_step = needs.last_step || attack.last;  // which rank 0 has told the others
+  needs.forging_rows = attack.last ? 3 : 2;  // h and p, and g
   return needs;
 }
 

@@ -11,7 +11,7 @@ constexpr Fact kClientMemory{
     "a rule that keeps numbers of each client", "aggregator.kind",
     [](const JobFacts& f) { return f.rule.last_updates || f.rule.sign_share; }};
 constexpr Fact kRobust{"a robust rule, or an attack on updates", "aggregator.kind",
-                       [](const JobFacts& f) { return f.rule.rejects || f.rule.forged; }};
+                       [](const JobFacts& f) { return f.rule.rejects || f.rule.forging_rows > 0; }};
 constexpr Fact kTimed{"clients that differ in their model or steps", "async.kind, or clock.late",
                       [](const JobFacts& f) {
                         return kSeveralVersions.holds(f) ||

@@ -67,7 +67,7 @@ void send_products(const FederatedFacts& facts, int64_t ranks, RoundFootprint& f
     footprint.add(kind, gram.bytes, gram.messages, gram.operations);
     layers = number(static_cast<int64_t>(facts.parts.size()));
   }
-  if (facts.needs.forged) send_forging(facts, kind, footprint);
+  if (facts.needs.forging_rows > 0) send_forging(facts, kind, footprint);
   if (facts.needs.columns) return send_columns(facts, updates, ranks, footprint);
   footprint.broadcast(kind, kNumber * updates * layers);
 }
@@ -108,7 +108,7 @@ double rule_bytes(const FederatedFacts& facts, int64_t ranks) {
   const double k = weighed_updates(facts) + number(further_rows(needs));
   const double layers = needs.layers ? number(std::ssize(facts.parts)) : 1;
   double matrices = needs.matrices + (needs.layers ? layers : 0);
-  if (needs.forged) matrices += 3;  // products with the forged rows, and a trial's
+  if (needs.forging_rows > 0) matrices += 3;  // products with the forged rows, and a trial's
   if (!needs.gram) return kNumber * matrices * k * k;
   const GramTraffic gram = gram_traffic(facts.parts, k, ranks);
   return std::max({gram.kept_bytes, gram.matrix_bytes, kNumber * (layers + matrices) * k * k});

@@ -40,14 +40,9 @@ inline std::size_t folded_at_once(int64_t n_params, int64_t second) {
 // is divided.
 inline int64_t sum_rows(const AggregatorNeeds& needs) { return needs.sign_share ? 2 : 1; }
 
-// Rows that attackers forge with: h, p, and perhaps the last aggregate.
-inline int64_t forging_rows(const AggregatorNeeds& needs) {
-  return needs.forged ? 2 + (needs.last_step ? 1 : 0) : 0;
-}
-
 // Rows that are weighed beside the updates: the rule's own, and those that attackers forge with.
 inline int64_t further_rows(const AggregatorNeeds& needs) {
-  return (needs.extra_row != ExtraRow::kNone ? 1 : 0) + forging_rows(needs);
+  return (needs.extra_row != ExtraRow::kNone ? 1 : 0) + needs.forging_rows;
 }
 
 inline Reduction reduction_of(const FederatedSettings& settings) { return settings.comm.reduction; }

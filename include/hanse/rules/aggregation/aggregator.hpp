@@ -37,11 +37,10 @@ struct AggregatorNeeds {
                          // or the Gram matrix
   bool own_columns = false;  // with columns: they are made by a ColumnFunction on every rank
   bool directions = false;   // with gram: reports tell of the step's direction, DirectionReport
-  bool rejects = false;    // updates that are not finite are the rule's to leave out; no step where
-                           // nothing is left
-  bool forged = false;     // participants may forge their updates (protocol/attackers.hpp)
-  bool last_step = false;  // with forged: attackers see the last aggregate
-  bool distances = false;  // of the updates' entries that count, with sign_share
+  bool rejects = false;  // updates that are not finite are the rule's to leave out; no step where
+                         // nothing is left
+  int64_t forging_rows = 0;  // with gram: rows that attackers forge with (protocol/attackers.hpp)
+  bool distances = false;    // of the updates' entries that count, with sign_share
   double matrices = 0;  // [K, K] of float64 that the rule holds at once, with its state, beside the
                         // inner products: what it takes of memory
   double cubes = 0;     // K^3 multiplications of a mix(), about

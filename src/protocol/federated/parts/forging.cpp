@@ -40,7 +40,7 @@ class Forging final : public RoundPart {
         server_(of.server),
         columns_(of.columns),
         last_(of.last_step),
-        made_(forging_rows(of.needs)) {}
+        made_(of.needs.forging_rows) {}
 
   void drawn(int64_t) override { strength_ = kNobodyForges; }
 

@@ -16,14 +16,14 @@ std::vector<std::unique_ptr<RoundPart>> make_parts(PartsOf of) {
     add(of.settings.async.is_fedasync(), make_fedasync);
     add(of.settings.participation, make_participation_lines);
     add(needs.rejects || of.parts.attackers != nullptr, make_robust_measures);
-    if (needs.extra_row == ExtraRow::kLastStep || needs.last_step) {
+    if (needs.extra_row == ExtraRow::kLastStep || needs.forging_rows > 2) {
       auto last = std::make_unique<LastStep>(of.parts.model.layout().n_params());
       of.last_step = last->values();
       parts.push_back(std::move(last));
     }
   }
   add(needs.extra_row != ExtraRow::kNone, make_own_row);
-  add(needs.forged, make_forging);
+  add(needs.forging_rows > 0, make_forging);
   return parts;
 }
 
