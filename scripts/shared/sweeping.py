@@ -8,7 +8,7 @@ import sys
 
 from hanse.files import replacing, write_whole
 from hanse.folders import read_job
-from hanse.program import STOPPED, Refused, build_folder, find_program, mpirun  # noqa: F401
+from hanse.program import STOPPED, Refused, find_program, mpirun  # noqa: F401
 from hanse.studies import read_folder
 from hanse.study_files import Case, refuse_own  # noqa: F401
 from hanse.sweeps import Sweep, processors  # noqa: F401
