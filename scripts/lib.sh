@@ -5,13 +5,9 @@
 # shellcheck disable=SC2034
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
-# The build of the MPI that HANSE_MPI names, and its preset.
+# The folder of the Release build.
 # shellcheck disable=SC2034
-case ${HANSE_MPI:-openmpi} in
-  openmpi) build=build preset=release ;;
-  mpich) build=build-mpich preset=mpich ;;
-  *) printf '%s\n' "HANSE_MPI=$HANSE_MPI is unknown; hint: openmpi or mpich" >&2; exit 2 ;;
-esac
+build=build
 
 say() { printf '%s\n' "$*"; }
 

@@ -35,7 +35,7 @@ require_site_libraries() {
   local missing=()
   echo '#include <span>' | "$cxx" -std=c++20 -E -x c++ - >/dev/null 2>&1 || missing+=("C++20")
   command -v mpicxx >/dev/null || missing+=("MPI")
-  command -v h5pcc >/dev/null || missing+=("HDF5 with MPI")
+  command -v h5cc >/dev/null || command -v h5pcc >/dev/null || missing+=("HDF5")
   has_library openblas || missing+=("OpenBLAS")
   has_library boost_program_options || missing+=("Boost.Program_options")
   has_header zlib.h || missing+=("zlib")

@@ -4,7 +4,7 @@ import os
 import pathlib
 
 from hanse import files
-from hanse.program import STOPPED, Refused, build_folder, find_program, mpirun  # noqa: F401
+from hanse.program import STOPPED, Refused, find_program, mpirun  # noqa: F401
 from hanse.study_files import Case  # noqa: F401
 from hanse.sweeps import Sweep, processors  # noqa: F401
 

@@ -4,10 +4,11 @@
 #include <vector>
 
 #include "hanse/cli/program.hpp"
+#include "hanse/cli/start.hpp"
 
-extern "C" int hanse_main(int argc, char** argv, double start_s) {
+extern "C" int hanse_main(int argc, char** argv, const hanse::Start& start) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
-  const auto status = hanse::execute_command(arguments, start_s);
+  const auto status = hanse::execute_command(arguments, start);
   std::fflush(stdout);
   return static_cast<int>(status);
 }

@@ -38,9 +38,9 @@ bool runs_on_ranks(const Command& command) {
 }
 
 // The output of a command that runs alone.
-std::string execute_alone(const Command& command) {
+std::string execute_alone(const Command& command, const Start& start) {
   const auto& words = command.words;
-  if (command.verb == "version") return version_text();
+  if (command.verb == "version") return version_text(start);
   if (command.verb == "list" && command.flag == "markdown") return list_markdown();
   if (command.verb == "list" && command.flag == "conflicts") return conflicts_page();
   if (command.verb == "list" && command.flag == "man") return manual_page();
@@ -109,7 +109,7 @@ ExitStatus execute_on_ranks(const Command& command, const std::exception_ptr& mi
 
 }  // namespace
 
-ExitStatus execute_command(const std::vector<std::string>& arguments, double start_s) {
+ExitStatus execute_command(const std::vector<std::string>& arguments, const Start& start) {
   try {
     Command command;
     std::exception_ptr misread;
@@ -126,7 +126,7 @@ ExitStatus execute_command(const std::vector<std::string>& arguments, double sta
         notice("several ranks were started: the first alone does what one process does");
       }
       end_at_stop_signals();
-      fmt::print("{}", execute_alone(command));
+      fmt::print("{}", execute_alone(command, start));
       return ExitStatus::kDone;
     }
     const Launch launched = launch();
@@ -134,7 +134,7 @@ ExitStatus execute_command(const std::vector<std::string>& arguments, double sta
     if (started_as_rank()) mpi.emplace();
     const auto comm = mpi ? make_mpi_communicator() : make_single_communicator();
     require_all_ranks(comm->size(), launched);
-    return execute_on_ranks(command, misread, *comm, start_s);
+    return execute_on_ranks(command, misread, *comm, start.seconds);
   } catch (const Error& error) {
     report_error(error.what());
     return error.exit_status();

@@ -179,7 +179,7 @@ run.max-seconds).
 )";
 }
 
-std::string version_text() {
+std::string version_text(const Start& start) {
   bool has_torch = true;
   try {
     torch_library();  // loaded, so that its version is shown, too
@@ -196,6 +196,10 @@ std::string version_text() {
                         !is_torch    ? version
                         : !has_torch ? "none; scripts/build adds it"
                                      : version + others);
+  }
+  for (const auto& [name, found] :
+       {std::pair{"program", start.program}, std::pair{"mpi from", start.mpi_library}}) {
+    text += fmt::format("{:<9} {}\n", name, found);
   }
   return text;
 }

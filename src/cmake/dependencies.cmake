@@ -1,23 +1,14 @@
 # Everything Hanse is built on. scripts/setup installs it.
 find_package(Threads REQUIRED)
-include(src/cmake/mpi.cmake)
 find_package(ZLIB REQUIRED)
+include(src/cmake/hdf5.cmake)
+include(src/cmake/mpi.cmake)
 find_package(PNG 1.6 REQUIRED)
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(Eigen3 REQUIRED NO_MODULE)
 find_package(Boost 1.74 REQUIRED COMPONENTS program_options)
 find_package(nlohmann_json REQUIRED)
-
-# Parallel HDF5: client states are written by all ranks together.
-set(HDF5_PREFER_PARALLEL ON)
-find_package(HDF5 REQUIRED COMPONENTS C)
-if(NOT HDF5_IS_PARALLEL)
-  message(FATAL_ERROR "HDF5 was found without MPI: install libhdf5-openmpi-dev or libhdf5-mpich-dev (scripts/setup)")
-endif()
-add_library(hdf5_parallel INTERFACE)
-target_include_directories(hdf5_parallel SYSTEM INTERFACE ${HDF5_INCLUDE_DIRS})
-target_link_libraries(hdf5_parallel INTERFACE ${HDF5_LIBRARIES} MPI::MPI_CXX)
 
 # Pictures: libjpeg-turbo by its own interface.
 find_path(TURBOJPEG_INCLUDE turbojpeg.h REQUIRED)

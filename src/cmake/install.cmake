@@ -21,6 +21,9 @@ install(CODE "
   endforeach()")
 
 set(programs hanse hanse-program)
+foreach(mpi IN LISTS HANSE_MPIS)
+  list(APPEND programs hanse-${mpi})
+endforeach()
 if(TARGET hanse_torch)
   list(APPEND programs hanse_torch)
 endif()
@@ -100,6 +103,7 @@ set(CPACK_STRIP_FILES ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+# The program loads the library of MPI itself, which mpirun's package brings.
 set(mpirun_package openmpi-bin)
 if(NOT HANSE_OPEN_MPI)
   set(mpirun_package mpich)

@@ -13,7 +13,6 @@
 
 #include "hanse/base/available_memory.hpp"
 #include "hanse/base/error.hpp"
-#include "hanse/config.hpp"
 
 namespace hanse {
 
@@ -105,7 +104,9 @@ void require_all_ranks(int known, const Launch& launch) {
       fmt::format("{} ranks were started, and none knows of the others: their mpirun is of another "
                   "MPI than the program, which has {}",
                   ranks, MpiEnvironment::library_version()),
-      "mpirun", fmt::format("start them by {}", kMpiexec));
+      "mpirun",
+      "start them by the mpirun of this MPI, as lib/mpirun beside the program does, or take theirs "
+      "(HANSE_MPI)");
 }
 
 void abort_all_ranks(int status) {

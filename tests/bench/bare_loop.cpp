@@ -11,6 +11,7 @@
 #include "bench_job.hpp"
 #include "hanse/base/aligned.hpp"
 #include "hanse/base/clock.hpp"
+#include "hanse/cli/start.hpp"
 #include "hanse/comm/communicator.hpp"
 #include "hanse/kinds/samplers.hpp"
 #include "hanse/kinds/updates.hpp"
@@ -51,7 +52,7 @@ double round_seconds(const Job& job, Loop& parts, int64_t round, AlignedFloats& 
 
 }  // namespace
 
-extern "C" int hanse_main(int argc, char** argv, double) try {
+extern "C" int hanse_main(int argc, char** argv, const hanse::Start&) try {
   KeyedJob job(catalog());
   load_bench_job(argc, argv, job);
   const auto comm = make_single_communicator();

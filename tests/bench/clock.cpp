@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include "hanse/base/random.hpp"
+#include "hanse/cli/start.hpp"
 #include "hanse/rules/clock/buffered_events.hpp"
 #include "hanse/rules/sampling/basic.hpp"
 
@@ -38,7 +39,7 @@ class UniformDispatcher final : public Dispatcher {
 
 }  // namespace
 
-extern "C" int hanse_main(int argc, char** argv, double) {
+extern "C" int hanse_main(int argc, char** argv, const hanse::Start&) {
   const auto number = [&](int i, int64_t otherwise) {
     return argc > i ? std::strtoll(argv[i], nullptr, 10) : otherwise;
   };

@@ -14,6 +14,7 @@
 
 #include "hanse/base/choice.hpp"
 #include "hanse/base/random.hpp"
+#include "hanse/cli/start.hpp"
 #include "hanse/model/cohort.hpp"
 #include "hanse/model/torch_library.hpp"
 
@@ -99,7 +100,7 @@ double step_ms(const Case& c, const Data& data, const Cohort::Settings& settings
 
 }  // namespace
 
-extern "C" int hanse_main(int argc, char** argv, double) {
+extern "C" int hanse_main(int argc, char** argv, const hanse::Start&) {
   Cohort::Settings settings{.clients = 10, .samples = kSamples};
   std::vector<std::string> names;
   std::string device;

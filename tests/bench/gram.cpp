@@ -12,6 +12,7 @@
 #include <cblas.h>
 
 #include "hanse/base/clock.hpp"
+#include "hanse/cli/start.hpp"
 #include "hanse/comm/mpi_environment.hpp"
 #include "hanse/model/threads.hpp"
 
@@ -64,6 +65,6 @@ int run(int64_t rows, int64_t values) {
 }  // namespace
 }  // namespace hanse
 
-extern "C" int hanse_main(int argc, char** argv, double) {
+extern "C" int hanse_main(int argc, char** argv, const hanse::Start&) {
   return hanse::run(argc > 1 ? std::atoll(argv[1]) : 100, argc > 2 ? std::atoll(argv[2]) : 1000000);
 }

@@ -11,6 +11,7 @@
 #include <cblas.h>
 
 #include "hanse/base/clock.hpp"
+#include "hanse/cli/start.hpp"
 #include "hanse/model/threads.hpp"
 
 namespace hanse {
@@ -49,7 +50,7 @@ double copy_gigabytes() {
 }  // namespace
 }  // namespace hanse
 
-extern "C" int hanse_main(int, char**, double) {
+extern "C" int hanse_main(int, char**, const hanse::Start&) {
   hanse::set_model_threads(1);
   std::printf("{\"sgemm\": %.1f, \"copy\": %.2f}\n", hanse::sgemm_gflops(),
               hanse::copy_gigabytes());

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <torch/torch.h>
 
+#include "hanse/cli/start.hpp"
 #include "hanse/model/model.hpp"
 #include "hanse/model/threads.hpp"
 
@@ -55,7 +56,7 @@ double median(std::vector<double> values) {
 
 }  // namespace
 
-extern "C" int hanse_main(int argc, char** argv, double) {
+extern "C" int hanse_main(int argc, char** argv, const hanse::Start&) {
   using namespace hanse;
   set_model_threads(1);
   const int64_t steps = argc > 1 ? std::atoll(argv[1]) : 50;

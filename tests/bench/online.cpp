@@ -15,6 +15,7 @@
 
 #include "bench_job.hpp"
 #include "hanse/base/error.hpp"
+#include "hanse/cli/start.hpp"
 #include "hanse/comm/communicator.hpp"
 #include "hanse/kinds/experts.hpp"
 #include "hanse/protocol/stream.hpp"
@@ -216,7 +217,7 @@ double largest_difference(std::span<const float> a, std::span<const float> b) {
 
 }  // namespace
 
-extern "C" int hanse_main(int argc, char** argv, double) try {
+extern "C" int hanse_main(int argc, char** argv, const hanse::Start&) try {
   KeyedJob job(catalog());
   load_bench_job(argc, argv, job);
   const at::NoGradGuard no_gradients;

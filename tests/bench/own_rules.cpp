@@ -10,6 +10,7 @@
 
 #include "hanse/base/clock.hpp"
 #include "hanse/base/error.hpp"
+#include "hanse/cli/start.hpp"
 #include "hanse/plugin/rules.hpp"
 #include "hanse/rules/aggregation/aggregator.hpp"
 
@@ -44,7 +45,7 @@ double median_seconds(Aggregator& rule, std::size_t k) {
 
 }  // namespace
 
-extern "C" int hanse_main(int argc, char** argv, double) try {
+extern "C" int hanse_main(int argc, char** argv, const hanse::Start&) try {
   if (argc != 2) throw InvalidArgument("expected one file of a rule");
   for (const int64_t k : {10, 1000}) {
     const auto python = make_own_aggregator(

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "hanse/base/random.hpp"
+#include "hanse/cli/start.hpp"
 #include "hanse/comm/communicator.hpp"
 #include "hanse/protocol/private_training.hpp"
 
@@ -102,7 +103,7 @@ void estimate(const Way& way, double epsilon, int rounds, Communicator& comm) {
 }  // namespace
 }  // namespace hanse
 
-extern "C" int hanse_main(int argc, char** argv, double) {
+extern "C" int hanse_main(int argc, char** argv, const hanse::Start&) {
   const int rounds = argc > 1 ? std::atoi(argv[1]) : 40;
   const auto comm = hanse::make_single_communicator();
   std::printf("%-18s %5s %9s %9s %9s %6s\n", "way", "eps", "sigma", "error", "form", "ratio");

@@ -10,6 +10,7 @@
 
 #include "hanse/base/clock.hpp"
 #include "hanse/base/random.hpp"
+#include "hanse/cli/start.hpp"
 #include "hanse/rules/bandit/linear.hpp"
 
 namespace {
@@ -39,7 +40,7 @@ double median_seconds(int64_t dimension, int64_t arms, StatisticsForm form, int6
 
 }  // namespace
 
-extern "C" int hanse_main(int, char**, double) try {
+extern "C" int hanse_main(int, char**, const hanse::Start&) try {
   for (const auto& [name, form] : {std::pair{"per-arm", StatisticsForm::kPerArm},
                                    std::pair{"packed", StatisticsForm::kPacked}}) {
     for (const auto& [dimension, arms] :

@@ -17,6 +17,7 @@
 
 #include "hanse/base/clock.hpp"
 #include "hanse/base/random.hpp"
+#include "hanse/cli/start.hpp"
 #include "hanse/rules/aggregation/aaggff.hpp"
 #include "hanse/rules/sampling/learning.hpp"
 
@@ -129,7 +130,7 @@ void print_sampler(int64_t clients) {
 
 }  // namespace
 
-extern "C" int hanse_main(int, char**, double) try {
+extern "C" int hanse_main(int, char**, const hanse::Start&) try {
   const Case cases[] = {
       {"aaggff-s", 100, 100, 20, 101, 0},     {"aaggff-s", 100, 100, 20, 101, 0.5},
       {"aaggff-s", 500, 500, 20, 31, 0},      {"aaggff-s", 500, 500, 20, 31, 0.5},

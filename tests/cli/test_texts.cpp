@@ -85,11 +85,14 @@ TEST(UsageText, HasEveryCommandAndStatus) {
 }
 
 TEST(VersionText, NamesTheLibraries) {
-  const std::string text = version_text();
+  const std::string text =
+      version_text({.program = "a build, in /b", .mpi_library = "/l/libmpi.so.40 (named)"});
   for (const auto& [name, version] : {std::pair<const char*, std::string>{"hanse", kVersion},
                                       {"mpi", MpiEnvironment::library_version()},
                                       {"libtorch", torch_library().version()},
-                                      {"hdf5", kHdf5Version}}) {
+                                      {"hdf5", kHdf5Version},
+                                      {"program", "a build, in /b"},
+                                      {"mpi from", "/l/libmpi.so.40 (named)"}}) {
     EXPECT_FALSE(version.empty()) << name;
     EXPECT_TRUE(has(text, fmt::format("{:<9} {}\n", name, version))) << text;
   }
@@ -105,7 +108,7 @@ struct Printed {
 Printed execute(const std::vector<std::string>& arguments) {
   testing::internal::CaptureStdout();
   testing::internal::CaptureStderr();
-  const ExitStatus status = execute_command(arguments, 0);
+  const ExitStatus status = execute_command(arguments, {});
   return {testing::internal::GetCapturedStdout(), testing::internal::GetCapturedStderr(), status};
 }
 
@@ -114,7 +117,7 @@ TEST(ExecuteCommand, TextsGoToStdoutWithoutMpi) {
   EXPECT_EQ(help.out, usage_text());
   EXPECT_EQ(help.err, "");
   EXPECT_EQ(help.status, ExitStatus::kDone);
-  EXPECT_EQ(execute({"--version"}).out, version_text());
+  EXPECT_EQ(execute({"--version"}).out, version_text({}));
   EXPECT_EQ(execute({"list", "samplers"}).out, list_text("samplers"));
 }
 

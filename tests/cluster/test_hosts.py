@@ -112,7 +112,7 @@ class Unlike(hanse.Case):
     def test_programs(self):
         build = os.path.dirname(hanse.program())
         os.makedirs(self.path("other", "lib"))
-        for name in ("hanse", "lib/hanse.so"):
+        for name in ("hanse", "lib/hanse.so", "lib/hanse-openmpi.so"):
             shutil.copy(os.path.join(build, name), self.path("other", name))
         subprocess.run(["strip", self.path("other", "lib", "hanse.so")], check=True)
         self.refuse("different programs", last=[

@@ -30,12 +30,12 @@ class GpuPackTest(ScriptTest):
         self.write(".venv-cuda/lib/python3/site-packages/torch/__init__.py", "raise SystemExit(9)\n")
         self.write("build-cuda/hanse", '#!/bin/sh\necho "$LD_LIBRARY_PATH"\n').chmod(0o755)
         shutil.copy("/bin/true", self.folder / "build-cuda/hanse-bench-device")
-        self.write("build-cuda/lib/mpirun", '#!/bin/sh\nexec mpirun "$@"\n')
+        self.write("build-cuda/lib/mpirun", '#!/bin/sh\nopenmpi=none\nexec "$openmpi" "$@"\n')
         for test in TESTS:
             path = self.folder / "build-cuda/tests" / test
             path.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy("/bin/true", path)
-        for name in ("hanse.so", "hanse-bench-device.so", "hanse-torch.so"):
+        for name in ("hanse.so", "hanse-openmpi.so", "hanse-bench-device.so", "hanse-torch.so"):
             shutil.copy(LIBRARY, self.folder / "build-cuda/lib" / name)
 
     def pack(self):

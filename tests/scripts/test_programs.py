@@ -29,6 +29,45 @@ def exported(path):
             if line.split()[1] in "TDBR"}
 
 
+def dynamic(path):
+    """Every name that it takes from other libraries or gives them."""
+    return {line.split()[-1].split("@")[0] for line in lines_of("nm", "-D", path)}
+
+
+@unittest.skipUnless((BUILD / "lib/hanse.so").exists(), f"nothing is built in {BUILD}")
+class LibrariesTest(unittest.TestCase):
+    PROGRAM = BUILD / "lib/hanse.so"
+
+    def test_the_program_has_no_mpi_and_each_of_its_parts_one(self):
+        self.assertEqual([name for name in dynamic(self.PROGRAM) if re.match("MPI_|ompi_", name)], [])
+        parts = [path for path in BUILD.glob("lib/hanse-*.so")
+                 if path.stem in ("hanse-openmpi", "hanse-mpich")]
+        self.assertTrue(parts)
+        for path in parts:
+            names = dynamic(path)
+            self.assertIn("MPI_Init_thread", names)
+            self.assertEqual("ompi_mpi_comm_world" in names, path.stem == "hanse-openmpi")
+        for path in BUILD.glob("lib/hanse*.so"):
+            self.assertEqual([name for name in needed(path) if name.startswith("libmpi")], [], path)
+
+    def test_the_bindings_of_mpi_in_cpp_are_not_needed(self):
+        """Open MPI 5 has no libmpi_cxx."""
+        for path in [*BUILD.glob("lib/hanse*.so"), *PROGRAMS]:
+            self.assertNotIn("libmpi_cxx.so.40", needed(path), path)
+            self.assertEqual([name for name in dynamic(path) if re.match("_ZT?[A-Z]*N?K?3MPI", name)],
+                             [], path)
+
+    def test_nobody_sees_hdf5(self):
+        """LibTorch may bring another one. A parallel one is not needed."""
+        if any(name.startswith("libhdf5") for name in needed(self.PROGRAM)):
+            self.skipTest("HDF5 is a shared library here")
+        self.assertEqual([name for name in dynamic(self.PROGRAM) if re.match("_?H5|hanse_hdf5", name)],
+                         [])
+        known = {line.split()[-1] for line in lines_of("nm", self.PROGRAM)}
+        self.assertIn("H5Fopen", known)
+        self.assertNotIn("H5Pset_fapl_mpio", known)
+
+
 @unittest.skipUnless(PROGRAMS and (BUILD / "lib/hanse-torch.so").exists(),
                      f"nothing is built in {BUILD}")
 class ProgramsTest(unittest.TestCase):

@@ -234,7 +234,7 @@ class SetupTest(RepositoryTest):
         for option in ((), ("--program",), ("--mpich",)):
             wanted = self.packages(*option)
             if option == ("--mpich",):
-                wanted += ["mpich", "libmpich-dev", "libhdf5-mpich-dev"]
+                wanted += ["mpich", "libmpich-dev"]
             result, asked = self.setup_with(option=("--list", *option))
             self.assertEqual((result.returncode, asked), (0, ""), result.stderr)
             self.assertEqual(result.stdout.split(), wanted)

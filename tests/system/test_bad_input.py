@@ -1,5 +1,6 @@
 """Whatever is wrong with the input: status 2 before the first round, and one line that names it."""
 
+import glob
 import gzip
 import math
 import os
@@ -55,8 +56,9 @@ class NoLibTorch(BadInput):
         super().setUp()
         home = os.path.dirname(hanse.program())
         os.mkdir(self.path("lib"))
-        for name in ("hanse", "lib/hanse.so", "lib/mpirun"):
-            shutil.copy(os.path.join(home, name), self.path(name))
+        for path in [os.path.join(home, "hanse"), *glob.glob(os.path.join(home, "lib/*"))]:
+            if not os.path.basename(path).startswith("hanse-torch"):
+                shutil.copy(path, self.path(os.path.relpath(path, home)))
         self.own_program = self.path("hanse")
 
     def test_what_needs_it_is_refused_and_all_else_runs(self):
@@ -76,17 +78,37 @@ class NoLibTorch(BadInput):
 class OtherMpi(BadInput):
     """Two ranks that the mpirun of another MPI has started: each is alone."""
 
-    def test_is_refused_by_the_first_rank_alone(self):
-        other = "PMI" if "Open MPI" in self.hanse("--version").stdout() else "OMPI_COMM_WORLD"
+    def refuse_ranks(self, own, other, *parts):
+        """The first rank says it, the second ends with the same status."""
         job = self.job()
         for rank, errors in ((0, 1), (1, 0)):
             process = self.hanse("run", job, f"--run.out={self.path('run')}", expect=2,
-                                 environment={f"{other}_RANK": rank, f"{other}_SIZE": 2})
-            self.assertEqual(len(process.errors()), errors, process.describe())
-            if errors:
-                self.assertIn("2 ranks were started, and none knows", process.errors()[0])
-                self.assertRegex(process.errors()[0], "start them by /.*mpiexec")
+                                 environment={f"{other}_RANK": rank, f"{other}_SIZE": 2, **own})
+            self.assertEqual(len(process.lines()), errors, process.describe())
+            for part in parts if errors else ():
+                self.assertIn(part, process.errors()[0])
             self.assertFalse(os.path.exists(self.path("run")))
+
+    def test_is_refused_by_the_first_rank_alone(self):
+        built = "openmpi" if "Open MPI" in self.hanse("--version").stdout() else "mpich"
+        other = "PMI" if built == "openmpi" else "OMPI_COMM_WORLD"
+        self.refuse_ranks({"HANSE_MPI": built}, other,
+                          "2 ranks were started, and none knows", "hint: start them by", "HANSE_MPI")
+
+    def test_an_mpi_that_the_program_was_not_built_for(self):
+        """Only the part for the other MPI is there."""
+        home = os.path.dirname(hanse.program())
+        os.mkdir(self.path("lib"))
+        for path in ("hanse", "lib/hanse.so"):
+            shutil.copy(os.path.join(home, path), self.path(path))
+        self.own_program = self.path("hanse")
+        for own, variable in (("openmpi", "OMPI_COMM_WORLD"), ("mpich", "PMI")):
+            self.refuse_ranks({}, variable, "started as a rank of", f"lib/hanse-{own}.so; hint: ")
+            self.refuse_ranks({"HANSE_MPI": own}, variable, f"HANSE_MPI={own}; there is no ")
+
+    def test_an_mpi_that_does_not_exist(self):
+        self.refuse_ranks({"HANSE_MPI": "lam"}, "PMI",
+                          "HANSE_MPI=lam is unknown; hint: openmpi or mpich")
 
 
 class TasksWithoutPmi(BadInput):

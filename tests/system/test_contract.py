@@ -333,6 +333,53 @@ class Commands(hanse.Case):
             self.assertRegex(version, rf"(?m)^{library} +\S")
 
 
+class WhichMpi(hanse.Case):
+    """The library of MPI that a process takes, and what --version says of it."""
+
+    def found(self, **options):
+        """Its file, and the reason."""
+        said = self.hanse("--version", **options).stdout()
+        return re.search(r"(?m)^mpi from +(\S+) \((.*)\)$", said).groups()
+
+    def test_it_is_found_and_named(self):
+        library, reason = self.found()
+        self.assertEqual(reason, "which the build has found")
+        name = "mpich" if "mpich" in library or library.endswith(".12") else "openmpi"
+        self.assertEqual(self.found(environment={"HANSE_MPI": name}),
+                         (library, f"HANSE_MPI={name}; {reason}"))
+
+        place = self.path("lib", os.path.basename(library))
+        os.mkdir(self.path("lib"))
+        os.symlink(library, place)
+        self.assertEqual(self.found(environment={"LD_LIBRARY_PATH": f"/none:{self.path('lib')}"}),
+                         (place, "by LD_LIBRARY_PATH"))
+
+        variable, title = {"openmpi": ("OMPI_COMM_WORLD_RANK", "Open MPI"),
+                           "mpich": ("PMI_RANK", "MPICH")}[name]
+        self.assertEqual(self.found(environment={variable: 0}),
+                         (library, f"started as a rank of {title}; {reason}"))
+
+    def test_ranks_take_that_of_their_launcher(self):
+        """Before one that LD_LIBRARY_PATH names."""
+        library, _ = self.found()
+        built = os.path.join(os.path.dirname(hanse.program()), "lib")
+        os.mkdir(self.path("lib"))
+        os.symlink(library, self.path("lib", os.path.basename(library)))
+        self.own_program = self.script("own", f"unset HANSE_MPI; exec {hanse.program()} --version")
+        for name, title in (("openmpi", "Open MPI"), ("mpich", "MPICH")):
+            if not os.path.exists(os.path.join(built, f"hanse-{name}.so")):
+                continue
+            self.script("lib/mpirun", f'HANSE_MPI={name} exec {built}/mpirun "$@"')
+            said = self.hanse(ranks=1, environment={"LD_LIBRARY_PATH": self.path("lib")}).stdout()
+            self.assertRegex(said, rf"(?m)^mpi +{title}.*\n(.*\n)*mpi from +\S+ "
+                                   rf"\(started as a rank of {title}; that of /.*\)$")
+
+    def script(self, name, text):
+        path = self.write(name, f"#!/bin/sh\n{text}\n")
+        os.chmod(path, 0o755)
+        return path
+
+
 class ProgressLines(hanse.Case):
     def watch(self, reader, writer, enough):
         """What a run writes to stderr until there is enough of it, and then until it stops."""

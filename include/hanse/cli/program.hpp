@@ -7,6 +7,7 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/base/options.hpp"
+#include "hanse/cli/start.hpp"
 #include "hanse/run/plan.hpp"
 #include "hanse/run/privacy_table.hpp"
 
@@ -26,9 +27,8 @@ struct Command {
 // Throws InvalidArgument: unknown verb or option, wrong number of words.
 Command parse_command(const std::vector<std::string>& arguments);
 
-// Executes the command. `start_s` is monotonic_seconds() at the start of the process. Reports
-// errors on stderr: one line, from one rank.
-ExitStatus execute_command(const std::vector<std::string>& arguments, double start_s);
+// Executes the command. Reports errors on stderr: one line, from one rank.
+ExitStatus execute_command(const std::vector<std::string>& arguments, const Start& start);
 
 // Texts of --help, of `hanse VERB --help` and of `hanse list [KIND]`.
 std::string usage_text();
@@ -41,7 +41,8 @@ std::string conflicts_page();
 // the completion of command lines also the keys' values.
 std::string manual_page();
 std::string bash_completion();
-std::string version_text();
+// `hanse --version`: versions, and what the launcher has found.
+std::string version_text(const Start& start);
 
 // The commands of the program.
 struct Verb {

@@ -27,12 +27,6 @@ TOLD_ABOVE = " told above; the first: "  # in the error of a table with several 
 LINES_KEPT = 24  # of what the program says, to find its error, and the faults of a table above it
 
 
-def build_folder(checkout: pathlib.Path) -> pathlib.Path:
-    """The folder of the MPI that HANSE_MPI names: build, or build-mpich."""
-    mpi = os.environ.get("HANSE_MPI") or "openmpi"
-    return checkout / ("build" if mpi == "openmpi" else f"build-{mpi}")
-
-
 def find_program() -> pathlib.Path:
     """The program of HANSE_PROGRAM, of the checkout or the installation that this package
     lies in, or of PATH. Raises
@@ -42,7 +36,7 @@ def find_program() -> pathlib.Path:
         if os.access(named, os.X_OK):
             return pathlib.Path(named).absolute()
         raise Refused(f"{named} is no program; hint: HANSE_PROGRAM names it")
-    built = build_folder(CHECKOUT) / "hanse"
+    built = CHECKOUT / "build" / "hanse"
     if (CHECKOUT / "scripts" / "build").exists() and os.access(built, os.X_OK):
         return built
     installed = CHECKOUT.parents[1] / "bin" / "hanse"  # beside share/hanse
