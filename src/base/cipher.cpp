@@ -1,5 +1,6 @@
 #include "hanse/base/cipher.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -59,6 +60,33 @@ CipherKey::Words CipherKey::words() const {
 CipherKey CipherKey::of_words(const Words& words) {
   CipherKey key;
   std::memcpy(key.bytes_.data(), words.data(), key.bytes_.size());
+  return key;
+}
+
+KeyPair KeyPair::of_system() {
+  initialize();
+  KeyPair pair;
+  pair.secret_ = CipherKey::of_system();
+  std::array<unsigned char, crypto_scalarmult_BYTES> known;
+  crypto_scalarmult_base(known.data(), pair.secret_.bytes().data());
+  std::memcpy(pair.public_.data(), known.data(), known.size());
+  return pair;
+}
+
+// BLAKE2b of the shared point and both public keys, the smaller one first.
+CipherKey KeyPair::shared_with(const CipherKey::Words& others) const {
+  const CipherKey theirs = CipherKey::of_words(others);
+  std::array<unsigned char, crypto_scalarmult_BYTES> point;
+  if (crypto_scalarmult(point.data(), secret_.bytes().data(), theirs.bytes().data()) != 0) {
+    throw Error("what a rank has sent is no public key");
+  }
+  std::array<uint64_t, 12> numbers;
+  std::memcpy(numbers.data(), point.data(), point.size());
+  std::ranges::copy(std::min(public_, others), numbers.begin() + 4);
+  std::ranges::copy(std::max(public_, others), numbers.begin() + 8);
+  CipherKey key = CipherKey::of_numbers(numbers);
+  sodium_memzero(point.data(), point.size());
+  sodium_memzero(numbers.data(), sizeof numbers);
   return key;
 }
 

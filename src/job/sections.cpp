@@ -225,6 +225,10 @@ void bind_comm(OptionTable& table, CommOptions& comm) {
       "how GPUs of ranks exchange sums and rows: by NCCL, or staged in the hosts' memory; auto: by "
       "NCCL where there are several ranks and no two have the same GPU; the same bits"));
   may_change(table.add(
+      "comm.masks", comm.masks,
+      "each rank's part of the updates' sum travels under masks of pairs of ranks, which cancel in "
+      "the sum; the same bits; auto: in private rounds"));
+  may_change(table.add(
       "comm.timeout-seconds", comm.timeout_seconds, at_least(0),
       "seconds that ranks wait for one that does not come before they name it and end; longer "
       "than any rank trains in a round; 0: forever"));

@@ -141,6 +141,11 @@ PrivacyTerms privacy_terms(const Job& job, int64_t clients, int64_t n_params) {
   return terms;
 }
 
+bool masks_sums(const Job& job) {
+  const AskedMasks asked = job.comm.masks;
+  return asked == AskedMasks::kTrue || (asked == AskedMasks::kAuto && job.privacy.is_on());
+}
+
 bool has_secret_draws(const Job& job) {
   const auto attendance = value_of<Attendance>(job.sampler.kind);
   return job.privacy.has_secret() && attendance &&

@@ -45,6 +45,8 @@ std::span<int64_t> part_of(std::span<int64_t> row, const RowPart& part) {
 PrivateTraining::PrivateTraining(PrivacySetup setup, Communicator& comm, int64_t n_params)
     : setup_(std::move(setup)),
       comm_(comm),
+      worker_(comm.rank()),
+      workers_(comm.size()),
       rounds_(setup_.options, setup_.terms, setup_.rounds),
       secret_(setup_.key),
       sent_(rest_of(setup_.kept, n_params)),
@@ -60,11 +62,20 @@ CipherStream PrivateTraining::draw_words() const {
   return CipherStream(secret_.key(RoundSecret::Use::kDraw));
 }
 
-void PrivateTraining::add(const CipherKey& key, int64_t rank, int64_t ranks,
+void PrivateTraining::joins(int64_t worker, int64_t workers) {
+  worker_ = worker;
+  workers_ = workers;
+}
+
+void PrivateTraining::add_own(const CipherKey& key, std::span<int64_t> entries) const {
+  if (worker_ >= 0) add(key, worker_, workers_, entries);
+}
+
+void PrivateTraining::add(const CipherKey& key, int64_t worker, int64_t workers,
                           std::span<int64_t> entries) const {
   const Noise noise(setup_.options.mechanism, round_.share_variance);
   for (const RowPart& part : sent_) {
-    add_noise(noise, key, rank, ranks, part.begin, part_of(entries, part));
+    add_noise(noise, key, worker, workers, part.begin, part_of(entries, part));
   }
 }
 
@@ -73,7 +84,7 @@ void PrivateTraining::opens(int64_t /*round*/, UpdateSum& sum) {
   counts_ = {};
   signal_ = kUnknown;
   if (correlated_) correlated_->begin(secret_.key(RoundSecret::Use::kMask));
-  if (round_.count_variance > 0 && comm_.rank() == 0) {
+  if (round_.count_variance > 0 && worker_ == 0) {
     CipherStream words(secret_.key(RoundSecret::Use::kCount));
     Noise(Mechanism::kDiscreteGaussian, round_.count_variance)
         .add(words, std::span(&counts_.within, 1));
@@ -81,7 +92,7 @@ void PrivateTraining::opens(int64_t /*round*/, UpdateSum& sum) {
   const auto entries = sum.integers(0, sum.size());
   if (rounds_.tree_rounds() > 0) return add_tree(entries);
   if (setup_.options.is_distributed()) return;
-  add(secret_.key(RoundSecret::Use::kNoise), comm_.rank(), comm_.size(), entries);
+  add_own(secret_.key(RoundSecret::Use::kNoise), entries);
 }
 
 // The noise of a round is that of the node that comes, less that of the nodes that go: the last
@@ -89,11 +100,11 @@ void PrivateTraining::opens(int64_t /*round*/, UpdateSum& sum) {
 void PrivateTraining::add_tree(std::span<int64_t> entries) {
   const TreeStep step = tree_step(rounds_.finished() % rounds_.tree_rounds() + 1);
   const CipherKey added = secret_.key(RoundSecret::Use::kNoise);
-  add(added, comm_.rank(), comm_.size(), entries);
+  add_own(added, entries);
   if (!step.removed.empty()) {
     std::vector<int64_t> removed(entries.size());
     for (std::size_t i = 0; i < step.removed.size(); ++i) {
-      add(nodes_.back(), comm_.rank(), comm_.size(), removed);
+      add_own(nodes_.back(), removed);
       nodes_.pop_back();
     }
     add_encoded(removed, -1, entries);
@@ -101,11 +112,11 @@ void PrivateTraining::add_tree(std::span<int64_t> entries) {
   nodes_.push_back(added);
 }
 
-// Adds the shares of those who did not come, by blocks over the ranks.
+// Adds the shares of those who did not come, by blocks over the ranks that train.
 void PrivateTraining::fill_up(std::span<int64_t> entries) const {
   const CipherKey noise = secret_.key(RoundSecret::Use::kNoise);
   for (int64_t place = last_.updates; place < rounds_.shares(); ++place) {
-    add(noise.derived(static_cast<uint64_t>(place)), comm_.rank(), comm_.size(), entries);
+    add_own(noise.derived(static_cast<uint64_t>(place)), entries);
   }
 }
 

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/cipher.hpp"
+#include "hanse/base/error.hpp"
 #include "hanse/base/uniform.hpp"
 
 namespace hanse {
@@ -54,6 +55,17 @@ TEST(Cipher, KeysOfOtherNumbersAreOtherKeys) {
 
 TEST(Cipher, TheSystemsKeysAreAllDifferent) {
   EXPECT_NE(CipherKey::of_system(), CipherKey::of_system());
+}
+
+TEST(KeyPair, TwoPairsShareAKeyThatNoThirdHas) {
+  const KeyPair a = KeyPair::of_system(), b = KeyPair::of_system(), c = KeyPair::of_system();
+  const CipherKey key = a.shared_with(b.for_others());
+  EXPECT_EQ(b.shared_with(a.for_others()), key);
+  for (const CipherKey& other : {a.shared_with(c.for_others()), c.shared_with(a.for_others()),
+                                 c.shared_with(b.for_others()), CipherKey()}) {
+    EXPECT_NE(other, key);
+  }
+  EXPECT_THROW(a.shared_with({}), Error);  // a point of low order, with which all would share 0
 }
 
 TEST(Cipher, NormalNumbersHaveMeanZeroAndVarianceOne) {

@@ -18,6 +18,7 @@
 #include "protocol/resume.hpp"
 #include "protocol/tiny_training.hpp"
 #include "support/errors.hpp"
+#include "support/thread_communicator.hpp"
 
 namespace hanse {
 namespace {
@@ -112,13 +113,34 @@ std::vector<PrivateCase> every_mechanism() {
 
 TEST(PrivateTraining, EveryMechanismHasTheSameBitsOnAnyRanksAndGoesOn) {
   for (const PrivateCase& c : every_mechanism()) {
-    const TinyJob job = job_of(c);
+    TinyJob job = job_of(c);
     const auto expected = train_threads(1, job, 9);
-    for (int ranks = 2; ranks <= 4; ++ranks) EXPECT_EQ(train_threads(ranks, job, 9), expected);
+    for (const bool apart : {true, false}) {  // rank 0 serves alone, or trains, too
+      job.apart = apart;
+      for (int ranks = 2; ranks <= 4; ++ranks) EXPECT_EQ(train_threads(ranks, job, 9), expected);
+    }
     const Kept kept = train_and_keep<TinyTraining>(3, job, 5);
     EXPECT_EQ(go_on<TinyTraining>(2, job, kept, 4), expected);
     EXPECT_EQ(go_on<TinyTraining>(1, job, kept, 4), expected);
   }
+}
+
+// The sum that rank 0 receives has all of the noise, and rank 0 draws none of it.
+TEST(PrivateTraining, ARankThatServesAloneDrawsNoNoise) {
+  run_threads(1, [](Communicator& comm) {
+    const auto noise_of = [&](int64_t worker, int64_t workers) {
+      const auto part = job_of({central(1)}).privacy(comm);
+      part->joins(worker, workers);
+      UpdateSum sum(kParams, kDrawn, Reduction::kExact);
+      part->opens(1, sum);
+      const auto entries = sum.integers(0, sum.size());
+      return std::vector<int64_t>(entries.begin(), entries.end());
+    };
+    EXPECT_EQ(noise_of(-1, 2), std::vector<int64_t>(kParams));
+    const auto all = noise_of(0, 1), first = noise_of(0, 2), second = noise_of(1, 2);
+    EXPECT_NE(all, std::vector<int64_t>(kParams));
+    for (std::size_t i = 0; i < all.size(); ++i) EXPECT_EQ(first[i] + second[i], all[i]) << i;
+  });
 }
 
 TEST(PrivateTraining, AStateOfOneRankHasWhatARunOfSeveralNeeds) {

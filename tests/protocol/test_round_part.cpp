@@ -7,6 +7,7 @@
 #include "hanse/base/random.hpp"
 #include "hanse/base/wrapping.hpp"
 #include "hanse/protocol/round_part.hpp"
+#include "hanse/protocol/sum_masks.hpp"
 #include "protocol/tiny_training.hpp"
 
 namespace hanse {
@@ -63,6 +64,40 @@ TEST(RoundPart, MasksThatCancelLeaveTheBits) {
     job.round_part = make_masks;
     for (int ranks = 1; ranks <= 4; ++ranks) EXPECT_EQ(train_threads(ranks, job, 6), expected);
   }
+}
+
+// Looks at its rank's part of the sum before and behind the masks between ranks.
+class Looked final : public RoundPart {
+ public:
+  explicit Looked(Communicator& comm) : comm_(comm), masks_(make_sum_masks(comm)) {}
+
+  void opens(int64_t round, UpdateSum& sum) override { masks_->opens(round, sum); }
+  void closes(UpdateSum& sum) override {
+    const auto entries = sum.integers(0, sum.size());
+    const std::vector<int64_t> plain(entries.begin(), entries.end());
+    masks_->closes(sum);
+    std::vector<int64_t> masks;
+    for (std::size_t i = 0; i < plain.size(); ++i) {
+      masks.push_back(wrapping_sum(entries[i], -plain[i]));
+    }
+    for (const int64_t mask : masks) EXPECT_EQ(mask == 0, comm_.size() == 1);
+    EXPECT_TRUE(comm_.size() == 1 || masks != last_) << "the masks of the round before";
+    last_ = masks;
+    comm_.allreduce(std::span(masks), ReduceOp::kSum);
+    EXPECT_EQ(masks, std::vector<int64_t>(masks.size())) << "of all ranks";
+  }
+
+ private:
+  Communicator& comm_;
+  std::unique_ptr<RoundPart> masks_;
+  std::vector<int64_t> last_;
+};
+
+TEST(SumMasks, HideEveryEntryOfARankAndCancelInTheSum) {
+  TinyJob job;
+  const auto expected = train_threads(1, job, 3);
+  job.round_part = [](Communicator& comm) { return std::make_unique<Looked>(comm); };
+  for (const int ranks : {1, 2, 3, 4, 7}) EXPECT_EQ(train_threads(ranks, job, 3), expected);
 }
 
 // Adds an integer to every entry of rank 0's sum in one round.

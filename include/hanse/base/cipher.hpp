@@ -40,6 +40,23 @@ class CipherKey {
   std::array<uint8_t, 32> bytes_{};
 };
 
+// A secret key and the public one beside it (X25519, Bernstein 2006).
+class KeyPair {
+ public:
+  // Takes the system's random numbers, as CipherKey::of_system().
+  static KeyPair of_system();
+
+  // What others may know.
+  const CipherKey::Words& for_others() const { return public_; }
+  // The key that this pair and the one with that public key make, each of its own secret and the
+  // other's public one. Throws Error where `others` is no public key.
+  CipherKey shared_with(const CipherKey::Words& others) const;
+
+ private:
+  CipherKey secret_;
+  CipherKey::Words public_{};
+};
+
 // The 64-bit words of a key and a number, from the first one on.
 class CipherStream {
  public:

@@ -22,10 +22,16 @@ constexpr auto choices_of(AskedDispatch) { return std::array{"auto", "planned", 
 enum class DeviceLinks { kAuto, kNccl, kStaged };
 constexpr auto choices_of(DeviceLinks) { return std::array{"auto", "nccl", "staged"}; }
 
+// Does each rank's part of the updates' sum travel under masks that cancel in the sum? auto: in
+// private rounds.
+enum class AskedMasks { kAuto, kTrue, kFalse };
+constexpr auto choices_of(AskedMasks) { return std::array{"auto", "true", "false"}; }
+
 struct CommOptions {
   Reduction reduction = Reduction::kExact;  // of the updates
   AskedDispatch dispatch = AskedDispatch::kAuto;
   DeviceLinks devices = DeviceLinks::kAuto;
+  AskedMasks masks = AskedMasks::kAuto;
   double timeout_seconds = 1800;  // to wait for a rank that does not come; 0: forever
 };
 

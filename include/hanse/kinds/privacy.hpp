@@ -32,6 +32,8 @@ std::vector<std::string> privacy_notices(const Job& job, int64_t clients);
 // Is who takes part drawn from the secret of the noise? It is where the system makes the secret and
 // the guarantee counts on a draw that nobody knows.
 bool has_secret_draws(const Job& job);
+// comm.masks: do the ranks mask their parts of the sum?
+bool masks_sums(const Job& job);
 
 // Why the epsilon of a private run does not hold: "not private: ..."; empty: it holds.
 std::string privacy_flaw(const PrivacyOptions& options);

@@ -34,7 +34,8 @@ struct PrivacySetup {
 };
 
 // Central noise stands in the sum before the first update does,
-// so that no variable ever has the plain total: each rank draws that of its blocks of coordinates.
+// so that no variable ever has the plain total: each rank that trains clients draws that of its
+// blocks of coordinates. Where others train, rank 0 draws none: the sum reaches it with all of it.
 // Distributed noise has a share for each of the expected participants, numbered from 0. The
 // participant at a place of the draw adds the share of this number; where more come than are
 // expected, the later ones add none, and where fewer come, the ranks fill up what is missing. So
@@ -47,7 +48,8 @@ class PrivateTraining final : public RoundPart {
   PrivateTraining(PrivacySetup setup, Communicator& comm, int64_t n_params);
   ~PrivateTraining() override;
 
-  // Adds this rank's noise to its sum, still zero. Cost: Noise::add for P / ranks entries.
+  void joins(int64_t worker, int64_t workers) override;
+  // Adds this rank's noise to its sum, still zero. Cost: Noise::add for P / workers entries.
   void opens(int64_t round, UpdateSum& sum) override;
   // Adds the update [P] of the participant at this place of the draw, clipped and rounded to the
   // lattice, and its share of the noise, where it adds one. An update that is not finite counts as
@@ -83,8 +85,10 @@ class PrivateTraining final : public RoundPart {
     int64_t clipped = 0;  // with privacy.audit
   };
 
-  // Adds the noise of the rank's blocks to the entries [P] that clients send.
-  void add(const CipherKey& key, int64_t rank, int64_t ranks, std::span<int64_t> entries) const;
+  // Adds the noise of a worker's blocks, this rank's or another's, to the entries [P] that clients
+  // send.
+  void add_own(const CipherKey& key, std::span<int64_t> entries) const;
+  void add(const CipherKey& key, int64_t worker, int64_t workers, std::span<int64_t> entries) const;
   void add_tree(std::span<int64_t> entries);
   void fill_up(std::span<int64_t> entries) const;
   void forget();
@@ -96,6 +100,7 @@ class PrivateTraining final : public RoundPart {
 
   PrivacySetup setup_;
   Communicator& comm_;
+  int64_t worker_, workers_;  // RoundPart::joins()
   PrivateRounds rounds_;
   RoundSecret secret_;
   std::vector<CipherKey> nodes_;                // of a tree, that are to be taken away later

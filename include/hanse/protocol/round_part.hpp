@@ -53,6 +53,9 @@ struct TrainedRound {
 // first, but for reads().
 class RoundPart : public Stateful {
  public:
+  // Before the first round: which of the ranks that train clients this one is; -1: it trains none.
+  virtual void joins(int64_t /*worker*/, int64_t /*workers*/) {}
+
   // Rank 0: the participants are drawn.
   virtual void drawn(int64_t /*round*/) {}
 

@@ -14,6 +14,13 @@ constexpr Fact kSecretDraws{"draws from the system's secret", "privacy.seed",
 constexpr Fact kSecret{"a secret of the system", "privacy.seed",
                        [](const JobFacts& f) { return f.job.privacy.has_secret(); }};
 
+constexpr Fact kMasks{"masks between ranks", "comm.masks",
+                      [](const JobFacts& f) { return f.job.comm.masks == AskedMasks::kTrue; }};
+constexpr Fact kKeepsUpdates{"a rule that weighs updates after the training", "aggregator.kind",
+                             [](const JobFacts& f) { return f.rule.after_training(); }};
+constexpr Fact kSendsBeside{"numbers beside the updates", "client.update",
+                            [](const JobFacts& f) { return f.update.control || f.update.solves; }};
+
 constexpr Fact kMapsRows{"steps before the rule", "aggregator.before",
                          [](const JobFacts& f) { return !f.job.aggregator.before.list.empty(); }};
 constexpr Fact kNotUnbiased{
@@ -89,6 +96,12 @@ constexpr Conflict kRows[] = {
      "leave it out: the draw comes from the system's secret"},
     {&kSecret, &kOldCheckpoints, "an older checkpoint would tell the noise of the rounds behind it",
      "1 with privacy.seed = system"},
+    {&kMasks, &kFastSums, "masks cancel in a sum of integers alone", "exact"},
+    {&kMasks, &kKeepsUpdates,
+     "for {aggregator.kind} the ranks exchange parts of the updates themselves, without masks",
+     "a rule of losses or of none, or comm.masks = false"},
+    {&kMasks, &kSendsBeside, "what clients of {client.update} send beside their update has no mask",
+     "sgd or prox, or comm.masks = false"},
 };
 
 }  // namespace

@@ -89,6 +89,7 @@ class RoundPlan {
   bool empty() const { return entries_.empty(); }
   int64_t client_at(int64_t position) const;  // of the draw
   int64_t worker() const { return worker_; }  // this rank's number; -1: it hosts no clients
+  int64_t workers() const { return workers_; }
   StateHomes& homes() { return homes_; }
   const StateHomes& homes() const { return homes_; }
 

@@ -61,6 +61,7 @@ FederatedTrainer::FederatedTrainer(Parts parts, Settings settings)
   made_ = make_parts({parts_, settings_, needs_, server_.get(), column_stepping_.get()});
   for (const auto& part : made_) acting_.push_back(part.get());
   acting_.insert(acting_.end(), parts_.acting.begin(), parts_.acting.end());
+  for (RoundPart* part : acting_) part->joins(plan_->worker(), plan_->workers());
   weighing_ = std::make_unique<Weighing>(
       Weighing::Parts{parts_.comm, needs_, parts_.model.layout(), *plan_, runner(), server_.get(),
                       parts_.attackers, column_stepping_.get(), acting_});

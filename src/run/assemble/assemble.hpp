@@ -48,6 +48,7 @@ struct FederatedAssembly final : Assembly {
   std::unique_ptr<ServerOptimizer> optimizer;   // rank 0
   VirtualTime time;                             // rank 0
   std::unique_ptr<PrivateTraining> privacy;     // null: rounds are not private
+  std::unique_ptr<RoundPart> masks;             // of the sum; null: none
   std::vector<RoundPart*> acting() const;       // on the sum of each round, borrowed
   VirtualTime make_time() const;                // a clock that has not begun
   std::unique_ptr<FederatedTrainer> trainer;

@@ -17,6 +17,7 @@
 #include "hanse/kinds/samplers.hpp"
 #include "hanse/kinds/updates.hpp"
 #include "hanse/model/part_model.hpp"
+#include "hanse/protocol/sum_masks.hpp"
 #include "hanse/protocol/update_stage.hpp"
 #include "hanse/protocol/worker_momentum.hpp"
 #include "hanse/run/engine_choice.hpp"
@@ -251,6 +252,7 @@ void build(Communicator& comm, FederatedAssembly& parts) {
   agree_on(comm, [&] { check_room(rule_needs, max_participants, comm, parts); });
   make_clock(comm, parts);
   parts.privacy = make_private_training(job, model, federation, comm);
+  if (masks_sums(job) && comm.size() > 1) parts.masks = make_sum_masks(comm);
   try_sizes(job, comm, parts);
   greet_compression(rule_needs, parts);
   auto settings = trainer_settings(job, max_participants);
@@ -305,6 +307,7 @@ Stages FederatedAssembly::stages() const {
 std::vector<RoundPart*> FederatedAssembly::acting() const {
   std::vector<RoundPart*> parts;
   if (privacy) parts.push_back(privacy.get());
+  if (masks) parts.push_back(masks.get());  // closes last: what leaves the rank is masked
   return parts;
 }
 
