@@ -38,7 +38,7 @@ class Hanse(CMakePackage, CudaPackage):
     depends_on("ninja", type="build")
 
     depends_on("mpi@3.1:")
-    depends_on("hdf5+mpi")  # of the same MPI
+    depends_on("hdf5+mpi")
     depends_on("openblas threads=pthreads")
     depends_on("boost@1.74:+program_options")
     depends_on("eigen")
