@@ -46,8 +46,16 @@ def readable(text):
     return "\n".join(lines)
 
 
+def sections(text):
+    """What stands above a page's first section, and {anchor: text} of its sections."""
+    head, *parts = re.split(r"^(?=## )", text, flags=re.MULTILINE)
+    return head, {re.sub(r"[^\w-]", "", part.split("\n")[0][3:]): part for part in parts}
+
+
 class Pages:
-    """Copies pages into a folder. A file that a page links to becomes a page of its text there."""
+    """Copies pages into a folder. A file that a page links to becomes a page of its text there, and so
+    does each section of the pages PARTED."""
+    PARTED = (pathlib.Path("jobs/keys.md"),)  # tables of the program that nobody reads from end to end
 
     def __init__(self, out, root=ROOT):
         self.out, self.root, self.files = out, root, set()
@@ -57,7 +65,16 @@ class Pages:
         text = (self.root / name).read_text()
         linked = outside_code(lambda part: LINK.sub(lambda link: self._follow(name, link), part), text,
                               CODE_AND_SPANS)
-        self.write(name, outside_code(readable, linked))
+        linked = outside_code(readable, linked)
+        if name in self.PARTED:
+            linked, parts = sections(linked)
+            for anchor, part in parts.items():
+                self.write(self._part(name, anchor), part.replace("## ", "# ", 1))
+                linked += f"- [{part.split(chr(10))[0][3:]}]({self._part(name, anchor).name})\n"
+        self.write(name, linked)
+
+    def _part(self, name, anchor):
+        return name.with_name(f"{name.stem}-{anchor}.md")
 
     def write(self, name, text):
         path = self.out / name
@@ -72,6 +89,8 @@ class Pages:
         if not file or re.match(r"[a-z][a-z0-9+.-]*:", target) or not path.is_file():
             return link[0]
         name = path.resolve().relative_to(self.root)
+        if name in self.PARTED and anchor:
+            return f"{before}{self._part(pathlib.Path(file), anchor)}"
         if name.suffix != ".md" and name not in self.files:
             self.files.add(name)
             self._add_file(name)

@@ -45,11 +45,19 @@ install(DIRECTORY scripts/shared scripts/python scripts/reproductions
         DESTINATION ${share_folder}/scripts USE_SOURCE_PERMISSIONS PATTERN __pycache__ EXCLUDE
         PATTERN "*.egg-info" EXCLUDE PATTERN build EXCLUDE)
 
+# The manual; and the example of an environment module has the folder that was asked for.
+install(CODE "
+  set(source \"${PROJECT_SOURCE_DIR}\")
+  set(share \"\${CMAKE_INSTALL_PREFIX}/${share_folder}\")
+  include(\"\${source}/src/cmake/manual.cmake\")
+  set(module \"\$ENV{DESTDIR}\${share}/jobs/modules/hanse.lua\")
+  file(READ \"\${module}\" text)
+  string(REPLACE \"/apps/hanse\" \"\${CMAKE_INSTALL_PREFIX}\" text \"\${text}\")
+  file(WRITE \"\${module}\" \"\${text}\")")
+
 install(CODE "
   execute_process(COMMAND chmod -R a+rX \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${share_folder}\"
                   COMMAND_ERROR_IS_FATAL ANY)")
-
-include(src/cmake/manual.cmake)
 
 # The manual page and the completion are what the program says of itself.
 set(pages ${PROJECT_BINARY_DIR}/pages)

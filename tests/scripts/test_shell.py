@@ -233,11 +233,10 @@ class SetupTest(RepositoryTest):
     def test_list_installs_nothing(self):
         for option in ((), ("--program",), ("--mpich",)):
             wanted = self.packages(*option)
-            if option == ("--mpich",):
-                wanted += ["mpich", "libmpich-dev"]
             result, asked = self.setup_with(option=("--list", *option))
             self.assertEqual((result.returncode, asked), (0, ""), result.stderr)
-            self.assertEqual(result.stdout.split(), wanted)
+            self.assertEqual(result.stdout.split()[:len(wanted)], wanted)
+            self.assertEqual("libmpich-dev" in result.stdout, option == ("--mpich",))
         result, _ = self.setup_with(option=("--list", "--cuda"))
         self.assert_one_line_error(result, "--cuda", "--program")
 

@@ -43,6 +43,23 @@ class PagesTest(ScriptTest):
         self.assertEqual(made("a.cfg.md"), "# a.cfg\n\n````ini\n[run]\n````\n")
         self.assertEqual(made("p.svg"), "<svg/>")
 
+    def test_a_page_that_is_parted(self):
+        self.write("root/jobs/keys.md", "# Keys\n\nHead.\n\n## [run]\n\na\n\n## [data]\n\n[b](x.cfg)\n")
+        self.write("root/jobs/x.cfg", "")
+        made = self.pages(page__md="[all](jobs/keys.md) [data](jobs/keys.md#data)\n")
+        pages = Pages(self.folder / "out", self.folder / "root")
+        pages.add(pathlib.Path("jobs/keys.md"))
+        self.assertEqual(made("page.md"), "[all](jobs/keys.md) [data](jobs/keys-data.md)\n")
+        self.assertEqual(made("jobs/keys.md"),
+                         "# Keys\n\nHead.\n\n- [[run]](keys-run.md)\n- [[data]](keys-data.md)\n")
+        self.assertEqual(made("jobs/keys-data.md"), "# [data]\n\n[b](x.cfg.md)\n")
+
+    def test_no_page_is_long(self):
+        write_pages(self.folder / "pages")
+        for page in pages_of():
+            text = (self.folder / "pages" / page).read_text()
+            self.assertLessEqual(len(text.split()), 4000, page)
+
     def test_markdown_that_python_reads_otherwise(self):
         self.assertEqual(readable("- a\n  goes on\n  - inner\n\n  second\n| `x \\| y` | a \\| b |"),
                          "- a\n  goes on\n    - inner\n\n    second\n| `x | y` | a \\| b |")
@@ -108,7 +125,7 @@ class SiteTest(ScriptTest):
         for page in pages_of():
             name = str(page).replace("README.md", "index.md").removesuffix(".md")
             self.assertTrue((self.html / f"{name}.html").exists(), name)
-        self.assertIn("federated | online", (self.html / "jobs/keys.html").read_text())
+        self.assertIn("federated | online", (self.html / "jobs/keys-run.html").read_text())
 
     def test_a_link_that_leads_nowhere_is_an_error(self):
         """Zensical's strict mode, as scripts/site calls it."""
