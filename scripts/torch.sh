@@ -4,6 +4,9 @@
 # The one beside the system's: scripts/setup --torch.
 second_venv=$root/.venv-torch
 
+# The version of torch that Hanse's own wheel is built for: that of its extra `torch`.
+wheel_torch() { sed -n 's/^torch = \["torch==\(.*\)"\]$/\1/p' "$root/scripts/packaging/extras.toml"; }
+
 # The wheel without its dependencies: on CPUs LibTorch needs two small libraries of CUDA's 6 GB.
 install_torch_wheel() {  # install_torch_wheel PYTHON torch[==VERSION]
   local python=$1 cuda pip=("$1" -m pip --disable-pip-version-check install --no-deps)

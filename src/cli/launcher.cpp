@@ -53,6 +53,7 @@ namespace fs = std::filesystem;
 // Where the program lies and what belongs to it.
 struct Installation {
   std::string folder;  // of its libraries
+  std::string share;   // of its jobs and data; empty: a build
   std::string prefix;  // of a wheel's environment; else empty
   std::string text;
 };
@@ -61,16 +62,16 @@ Installation installation() {
   std::error_code error;
   const fs::path place = fs::read_symlink("/proc/self/exe", error).parent_path();
   if (fs::exists(place / "lib" / HANSE_PROGRAM ".so", error)) {
-    return {place / "lib", "", "a build, in " + place.string()};
+    return {place / "lib", "", "", "a build, in " + place.string()};
   }
   const fs::path above = place.parent_path();
-  const fs::path folder = above / "lib" / "hanse";
+  const fs::path folder = above / "lib" / "hanse", share = above / "share" / "hanse";
   if (!fs::exists(above / "__init__.py", error)) {
-    return {folder, "", "an installation, in " + above.string()};
+    return {folder, share, "", "an installation, in " + above.string()};
   }
   // PREFIX/lib/pythonX.Y/site-packages/hanse_program/bin
   const fs::path prefix = above.parent_path().parent_path().parent_path().parent_path();
-  return {folder, prefix, "a wheel, in " + above.string()};
+  return {folder, share, prefix, "a wheel, in " + above.string()};
 }
 
 // The first rank speaks; the others leave it the time.
@@ -106,6 +107,7 @@ int main(int argc, char** argv) {
   }
   const std::string library = mpi.library + " (" + mpi.reason + ")";
   start.program = here.text.c_str();
+  start.share = here.share.c_str();
   start.mpi_library = library.c_str();
   void* program = dlopen(mpi.part.c_str(), kForAll);
   using Main = int (*)(int, char**, const hanse::Start&);

@@ -1,6 +1,8 @@
 #include "hanse/cli/program.hpp"
 
+#include <algorithm>
 #include <exception>
+#include <filesystem>
 #include <fstream>
 #include <optional>
 #include <sstream>
@@ -24,6 +26,8 @@ namespace hanse {
 
 namespace {
 
+namespace fs = std::filesystem;
+
 std::string read_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
@@ -31,6 +35,17 @@ std::string read_file(const std::string& path) {
     throw InvalidArgument("cannot read the file: " + errno_text(), path);
   }
   return text.str();
+}
+
+// A job file that is not here may be an installation's: hanse run jobs/heart-920.cfg.
+void find_job(Command& command, const std::string& share) {
+  constexpr const char* kOfJobs[] = {"run", "plan", "privacy", "check", "convert"};
+  if (share.empty() || std::ranges::count(kOfJobs, command.verb) == 0) return;
+  const fs::path named = command.words.front();
+  std::error_code error;
+  if (!fs::exists(named, error) && fs::exists(share / named, error)) {
+    command.words.front() = share / named;
+  }
 }
 
 bool runs_on_ranks(const Command& command) {
@@ -115,6 +130,7 @@ ExitStatus execute_command(const std::vector<std::string>& arguments, const Star
     std::exception_ptr misread;
     try {
       command = parse_command(arguments);
+      find_job(command, start.share);
       check_kernels();
     } catch (const InvalidArgument&) {
       misread = std::current_exception();

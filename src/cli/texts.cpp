@@ -194,7 +194,7 @@ std::string version_text(const Start& start) {
     const bool is_torch = name == "libtorch";
     text += fmt::format("{:<9} {}\n", name,
                         !is_torch    ? version
-                        : !has_torch ? "none; scripts/build adds it"
+                        : !has_torch ? fmt::format("none; {} adds it", torch_command())
                                      : version + others);
   }
   for (const auto& [name, found] :

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,41 @@ std::string chosen_file() {
                         versions.empty() ? kAdd : "system, newest, " + join(versions, ", "));
 }
 
+// A wheel's library is made for one version of PyPI's torch, which is installed beside the wheel:
+// SITE/hanse_program/lib/hanse has the file of this name.
+constexpr const char* kPinned = "torch-version";
+
+std::filesystem::path own_folder() {
+  Dl_info here;
+  if (dladdr(&kFile, &here) == 0) return {};
+  std::error_code error;
+  return std::filesystem::absolute(here.dli_fname, error).parent_path();
+}
+
+// The version that a wheel needs; empty: no wheel.
+std::string pinned_torch() {
+  std::ifstream file(own_folder() / kPinned);
+  std::string version;
+  std::getline(file, version);
+  return version;
+}
+
+// Throws InvalidArgument where a wheel's torch is missing or has another version.
+void require_pinned_torch(const std::string& wanted) {
+  const auto site = own_folder().parent_path().parent_path().parent_path();
+  const auto place = site / "torch" / "version.py";
+  std::ifstream file(place);
+  std::string found;
+  for (std::string line; found.empty() && std::getline(file, line);) {
+    const auto words = split_list(line, '\'');
+    if (line.starts_with("__version__") && words.size() > 1) found = words[1];
+  }
+  if (found.substr(0, found.find('+')) == wanted) return;
+  throw InvalidArgument(fmt::format("this wheel needs torch {}, and {} is installed", wanted,
+                                    found.empty() ? "none" : found),
+                        place.string(), torch_command());
+}
+
 // What is left to say why the process ends where a library has taken the last byte.
 std::vector<char> reserve;
 
@@ -74,6 +110,8 @@ void* open_library(const std::string& file) {
 
 const TorchLibrary& load() {
   const std::string file = chosen_file();
+  const std::string pinned = pinned_torch();
+  if (!pinned.empty()) require_pinned_torch(pinned);
   void* library = open_library(file);
   using Entry = const TorchLibrary* (*)();
   const auto entry =
@@ -81,8 +119,9 @@ const TorchLibrary& load() {
   if (entry == nullptr) {
     throw InvalidArgument(
         std::string("LibTorch cannot be loaded: ") + dlerror(), file,
-        "scripts/build adds it; linear, mlp, cnn-leaf, cnn-cifar, "
-        "cnn-mcmahan, cnn-byzfl, lenet, resnet18 and lstm on CPUs work without it");
+        torch_command() +
+            " adds it; linear, mlp, cnn-leaf, cnn-cifar, "
+            "cnn-mcmahan, cnn-byzfl, lenet, resnet18 and lstm on CPUs work without it");
   }
   const TorchLibrary& found = *entry();
   found.set_threads(openblas_get_num_threads());
@@ -99,13 +138,15 @@ const TorchLibrary& torch_library() {
 
 bool uses_torch() { return used; }
 
+std::string torch_command() {
+  const std::string pinned = pinned_torch();
+  return pinned.empty() ? "scripts/build" : "pip install torch==" + pinned;
+}
+
 std::vector<std::string> torch_versions() {
-  Dl_info here;
-  if (dladdr(&kFile, &here) == 0) return {};
   std::vector<std::string> versions;
   std::error_code error;
-  const auto folder = std::filesystem::absolute(here.dli_fname, error).parent_path();
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+  for (const auto& entry : std::filesystem::directory_iterator(own_folder(), error)) {
     const std::string name = entry.path().filename(), begin = "hanse-torch-", end = ".so";
     if (!name.starts_with(begin) || !name.ends_with(end)) continue;
     versions.push_back(name.substr(begin.size(), name.size() - begin.size() - end.size()));

@@ -47,7 +47,7 @@ class LibrariesTest(unittest.TestCase):
             names = dynamic(path)
             self.assertIn("MPI_Init_thread", names)
             self.assertEqual("ompi_mpi_comm_world" in names, path.stem == "hanse-openmpi")
-        for path in BUILD.glob("lib/hanse*.so"):
+        for path in [self.PROGRAM, *parts, *BUILD.glob("lib/hanse-torch*.so")]:
             self.assertEqual([name for name in needed(path) if name.startswith("libmpi")], [], path)
 
     def test_the_bindings_of_mpi_in_cpp_are_not_needed(self):

@@ -16,7 +16,7 @@ print(hanse.find_program(), run.summary["model_digest"])
 PLUGIN = """
 cmake_minimum_required(VERSION 3.18)
 project(rule LANGUAGES C)
-find_package(hanse 0.1 REQUIRED)
+find_package(hanse 0.9 REQUIRED)
 add_library(superquantile MODULE {source})
 target_link_libraries(superquantile PRIVATE hanse::plugin)
 """
@@ -137,6 +137,11 @@ class Install(hanse.Case):
             self.assertIn(f"runs/{job}", said)
         self.assertIn(os.path.realpath(self.installed("share/hanse/data/heart/heart.csv")),
                       hanse.text(f"{home}/runs/heart-aaggff-s/job.cfg"))
+        # A job that is not here is one of the installation's.
+        said = say("hanse", "check", "jobs/heart-920.cfg")
+        self.assertIn("heart-920", said)
+        self.assertIn("an installation, in " + os.path.realpath(self.installed()),
+                      say("hanse", "--version"))
         say("hanse-plot", "runs/heart-920")
         said = say("hanse-reproduce", "heart", "--quick")
         self.assertTrue(os.path.exists(f"{home}/runs/reproduce-heart-quick/table.csv"), said)

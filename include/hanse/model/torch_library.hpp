@@ -140,4 +140,7 @@ std::string newer_torch_hint(const std::string& version);
 // Was torch_library() called before?
 bool uses_torch();
 
+// The command that adds LibTorch to this installation.
+std::string torch_command();
+
 }  // namespace hanse

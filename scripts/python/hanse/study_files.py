@@ -34,7 +34,10 @@ from typing import Any
 from .errors import Refused
 from .folders import Path
 
-CHECKOUT = pathlib.Path(__file__).resolve().parents[3]
+# The folder with jobs, data and scripts: of a checkout or an installation, or of a wheel beside this
+# package.
+WHEEL = pathlib.Path(__file__).resolve().parents[1] / "hanse_program" / "share" / "hanse"
+CHECKOUT = WHEEL if WHEEL.exists() else pathlib.Path(__file__).resolve().parents[3]
 FILE = "study.toml"  # in the folder of the runs
 KEYS = ("title", "job", "seeds", "first-seed", "ranks", "set", "rows", "parts", "vary", "report",
         "like", "change")
