@@ -94,7 +94,8 @@ def change_by_participation(axis, runs):
     """Who takes part more often, and what that brings; of runs that are each one."""
     first = None if alone(runs) or runs[0].several else runs[0]
     shown = runs if alone(runs) else [run for run in runs[1:] if first and not run.several]
-    for _, run, (counts, values, what) in tables_of(shown, lambda run: changes(run, first), PARTICIPATION):
+    for _, run, (counts, values, what) in tables_of(shown, lambda run: changes(run, first),
+                                                    PARTICIPATION):
         draw_points(axis, run, runs, counts, values)
         against = f" against {first.name}" if first else ""
         axis.set(xlabel="rounds in which the client's update counted", ylabel=what,

@@ -47,9 +47,9 @@ def as_called(text):
 
 
 def run_script(name, main, *arguments):
-    """Ends the process with the status of main(*arguments). What it refuses, and what the
-    system refuses it, is told on stderr, with status 2; Ctrl-C ends it with 130. There is no complaint where the reader of what it prints, such as
-    head, wants no more of it."""
+    """Ends the process with the status of main(*arguments); with 2 where it or the system refuses
+    something, and a line on stderr says what; with 130 after Ctrl-C. There is no complaint where the
+    reader of what it prints, such as head, wants no more of it."""
     try:
         status = main(*arguments)
         sys.stdout.flush()

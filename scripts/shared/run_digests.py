@@ -1,7 +1,8 @@
 """Digests of what a run leaves in its directory, without what differs from one time to the next."""
-import csv
 import hashlib
 import json
+
+from hanse.folders import read_rows
 
 
 def model_digest(folder):
@@ -19,8 +20,7 @@ def table_digest(folder, bytes_too=True, but=("participation.csv",)):
     for path in sorted(folder.glob("*.csv")):
         if path.name in but:
             continue
-        with path.open(newline="") as file:
-            lines = list(csv.DictReader(file))
+        lines = read_rows(path)
         names = lines[0] if lines else []
         columns = sorted(name for name in names if not name.startswith(changing))
         digest.update(json.dumps([path.name, columns,

@@ -6,11 +6,11 @@ import zlib
 import numpy as np
 
 from hanse.errors import Refused
-from hanse.folders import Place, read_columns, read_history, read_job, rows_there
+from hanse.folders import Place, read_columns, read_history, read_job, rows_there, summary_there
 from hanse.several import LONGEST_NAME, names, tails
 
 from .bands import is_there, mean_curve
-from .summaries import WORDS, Column, cautions, has_target, prefix_of, read_summary
+from .summaries import WORDS, Column, cautions, has_target, prefix_of
 
 # Columns of evaluations.csv that have a spread over clients, NAME_worst and NAME_best.
 SPREADS = {"auroc": "Area under the ROC curve", "top5": "Top-5 accuracy",
@@ -286,10 +286,9 @@ def runs_of(found, band="interval"):
 
 def summary_of(run):
     """summary.json; of a run that has not ended, what its last evaluation says."""
-    try:
-        return read_summary(run.folder), True
-    except Refused:
-        summary = {"name": run.name, "metrics": {}}
+    if summary := summary_there(run.folder):
+        return summary, True
+    summary = {"name": run.name, "metrics": {}}
     try:
         summary["metrics"] = last_values(run.evaluations())
         if run.split():

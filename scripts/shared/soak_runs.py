@@ -11,7 +11,7 @@ import time
 
 from hanse.stopping import ask_to_stop, ranks_of
 from shared import sweeping
-from shared.digest_cases import words
+from shared.digest_cases import command_of, words
 from shared.run_digests import model_digest, table_digest
 from shared.summaries import read_summary
 from shared.sweeping import ROOT, STOPPED
@@ -186,5 +186,4 @@ class Soak:
         return "ended by a client"
 
     def command(self, plan):
-        job = plan.job or os.devnull
-        return shlex.join([str(self.program), "run", str(job), *words(plan.options)])
+        return shlex.join(command_of(self.program, 1, plan.job, plan.options))

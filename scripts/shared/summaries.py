@@ -3,10 +3,9 @@ those of several runs as means."""
 import dataclasses
 import math
 
-from hanse.errors import Refused
-from hanse.folders import read_job, read_summary
-from hanse.several import (listed, mean_and_deviation, median_of_targets, names,  # noqa: F401
-                           own_data, places, unlike)
+from hanse.folders import read_job, read_summary, summary_there
+from hanse.several import (listed, mean_and_deviation, median_of_targets, own_data, places,
+                           unlike)
 
 # What clients are evaluated on, the column and key `split` of a run, in words.
 WORDS = {"test": "test", "validation": "validation", "train": "training",
@@ -220,13 +219,9 @@ def median_text(targets, rounds_run):
 
 def column_of(place):
     """The finished runs of a place. Raises Refused where there is none."""
-    found = []
-    for run in place.runs:
-        try:
-            found.append(read_summary(run))
-        except Refused:
-            if not place.several or (run == place.runs[-1] and not found):
-                raise
+    found = [summary for run in place.runs if (summary := summary_there(run)) is not None]
+    if not found:
+        read_summary(place.runs[-1])  # says why there is none
     return Column(found, place.count, has_target(place))
 
 

@@ -125,21 +125,20 @@ TEST(PrivateTraining, EveryMechanismHasTheSameBitsOnAnyRanksAndGoesOn) {
   }
 }
 
-// The sum that rank 0 receives has all of the noise, and rank 0 draws none of it.
-TEST(PrivateTraining, ARankThatServesAloneDrawsNoNoise) {
+TEST(PrivateTraining, TheRanksThatTrainDrawTheNoise) {
   run_threads(1, [](Communicator& comm) {
-    const auto noise_of = [&](int64_t worker, int64_t workers) {
+    std::vector<std::vector<int64_t>> noise;
+    for (const auto& [worker, workers] : {std::pair{-1, 2}, {0, 2}, {1, 2}, {0, 1}}) {
       const auto part = job_of({central(1)}).privacy(comm);
       part->joins(worker, workers);
       UpdateSum sum(kParams, kDrawn, Reduction::kExact);
       part->opens(1, sum);
-      const auto entries = sum.integers(0, sum.size());
-      return std::vector<int64_t>(entries.begin(), entries.end());
-    };
-    EXPECT_EQ(noise_of(-1, 2), std::vector<int64_t>(kParams));
-    const auto all = noise_of(0, 1), first = noise_of(0, 2), second = noise_of(1, 2);
-    EXPECT_NE(all, std::vector<int64_t>(kParams));
-    for (std::size_t i = 0; i < all.size(); ++i) EXPECT_EQ(first[i] + second[i], all[i]) << i;
+      const auto entries = sum.integers(0, kParams);
+      noise.emplace_back(entries.begin(), entries.end());
+    }
+    EXPECT_EQ(noise[0], std::vector<int64_t>(kParams));
+    EXPECT_NE(noise[3], noise[0]);
+    for (std::size_t i = 0; i < kParams; ++i) EXPECT_EQ(noise[1][i] + noise[2][i], noise[3][i]);
   });
 }
 

@@ -98,7 +98,7 @@ class BandTest(FigureTest):
         found = bands.importlib.util.find_spec
         self.addCleanup(setattr, bands.importlib.util, "find_spec", found)
         bands.importlib.util.find_spec = lambda name: None
-        with self.assertRaisesRegex(summaries.Refused, "needs SciPy; hint: .*--band range"):
+        with self.assertRaisesRegex(run_files.Refused, "needs SciPy; hint: .*--band range"):
             self.runs()
         self.assertEqual(len(self.runs("range")), 2)
         self.assertEqual(len(run_files.runs_of(summaries.find_places([self.make_run("one")]))), 1)

@@ -60,6 +60,14 @@ def read_summary(run: Path) -> dict[str, Any]:
     return summary
 
 
+def summary_there(run: Path) -> dict[str, Any] | None:
+    """summary.json; None until the run has ended."""
+    try:
+        return read_summary(run)
+    except Refused:
+        return None
+
+
 def read_job(folder: Path) -> dict[str, str]:
     """{"section.key": text} of job.cfg, in its order; empty without one."""
     try:

@@ -63,14 +63,14 @@ class Graph:
         self.outputs = replaced(self.outputs, other)
 
 
-def replaced(value: Any, change: Callable[[Node], Any]) -> Any:
-    """`value` with change(node) in the place of each node in it."""
-    if isinstance(value, Node):
+def replaced(value: Any, change: Callable[[Any], Any], kind: type = Node) -> Any:
+    """`value` with change(part) in the place of each node, or part of another kind, in it."""
+    if isinstance(value, kind):
         return change(value)
     if isinstance(value, (list, tuple)):
-        return [replaced(part, change) for part in value]
+        return [replaced(part, change, kind) for part in value]
     if isinstance(value, dict):
-        return {name: replaced(part, change) for name, part in value.items()}
+        return {name: replaced(part, change, kind) for name, part in value.items()}
     return value
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from .graph_functions import Origins
-from .graph_nodes import CHOICE, Graph, Node, nodes_in
+from .graph_nodes import CHOICE, Graph, Node, nodes_in, replaced
 from .graph_places import here
 from .program import Refused
 
@@ -148,13 +148,7 @@ def _mapped(value: Any, known: Callable[[Any], Node]) -> Any:
     """`value` with nodes in the place of tensors."""
     import torch
 
-    if isinstance(value, torch.Tensor):
-        return known(value)
-    if isinstance(value, (list, tuple)):
-        return [_mapped(part, known) for part in value]
-    if isinstance(value, dict):
-        return {name: _mapped(part, known) for name, part in value.items()}
-    return value
+    return replaced(value, known, torch.Tensor)
 
 
 @contextlib.contextmanager

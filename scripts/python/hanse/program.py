@@ -127,8 +127,8 @@ def ask(*words: Path, notices: Callable[[str], object] = len, program: Path | No
         launch: Sequence[str] = ()) -> str:
     """The output of a command that ends soon, such as `hanse convert`. `notices` is called with what
     it says beside; `launch` are the words before the program. Raises Refused or Failed."""
-    done = subprocess.run([*launch, program or find_program(), *words], stdin=subprocess.DEVNULL, text=True,
-                          capture_output=True, errors="replace", check=False, env=environment())
+    done = subprocess.run([*launch, program or find_program(), *words], text=True,
+                          stdin=subprocess.DEVNULL, capture_output=True, errors="replace", check=False, env=environment())
     if done.returncode:
         raise _error(done.returncode, done.stderr.splitlines())
     notices(done.stderr)

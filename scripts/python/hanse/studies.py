@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .errors import Refused
-from .folders import Path, numbered, read_summary, rows_there
+from .folders import Path, numbered, rows_there, summary_there
 from .inference import Difference, Interval, corrected, difference, interval
 from .study_files import Case, cases_of, read_study, text_of, values_of_name
 
@@ -68,13 +68,8 @@ class Study:
     def summaries(self, case: Case) -> dict[int, dict[str, Any]]:
         """{seed: summary.json} of the runs of a case that have ended."""
         if case.name not in self._summaries:
-            found = {}
-            for seed, run in self.runs(case).items():
-                try:
-                    found[seed] = read_summary(run)
-                except Refused:
-                    pass
-            self._summaries[case.name] = found
+            self._summaries[case.name] = {seed: summary for seed, run in self.runs(case).items()
+                                          if (summary := summary_there(run)) is not None}
         return self._summaries[case.name]
 
     def values(self, case: Case, metric: str) -> dict[int, float | None]:

@@ -32,7 +32,7 @@ from typing import IO, Any
 
 from .errors import Failed, Refused, Stopped
 from .files import write_whole
-from .folders import Path, read_job, read_summary
+from .folders import Path, read_job, summary_there
 from .program import Options, ask, environment, find_program, mpirun, option_words
 from .stopping import ask_to_stop
 from .studies import Study, read_folder
@@ -55,10 +55,7 @@ class Task:
 
     def summary(self) -> dict[str, Any] | None:
         """None until the run has ended."""
-        try:
-            return read_summary(self.folder)
-        except Refused:
-            return None
+        return summary_there(self.folder)
 
 
 class Sweep:
