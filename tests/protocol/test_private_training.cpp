@@ -18,7 +18,6 @@
 #include "protocol/resume.hpp"
 #include "protocol/tiny_training.hpp"
 #include "support/errors.hpp"
-#include "support/thread_communicator.hpp"
 
 namespace hanse {
 namespace {
@@ -158,7 +157,6 @@ class Look final : public RoundPart {
     Integers begin, on_rank, on_server;
   };
   explicit Look(Seen& seen) : seen_(seen) {}
-  const char* name() const override { return "look"; }
   void opens(int64_t, UpdateSum& sum) override { keep(sum, seen_.begin); }
   void closes(UpdateSum& sum) override { keep(sum, seen_.on_rank); }
   bool reads(UpdateSum& sum, std::span<float>) override {
@@ -167,7 +165,6 @@ class Look final : public RoundPart {
   }
 
  private:
-  void visit(StateFields&) override {}
   static void keep(UpdateSum& sum, Integers& seen) {
     const auto integers = sum.integers(0, sum.size());
     seen.assign(integers.begin(), integers.end());
@@ -183,7 +180,6 @@ Look::Seen seen_by(const PrivateCase& c, int64_t rounds = 1) {
   return seen;
 }
 
-// One rank adds up everything: still the noise comes first.
 TEST(PrivateTraining, NothingEverSeesThePlainTotalOnOneRank) {
   PrivateCase noised{central(1)}, plain{central(0)};
   noised.options.step.exponent = plain.options.step.exponent = -20;

@@ -26,7 +26,6 @@ class Masks final : public RoundPart {
  public:
   Masks(int64_t rank, int64_t ranks) : rank_(rank), ranks_(ranks) {}
 
-  const char* name() const override { return "masks"; }
   void opens(int64_t round, UpdateSum& sum) override {
     round_ = round;
     for (const int64_t integer : sum.integers(0, sum.size())) EXPECT_EQ(integer, 0);
@@ -47,8 +46,6 @@ class Masks final : public RoundPart {
       integer = wrapping_sum(integer, static_cast<int64_t>(one * static_cast<uint64_t>(times)));
     }
   }
-  void visit(StateFields&) override {}
-
   int64_t rank_, ranks_;
   int64_t round_ = 0;
 };
@@ -105,15 +102,12 @@ class Shift final : public RoundPart {
  public:
   explicit Shift(Communicator& comm) : adds_(comm.rank() == 0) {}
 
-  const char* name() const override { return "shift"; }
   void opens(int64_t round, UpdateSum& sum) override {
     if (!adds_ || round != 2) return;
     for (int64_t& integer : sum.integers(0, sum.size())) integer += int64_t{1} << 43;
   }
 
  private:
-  void visit(StateFields&) override {}
-
   bool adds_;
 };
 
