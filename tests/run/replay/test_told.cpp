@@ -132,7 +132,7 @@ TEST(Told, SamplersAreRefusedWhatIsMissing) {
   Json round{{"draws", {0, 2}}, {"available", {0, 1, 2}}};
   for_each_told<Feedback>([&](const auto& row) { round[row.name] = {1, 2}; });
   const auto play = [](const Json& one) {
-    replay(Json{{"rule", {{"sampler.kind", "oort"}}}, {"clients", 3}, {"rounds", {round}}}.dump());
+    replay(Json{{"rule", {{"sampler.kind", "oort"}}}, {"clients", 3}, {"rounds", {one}}}.dump());
   };
   EXPECT_NO_THROW(play(round));
   int asked = 0;
