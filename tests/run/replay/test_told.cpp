@@ -119,8 +119,8 @@ TEST(Told, AggregatorsAreRefusedWhatIsMissing) {
       asked[row.name].insert(kind);
       Json round = full_round();
       round.erase(row.name);
-      expect_error<InvalidArgument>([&] { play(round); },
-                                    {fmt::format("field '{}' is missing", row.name), "rounds[0]"});
+      expect_error<InvalidArgument>(
+          [&] { play(round); }, {"field '" + std::string(row.name) + "' is missing", "rounds[0]"});
     });
   }
   for_each_told<RoundReport>([&](const auto& row) {
@@ -141,8 +141,8 @@ TEST(Told, SamplersAreRefusedWhatIsMissing) {
     ++asked;
     Json without = round;
     without.erase(row.name);
-    expect_error<InvalidArgument>([&] { play(without); },
-                                  {fmt::format("field '{}' is missing", row.name), "rounds[0]"});
+    expect_error<InvalidArgument>(
+        [&] { play(without); }, {"field '" + std::string(row.name) + "' is missing", "rounds[0]"});
   });
   EXPECT_EQ(asked, 2);
 }
