@@ -119,8 +119,8 @@ TEST(Told, AggregatorsAreRefusedWhatIsMissing) {
       asked[row.name].insert(kind);
       Json round = full_round();
       round.erase(row.name);
-      expect_error<InvalidArgument>([&] { play(round); },
-                                    {fmt::format("field '{}' is missing", row.name), "rounds[0]"});
+      expect_error<InvalidArgument>(
+          [&] { play(round); }, {"field '" + std::string(row.name) + "' is missing", "rounds[0]"});
     });
   }
   for_each_told<RoundReport>([&](const auto& row) {
@@ -132,7 +132,7 @@ TEST(Told, SamplersAreRefusedWhatIsMissing) {
   Json round{{"draws", {0, 2}}, {"available", {0, 1, 2}}};
   for_each_told<Feedback>([&](const auto& row) { round[row.name] = {1, 2}; });
   const auto play = [](const Json& one) {
-    replay(Json{{"rule", {{"sampler.kind", "oort"}}}, {"clients", 3}, {"rounds", {round}}}.dump());
+    replay(Json{{"rule", {{"sampler.kind", "oort"}}}, {"clients", 3}, {"rounds", {one}}}.dump());
   };
   EXPECT_NO_THROW(play(round));
   int asked = 0;
@@ -141,8 +141,8 @@ TEST(Told, SamplersAreRefusedWhatIsMissing) {
     ++asked;
     Json without = round;
     without.erase(row.name);
-    expect_error<InvalidArgument>([&] { play(without); },
-                                  {fmt::format("field '{}' is missing", row.name), "rounds[0]"});
+    expect_error<InvalidArgument>(
+        [&] { play(without); }, {"field '" + std::string(row.name) + "' is missing", "rounds[0]"});
   });
   EXPECT_EQ(asked, 2);
 }
