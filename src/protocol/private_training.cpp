@@ -52,8 +52,8 @@ PrivateTraining::PrivateTraining(PrivacySetup setup, Communicator& comm, int64_t
       sent_(rest_of(setup_.kept, n_params)),
       integers_(to_index(n_params)) {
   setup_.key = {};
-  if (rounds_.numerators().empty()) return;
-  correlated_ = std::make_unique<CorrelatedSums>(rounds_.numerators(), comm, n_params);
+  if (rounds_.correlated().numerators().empty()) return;
+  correlated_ = std::make_unique<CorrelatedSums>(rounds_.correlated().numerators(), comm, n_params);
 }
 
 PrivateTraining::~PrivateTraining() = default;
@@ -90,7 +90,7 @@ void PrivateTraining::opens(int64_t /*round*/, UpdateSum& sum) {
         .add(words, std::span(&counts_.within, 1));
   }
   const auto entries = sum.integers(0, sum.size());
-  if (rounds_.tree_rounds() > 0) return add_tree(entries);
+  if (rounds_.correlated().tree_rounds() > 0) return add_tree(entries);
   if (setup_.options.is_distributed()) return;
   add_own(secret_.key(RoundSecret::Use::kNoise), entries);
 }
@@ -98,7 +98,7 @@ void PrivateTraining::opens(int64_t /*round*/, UpdateSum& sum) {
 // The noise of a round is that of the node that comes, less that of the nodes that go: the last
 // ones that came.
 void PrivateTraining::add_tree(std::span<int64_t> entries) {
-  const TreeStep step = tree_step(rounds_.finished() % rounds_.tree_rounds() + 1);
+  const TreeStep step = tree_step(rounds_.finished() % rounds_.correlated().tree_rounds() + 1);
   const CipherKey added = secret_.key(RoundSecret::Use::kNoise);
   add_own(added, entries);
   if (!step.removed.empty()) {
@@ -202,7 +202,7 @@ void PrivateTraining::finishes() {
 // Overwrites the keys that no further round needs.
 void PrivateTraining::forget() {
   secret_.move_on();
-  const int64_t tree = rounds_.tree_rounds();
+  const int64_t tree = rounds_.correlated().tree_rounds();
   if (tree > 0 && rounds_.finished() % tree == 0) nodes_.clear();
   if (!rounds_.is_over()) return;
   secret_.set({});

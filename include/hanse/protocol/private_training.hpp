@@ -71,7 +71,7 @@ class PrivateTraining final : public RoundPart {
   const char* name() const override { return "privacy"; }
 
   // Rows of P integers that rank 0 keeps beside the sum; other ranks may keep fewer.
-  int64_t kept_rows() const { return 1 + 2 * std::ssize(rounds_.numerators()); }
+  int64_t kept_rows() const { return 1 + 2 * std::ssize(rounds_.correlated().numerators()); }
 
   void collect() override;
   void share() override;

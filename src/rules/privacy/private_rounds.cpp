@@ -6,89 +6,43 @@
 
 #include <fmt/format.h>
 
-#include "hanse/base/choice.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/rules/privacy/correlation.hpp"
-#include "hanse/rules/privacy/loss_distribution.hpp"
 #include "hanse/rules/privacy/private_sum.hpp"
 
 namespace hanse {
 
 namespace {
 
-constexpr double kInfinite = std::numeric_limits<double>::infinity();
 constexpr int kLeastStep = -44;         // of updates, as UpdateSum's units
 constexpr double kLeastClip = 0x1p-20;  // of clips that adapt
 // The noise is found for a little less than the epsilon to meet: the sum over the rounds, one by
 // one, must not exceed it in its last digits.
 constexpr double kMargin = 1 - 0x1p-30;
 
-bool has_bands(Correlation correlation) {
-  return correlation == Correlation::kToeplitz || correlation == Correlation::kBanded;
+// The terms under these options. Throws InvalidArgument as PrivateRounds.
+PrivacyTerms checked(PrivacyTerms terms, const PrivacyOptions& options, int64_t rounds) {
+  terms.mechanism = options.mechanism;
+  terms.adjacency = options.adjacency;
+  terms.check();
+  check_correlation(options, terms, rounds);
+  return terms;
 }
 
 }  // namespace
 
 PrivateRounds::PrivateRounds(const PrivacyOptions& options, const PrivacyTerms& terms,
                              int64_t rounds)
-    : options_(options), terms_(terms), planned_(rounds), clip_(options.clip), accountant_(terms) {
-  terms_.mechanism = options.mechanism;
-  terms_.adjacency = options.adjacency;
-  terms_.check();
-  check_correlation();
-  accountant_ = PrivacyAccountant(terms_);
+    : options_(options),
+      terms_(checked(terms, options, rounds)),
+      planned_(rounds),
+      correlated_(options_, terms_, rounds),
+      clip_(options.clip),
+      accountant_(terms_) {
   plan();
 }
 
-void PrivateRounds::check_correlation() const {
-  if (options_.correlation == Correlation::kNone) return;
-  const auto refuse = [](const std::string& what, const std::string& key, const std::string& hint) {
-    throw InvalidArgument(what + ", when noise is correlated over rounds", key, hint);
-  };
-  if (options_.is_distributed()) {
-    refuse("participants cannot add the noise", "privacy.kind", "central");
-  }
-  if (options_.clip_kind == ClipKind::kAdaptive) {
-    refuse("the clip cannot adapt", "privacy.clip-kind", "fixed");
-  }
-  if (terms_.is_amplified()) {
-    refuse(fmt::format("no guarantee is known for {} draws", name_of(terms_.attendance)),
-           "sampler.kind", "cyclic, whose rounds of a client are far apart");
-  }
-  if (options_.correlation == Correlation::kTree && terms_.attendance != Attendance::kCyclic) {
-    refuse("a tree is over rounds in which each client is once", "sampler.kind", "cyclic");
-  }
-  const int64_t kept = terms_.separation();
-  if (options_.separation > planned_) {
-    throw InvalidArgument(fmt::format("{} rounds lie between two of a client's, and the run has {}",
-                                      options_.separation, planned_),
-                          "privacy.separation", "auto");
-  }
-  if (options_.separation > kept) {
-    throw InvalidArgument(
-        fmt::format("a client may be in rounds {} apart, not {}", kept, options_.separation),
-        "privacy.separation", "auto, or sampler.kind = cyclic with fewer clients a round");
-  }
-  const int64_t most = terms_.participations(planned_);
-  if (options_.participations > 0 && options_.participations < most) {
-    throw InvalidArgument(
-        fmt::format("a client may be in {} rounds, not {}", most, options_.participations),
-        "privacy.participations", "auto, or fewer rounds");
-  }
-  if (options_.correlation == Correlation::kBanded && options_.bands > separation()) {
-    throw InvalidArgument(fmt::format("{} bands reach beyond the {} rounds between two of a "
-                                      "client's",
-                                      options_.bands, separation()),
-                          "privacy.bands", fmt::format("at most {}", separation()));
-  }
-}
-
 void PrivateRounds::plan() {
-  numerators_.clear();
-  if (has_bands(options_.correlation)) {
-    const bool is_banded = options_.correlation == Correlation::kBanded;
-    numerators_ = correlation_numerators(is_banded ? options_.bands : planned_);
-  }
   multiplier_ = options_.noise ? *options_.noise : found_multiplier();
   const PrivateRound first = round_at(options_.clip, multiplier_);
   check_range(largest_cohort(terms_), first.lattice,
@@ -101,7 +55,7 @@ double PrivateRounds::found_multiplier() const {
                           "above 0, such as 8");
   }
   const bool counts = options_.clip_kind == ClipKind::kAdaptive;
-  if (counts && epsilon_with(kInfinite) > options_.epsilon) {
+  if (counts && epsilon_with(std::numeric_limits<double>::infinity()) > options_.epsilon) {
     throw InvalidArgument(fmt::format("the noise of {} on the count of clipped clients alone "
                                       "exceeds an epsilon of {}",
                                       adaptive().count_noise, options_.epsilon),
@@ -134,30 +88,6 @@ double PrivateRounds::update_multiplier() const {
   return adaptive().update_multiplier(multiplier_);
 }
 
-int64_t PrivateRounds::tree_rounds() const {
-  return options_.correlation == Correlation::kTree ? terms_.separation() : 0;
-}
-
-int64_t PrivateRounds::separation() const {
-  return options_.separation > 0 ? options_.separation : terms_.separation();
-}
-
-int64_t PrivateRounds::participations(int64_t rounds) const {
-  const int64_t drawn = terms_.participations(rounds);
-  return std::min(drawn, (rounds - 1) / separation() + 1);
-}
-
-double PrivateRounds::sensitivity_squared(int64_t rounds) const {
-  if (rounds == 0) return 0;
-  const int64_t times = participations(rounds);
-  if (has_bands(options_.correlation)) {
-    return correlation_sensitivity_squared(numerators_, rounds, separation(), times);
-  }
-  const int64_t tree = tree_rounds();
-  const int64_t nodes = tree > 0 ? tree_sensitivity_squared(std::min(tree, rounds)) : 1;
-  return static_cast<double>(times) * static_cast<double>(nodes);
-}
-
 // Beyond it the mechanism has no noise of that lattice.
 double PrivateRounds::most_multiplier() const {
   if (options_.mechanism != Mechanism::kSkellam || !options_.step.exponent) return kMostMultiplier;
@@ -176,10 +106,8 @@ PrivateRound PrivateRounds::round_at(double clip, double multiplier) const {
     scale = adaptive().update_multiplier(multiplier);
     round.count_variance = adaptive().count_variance();
   }
-  if (options_.correlation != Correlation::kNone) {
-    scale *= std::sqrt(sensitivity_squared(planned_));
-  }
-  const bool is_fine = !numerators_.empty();
+  if (correlated_.is_on()) scale *= std::sqrt(correlated_.sensitivity_squared(planned_));
+  const bool is_fine = !correlated_.numerators().empty();
   round.fraction_bits = is_fine ? kCorrelationBits : 0;
   const int least = kLeastStep + round.fraction_bits;
   int exponent = least;
@@ -204,9 +132,7 @@ PrivateRound PrivateRounds::round_at(double clip, double multiplier) const {
   return round;
 }
 
-bool PrivateRounds::is_over() const {
-  return options_.correlation != Correlation::kNone && finished_ >= planned_;
-}
+bool PrivateRounds::is_over() const { return correlated_.is_on() && finished_ >= planned_; }
 
 PrivateRound PrivateRounds::next() const {
   if (is_over()) {
@@ -217,7 +143,7 @@ PrivateRound PrivateRounds::next() const {
 }
 
 RoundNoise PrivateRounds::noise_of(const PrivateRound& round) const {
-  return {.bound = round.lattice.bound,
+  return {.bound = round.lattice.bound << round.fraction_bits,
           .variance = round.variance,
           .shares = honest_shares(),
           .share_variance = round.share_variance,
@@ -226,7 +152,7 @@ RoundNoise PrivateRounds::noise_of(const PrivateRound& round) const {
 
 void PrivateRounds::finish_alike(int64_t rounds) {
   const PrivateRound round = next();
-  if (options_.correlation == Correlation::kNone) accountant_.spend(noise_of(round), rounds);
+  if (!correlated_.is_on()) accountant_.spend(noise_of(round), rounds);
   finished_ += rounds;
 }
 
@@ -238,59 +164,26 @@ void PrivateRounds::finish(int64_t noised_count) {
   clip_ = std::clamp(adaptive().next(clip_, noised_count), kLeastClip, 0x1p17 / sum);
 }
 
-// What `rounds` rounds cost together: one release with all that a client moves in them.
-PrivacyCost PrivateRounds::correlated_cost(const PrivateRound& round, int64_t rounds,
-                                           bool with_pld) const {
-  if (rounds == 0) return {.zcdp = 0, .pld = 0};
-  const double steps = std::ldexp(static_cast<double>(round.lattice.bound), round.fraction_bits) *
-                       static_cast<double>(terms_.reach());
-  const double squares = steps * steps * sensitivity_squared(rounds);
-  const auto variance = static_cast<double>(round.variance);
-  if (variance == 0) return {.rdp = {kInfinite, 0}, .zcdp = kInfinite, .pld = kInfinite};
-  PrivacyCost cost;
-  const auto at = options_.mechanism == Mechanism::kSkellam
-                      ? skellam_renyi(std::sqrt(squares), variance, terms_.n_params)
-                      : discrete_gaussian_renyi(std::sqrt(squares), variance);
-  cost.rdp = epsilon_of(renyi_curve(at), options_.delta);
-  if (options_.mechanism == Mechanism::kSkellam) return cost;
-  cost.zcdp = epsilon_of_zcdp(squares / (2 * variance), options_.delta).epsilon;
-  const double continuous = variance - (options_.mechanism == Mechanism::kGaussian ? 0 : 16);
-  if (with_pld && continuous > 0) {
-    const GaussianRounds one{std::sqrt(continuous / squares) * (1 - 0x1p-40), 1, 1};
-    cost.pld = loss_distribution_epsilon(std::span(&one, 1), options_.delta);
-  }
-  return cost;
-}
-
-double PrivateRounds::correlated_epsilon(const PrivateRound& round, int64_t rounds) const {
-  const AccountantKind kind = options_.accountant;
-  const PrivacyCost cost = correlated_cost(round, rounds, kind == AccountantKind::kPld);
-  if (kind == AccountantKind::kRdp) return cost.rdp.epsilon;
-  return asked_epsilon(kind == AccountantKind::kZcdp ? cost.zcdp : cost.pld, kind);
-}
-
 PrivacyCost PrivateRounds::cost() const {
-  if (options_.correlation != Correlation::kNone) {
-    return correlated_cost(round_at(clip_, multiplier_), finished_, true);
+  if (correlated_.is_on()) {
+    return correlated_.cost(noise_of(round_at(clip_, multiplier_)), finished_);
   }
   const double delta = options_.delta;
   return {accountant_.rdp(delta), accountant_.zcdp(delta), accountant_.pld(delta)};
 }
 
 double PrivateRounds::epsilon() const {
-  if (options_.correlation == Correlation::kNone) {
-    return accountant_.epsilon(options_.accountant, options_.delta);
-  }
-  return correlated_epsilon(round_at(clip_, multiplier_), finished_);
+  if (!correlated_.is_on()) return accountant_.epsilon(options_.accountant, options_.delta);
+  return correlated_.epsilon(noise_of(round_at(clip_, multiplier_)), finished_);
 }
 
 double PrivateRounds::epsilon_after(int64_t further) const {
-  if (options_.correlation == Correlation::kNone) {
+  if (!correlated_.is_on()) {
     PrivacyAccountant after = accountant_;
     after.spend(noise_of(next()), further);
     return after.epsilon(options_.accountant, options_.delta);
   }
-  return correlated_epsilon(round_at(clip_, multiplier_), finished_ + further);
+  return correlated_.epsilon(noise_of(round_at(clip_, multiplier_)), finished_ + further);
 }
 
 double PrivateRounds::limit() const {
@@ -316,17 +209,16 @@ double PrivateRounds::epsilon_with(double multiplier) const {
         planned_);
     return accountant.epsilon(options_.accountant, options_.delta);
   }
-  const PrivateRound round = round_at(options_.clip, multiplier);
-  if (options_.correlation != Correlation::kNone) {
-    return correlated_epsilon(round, planned_);
-  }
-  accountant.spend(noise_of(round), planned_);
+  const RoundNoise noise = noise_of(round_at(options_.clip, multiplier));
+  if (correlated_.is_on()) return correlated_.epsilon(noise, planned_);
+  accountant.spend(noise, planned_);
   return accountant.epsilon(options_.accountant, options_.delta);
 }
 
 void PrivateRounds::move_to(const Position& position) {
   if (planned_ != position.planned) {
     planned_ = position.planned;
+    correlated_ = CorrelatedNoise(options_, terms_, planned_);
     plan();
   }
   finished_ = position.finished;

@@ -97,7 +97,7 @@ PrivacyCase play(Job job, const Population& population, int64_t rounds, int64_t 
   const PrivateRound& round = found.round;
   found.sensitivity = static_cast<double>(terms.reach() * round.lattice.bound);
   if (job.privacy.correlation != Correlation::kNone) {
-    found.sensitivity *= std::sqrt(played.sensitivity_squared(rounds));
+    found.sensitivity *= std::sqrt(played.correlated().sensitivity_squared(rounds));
   }
   const auto n = static_cast<double>(played.expected());
   const auto p = static_cast<double>(population.n_params);

@@ -34,6 +34,12 @@ int64_t poisson_threshold(int64_t per_round, int64_t clients);
 // The epsilon that was asked for. Throws InvalidArgument where its accountant does not apply.
 double asked_epsilon(const std::optional<double>& epsilon, AccountantKind kind);
 
+// The epsilon of the same rounds, by each accountant.
+struct PrivacyCost {
+  EpsilonBound rdp;
+  std::optional<double> zcdp, pld;  // nothing where they do not apply
+};
+
 // What is released, of whom.
 struct PrivacyTerms {
   Adjacency adjacency = Adjacency::kZeroOut;

@@ -3,13 +3,12 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
-#include <vector>
 
 #include "hanse/base/state.hpp"
 #include "hanse/rules/privacy/accountant.hpp"
 #include "hanse/rules/privacy/adaptive_clip.hpp"
 #include "hanse/rules/privacy/clipping.hpp"
+#include "hanse/rules/privacy/correlated_noise.hpp"
 #include "hanse/rules/privacy/options.hpp"
 
 namespace hanse {
@@ -24,11 +23,6 @@ struct PrivateRound {
   int fraction_bits = 0;       // a step of the noise is 2^-fraction_bits steps of the lattice
   double deviation = 0;        // of all noise (of one node), in units of the parameters
   int64_t count_variance = 0;  // of the noise on the count of updates within the clip; 0: no count
-};
-
-struct PrivacyCost {
-  EpsilonBound rdp;
-  std::optional<double> zcdp, pld;  // nothing where they do not apply
 };
 
 class PrivateRounds final : public Stateful {
@@ -72,13 +66,7 @@ class PrivateRounds final : public Stateful {
   // those who came count, here of all that are expected. REQUIRES: none is finished.
   double epsilon_of_server(int64_t rounds) const;
 
-  // Correlated noise: the coefficients in units of 2^-kCorrelationBits; empty without bands.
-  const std::vector<int64_t>& numerators() const { return numerators_; }
-  // The rounds that a tree is over; 0: no tree.
-  int64_t tree_rounds() const;
-  // By what `rounds` rounds move the sum of squares of what is released, in squared clips: 1 a
-  // participation without correlation.
-  double sensitivity_squared(int64_t rounds) const;
+  const CorrelatedNoise& correlated() const { return correlated_; }
 
   // Makes other ranks' rounds follow rank 0's, which load() set. The accountant is rank 0's alone.
   struct Position {
@@ -92,22 +80,17 @@ class PrivateRounds final : public Stateful {
   void visit(StateFields& fields) override;
   void plan();  // what follows from options, terms and the planned rounds
   double found_multiplier() const;
-  void check_correlation() const;
-  int64_t separation() const;
-  int64_t participations(int64_t rounds) const;
   AdaptiveClip adaptive() const;
   double most_multiplier() const;
   PrivateRound round_at(double clip, double multiplier) const;
   RoundNoise noise_of(const PrivateRound& round) const;
   double epsilon_with(double multiplier) const;
-  double correlated_epsilon(const PrivateRound& round, int64_t rounds) const;
-  PrivacyCost correlated_cost(const PrivateRound& round, int64_t rounds, bool with_pld) const;
 
   PrivacyOptions options_;
   PrivacyTerms terms_;
   int64_t planned_ = 0;
+  CorrelatedNoise correlated_;
   double multiplier_ = 0;
-  std::vector<int64_t> numerators_;
   double clip_ = 0;
   int64_t finished_ = 0;
   PrivacyAccountant accountant_;
