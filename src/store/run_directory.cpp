@@ -299,7 +299,7 @@ void RunDirectory::write_partition(const Federation& federation) {
   const int64_t clients =
       std::min(federation.clients() + federation.held_out(), kMostPartitionClients);
   for (int64_t client = 0; client < clients; ++client) {
-    const std::string name = csv_field(federation.client_names().at(client));
+    const std::string name = csv_field(federation.names().clients.at(client));
     struct Counts {
       int64_t train = 0, validation = 0, test = 0;
     };
@@ -318,7 +318,7 @@ void RunDirectory::write_partition(const Federation& federation) {
     }
     for (const auto& [label, own] : counts) {
       text += fmt::format("{},{},{},{},{},{}{}\n", client, name, label,
-                          csv_field(federation.class_names().at(label)), own.train, own.test,
+                          csv_field(federation.names().classes.at(label)), own.train, own.test,
                           validates ? fmt::format(",{}", own.validation) : "");
     }
   }
