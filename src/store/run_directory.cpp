@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "client_lines.hpp"
+#include "hanse/base/clock.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/options.hpp"
 #include "hanse/base/text.hpp"
@@ -342,6 +343,12 @@ void RunDirectory::note_failure(const std::exception_ptr& failure) noexcept {
 
 void RunDirectory::flush() {
   for (auto& [name, table] : tables_) table.flush();
+}
+
+void RunDirectory::flush_each_second() {
+  if (monotonic_seconds() - flushed_s_ <= 1) return;
+  flush();
+  flushed_s_ = monotonic_seconds();
 }
 
 void RunDirectory::sync() {
