@@ -235,9 +235,9 @@ Federation Federation::load(const DataOptions& data, const FederationOptions& fe
   });
   share(found.sizes, host);
   result.ranges_memory_ = hold_ranges(found.layout.clients, found.sizes, host);
-  result.client_names_ = Names::share(found.layout.client_names, host);
-  result.class_names_ = Names::share(found.layout.class_names, host);
-  result.feature_names_ = std::move(found.layout.feature_names);
+  result.names_.clients = Names::share(found.layout.client_names, host);
+  result.names_.classes = Names::share(found.layout.class_names, host);
+  result.names_.features = std::move(found.layout.feature_names);
   host.barrier();  // samples and ranges are there
   result.sizes_ = found.sizes;
   auto* memory = const_cast<std::byte*>(result.samples_memory_.get());
@@ -274,12 +274,12 @@ Federation Federation::of(std::span<const int64_t> clients) const {
   sizes.digest = digest_of_text(fmt::format("{} {}", digest(), fmt::join(clients, " ")));
   view.ranges_memory_ = hold_ranges(ranges, sizes, *make_single_communicator());
   view.ranges_ = reinterpret_cast<const ClientRanges*>(view.ranges_memory_.get());
-  view.client_names_ = client_names_.of(clients);
+  view.names_.clients = names_.clients.of(clients);
   return view;
 }
 
 Federation Federation::with_idle(int64_t more) const {
-  if (held_out() > 0 || !client_names_.empty()) {
+  if (held_out() > 0 || !names_.clients.empty()) {
     throw InvalidArgument(held_out() > 0 ? "clients without data would stand behind held-out ones"
                                          : "clients without data have no names, and all others do",
                           "attack.idle", "let some of the clients attack: attack.idle = false");
@@ -295,8 +295,9 @@ Federation Federation::with_idle(int64_t more) const {
   return view;
 }
 
-std::string Federation::feature_label(int64_t feature) const {
-  const std::string name = feature_names_.empty() ? "" : feature_names_[to_index(feature)];
+std::string feature_label(const Federation& federation, int64_t feature) {
+  const std::vector<std::string>& names = federation.names().features;
+  const std::string name = names.empty() ? "" : names[to_index(feature)];
   return name.empty() ? fmt::format("feature {}", feature) : fmt::format("column '{}'", name);
 }
 
@@ -305,8 +306,6 @@ int64_t Federation::bytes() const {
          (clients() + held_out()) * static_cast<int64_t>(sizeof(ClientRanges));
 }
 
-// Prefetching all of `next` at once would fill the processor's list of misses, and the conversion
-// would wait: a round of jobs/bench-lr.cfg takes 1.2 times as long then.
 std::vector<double> train_shares(const Federation& federation) {
   std::vector<double> shares;
   for (int64_t client = 0; client < federation.clients(); ++client) {
@@ -315,6 +314,8 @@ std::vector<double> train_shares(const Federation& federation) {
   return shares;
 }
 
+// Prefetching all of `next` at once would fill the processor's list of misses, and the conversion
+// would wait: a round of jobs/bench-lr.cfg takes 1.2 times as long then.
 void Federation::gather(int64_t begin, std::span<const int32_t> order, float* out,
                         ListedSamples next) const {
   for (std::size_t i = 0; i < order.size(); ++i) {

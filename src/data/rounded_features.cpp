@@ -23,7 +23,7 @@ bool is_like_a_token(float value) { return value >= 0 && value == std::floor(val
 std::string rounded_in_bfloat16(const Federation& federation, bool may_be_tokens) {
   if (federation.storage() != Storage::kFloat) return "";
   RoundedNumbers numbers(kBfloat16Bits, "bfloat16");
-  const auto name = [&](int64_t feature) { return federation.feature_label(feature); };
+  const auto name = [&](int64_t feature) { return feature_label(federation, feature); };
   const int64_t width = federation.sample_values();
   const int64_t step = 1 + federation.samples() * width / kMostValues;
   std::vector<float> sample(to_index(width));

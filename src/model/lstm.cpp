@@ -4,15 +4,15 @@
 #include <string>
 #include <utility>
 
-#include "layers/bfloat16_dense.hpp"
-#include "layers/dropout.hpp"
 #include "hanse/base/aligned.hpp"
 #include "hanse/base/index.hpp"
 #include "kernels/lstm_kernels.hpp"
-#include "network_model.hpp"
 #include "kernels/packed_matrix.hpp"
-#include "sequences.hpp"
 #include "kernels/shares.hpp"
+#include "layers/bfloat16_dense.hpp"
+#include "layers/dropout.hpp"
+#include "network_model.hpp"
+#include "sequences.hpp"
 
 namespace hanse {
 
@@ -39,10 +39,10 @@ class LstmLayer {
     const auto add = [&](const std::string& name, std::vector<int64_t> shape) {
       return layout.add("lstm." + name + std::to_string(index), std::move(shape), units);
     };
-    weight_ih_ = add("weight_ih_l", {4 * units, inputs});
-    weight_hh_ = add("weight_hh_l", {4 * units, units});
-    bias_ih_ = add("bias_ih_l", {4 * units});
-    bias_hh_ = add("bias_hh_l", {4 * units});
+    offsets_.weight_ih = add("weight_ih_l", {4 * units, inputs});
+    offsets_.weight_hh = add("weight_hh_l", {4 * units, units});
+    offsets_.bias_ih = add("bias_ih_l", {4 * units});
+    offsets_.bias_hh = add("bias_hh_l", {4 * units});
   }
 
   // h [length, rows, units] of x [length, rows, inputs]. It lives until the next call; `row` and
@@ -53,10 +53,11 @@ class LstmLayer {
     length_ = length;
     rows_ = rows;
     const int64_t width = 4 * units_, samples = length * rows;
-    by_input_.load_transposed(row + weight_ih_, width, inputs_);
-    by_hidden_.load_transposed(row + weight_hh_, width, units_);
+    by_input_.load_transposed(row + offsets_.weight_ih, width, inputs_);
+    by_hidden_.load_transposed(row + offsets_.weight_hh, width, units_);
     grow(bias_, whole_lines(width));
-    for (int64_t u = 0; u < width; ++u) bias_[to_index(u)] = row[bias_ih_ + u] + row[bias_hh_ + u];
+    for (int64_t u = 0; u < width; ++u)
+      bias_[to_index(u)] = row[offsets_.bias_ih + u] + row[offsets_.bias_hh + u];
     grow(gates_, samples * width);
     for (AlignedFloats* buffer : {&cells_, &tanhs_, &hidden_}) grow(*buffer, samples * units_);
     in_shares(samples, [&](int64_t, int64_t first, int64_t end) {
@@ -74,8 +75,8 @@ class LstmLayer {
   // [length, rows, inputs].
   float* backward(float* delta, const GradientTarget& target) {
     const int64_t width = 4 * units_, samples = length_ * rows_;
-    by_input_.load(row_ + weight_ih_, width, inputs_);
-    by_hidden_.load(row_ + weight_hh_, width, units_);
+    by_input_.load(row_ + offsets_.weight_ih, width, inputs_);
+    by_hidden_.load(row_ + offsets_.weight_hh, width, units_);
     delta_cells_.assign(to_index(rows_ * units_), 0.0F);
     in_shares(rows_, [&](int64_t, int64_t first, int64_t end) {
       for (int64_t step = length_ - 1; step >= 0; --step) retreat(step, first, end - first, delta);
@@ -89,21 +90,21 @@ class LstmLayer {
       if (bfloat16_) return bfloat16_->add_gradient(g, nullptr, target, nullptr);
       target.add(g);
     };
-    add({.offset = weight_ih_,
+    add({.offset = offsets_.weight_ih,
          .out = width,
          .in = inputs_,
          .samples = samples,
          .deltas = gates_.data(),
          .inputs = x_});
-    add({.offset = weight_hh_,
+    add({.offset = offsets_.weight_hh,
          .out = width,
          .in = units_,
          .samples = samples - rows_,
          .deltas = gates_.data() + rows_ * width,
          .inputs = hidden_.data()});
     sum_rows(gates_.data(), samples, width, bias_.data());
-    target.add(bias_ih_, bias_.data(), width);
-    target.add(bias_hh_, bias_.data(), width);
+    target.add(offsets_.bias_ih, bias_.data(), width);
+    target.add(offsets_.bias_hh, bias_.data(), width);
     return delta_x_.data();
   }
 
@@ -137,7 +138,9 @@ class LstmLayer {
 
   const LstmKernels* kernels_ = &lstm_kernels();
   int64_t inputs_, units_;
-  int64_t weight_ih_, weight_hh_, bias_ih_, bias_hh_;  // offsets in the row
+  struct {
+    int64_t weight_ih, weight_hh, bias_ih, bias_hh;
+  } offsets_;  // in the row
   int64_t length_ = 0, rows_ = 0;
   const float* row_ = nullptr;
   const float* x_ = nullptr;

@@ -83,18 +83,9 @@ std::unique_ptr<Model> make_torchscript(const ModelCase& c);
 // that is not allowed or that LibTorch lacks, or changes its inputs; the message is one line.
 std::unique_ptr<Model> make_graph(const ModelCase& c);
 
-// What trains clients with models of a kind side by side (networks/cohort_forward.hpp).
-enum class CohortNetwork {
-  kNone,    // nothing: CPUs alone, one client after the other
-  kLayers,  // the layers of network_spec()
-  kResnet,
-  kLstm,
-  kTransformer,
-  kModule,  // a user's own
-};
-
-// Throws InvalidArgument for an unknown kind.
-CohortNetwork cohort_network(const std::string& kind);
+// Are a kind's products in bfloat16 those of LibTorch's autocast on GPUs, too? Throws
+// InvalidArgument for an unknown kind.
+bool has_autocast(const std::string& kind);
 
 // Throws InvalidArgument, with the option's key, unless there are some and all are positive.
 void check_extents(const std::vector<int64_t>& extents, const std::string& what,

@@ -104,10 +104,10 @@ class ResNet final : public NetworkModel {
     const int64_t gamma = layout_.add_constant(norm + ".weight", {size.outputs}, 1);
     const int64_t beta = layout_.add_constant(norm + ".bias", {size.outputs}, 0);
     add_layer_work(static_cast<double>(size.multiply_adds()), size.of_samples);
-    return {SameConvolution(weight, size, fastest_family(),
-                            bfloat16_ ? &bfloat16_kernels() : nullptr),
-            GroupNorm(gamma, beta, size.outputs, groups_, size.out_pixels()),
-            {}};
+    return {
+        SameConvolution(weight, size, fastest_family(), bfloat16_ ? &bfloat16_kernels() : nullptr),
+        GroupNorm(gamma, beta, size.outputs, groups_, size.out_pixels()),
+        {}};
   }
 
   // Calls f(share, first, end) for all rows, by as many of the layer's images as stay in the cache.
@@ -248,7 +248,7 @@ class ResNet final : public NetworkModel {
     layer.norm.hand_over(target, rows_);
   }
 
-  // Turns delta_ from the delta of the block's output into that of its input x.
+  // Turns deltas_.output from the delta of the block's output into that of its input x.
   void take_back(const float* row, ResidualBlock& block, const float* x, bool below_wanted,
                  const GradientTarget& target) {
     const int64_t in = rows_ * block.first.convolution.size().in_size();
@@ -256,14 +256,14 @@ class ResNet final : public NetworkModel {
     const auto memory = [&](AlignedFloats& buffer, int64_t size) {
       return grow(buffer, size + kReadAhead);
     };
-    float* delta = memory(delta_, out);
-    float* inner_delta = memory(inner_delta_, out);
+    float* delta = memory(deltas_.output, out);
+    float* inner_delta = memory(deltas_.inner, out);
     const bool first_wanted = below_wanted || block.first.wanted(target);
     take_back(row, block.second, block.inner.data(), block.output.data(), delta,
-              memory(sums_delta_, out), first_wanted ? inner_delta : nullptr, true, target);
+              memory(deltas_.sums, out), first_wanted ? inner_delta : nullptr, true, target);
     float* to = delta;
     if (block.shortcut) {
-      to = memory(input_delta_, in);
+      to = memory(deltas_.input, in);
       if (below_wanted || block.shortcut->wanted(target)) {
         take_back(row, *block.shortcut, x, nullptr, delta, delta, below_wanted ? to : nullptr, true,
                   target);
@@ -273,7 +273,7 @@ class ResNet final : public NetworkModel {
       take_back(row, block.first, x, block.inner.data(), inner_delta, inner_delta,
                 below_wanted ? to : nullptr, false, target);
     }
-    if (block.shortcut) std::swap(delta_, input_delta_);
+    if (block.shortcut) std::swap(deltas_.output, deltas_.input);
   }
 
   void backward(const float* row, const Batch&, const GradientTarget& target) override {
@@ -288,8 +288,8 @@ class ResNet final : public NetworkModel {
     if (bfloat16_) {
       bfloat16_->add_gradient(weight, row + fc_weight_, target, of_means);
     } else {
-      multiply(rows_, features_, outputs(), 1, {delta, outputs()}, {row + fc_weight_, features_},
-               0, of_means, features_);
+      multiply(rows_, features_, outputs(), 1, {delta, outputs()}, {row + fc_weight_, features_}, 0,
+               of_means, features_);
       target.add(weight);
     }
     sum_rows(delta, rows_, outputs(), grow(bias_delta_, outputs()));
@@ -307,16 +307,16 @@ class ResNet final : public NetworkModel {
       take_back(row, blocks_[b], x, b > first || stem_wanted, target);
     }
     if (stem_wanted) {
-      take_back(row, *stem_, samples_.data(), stem_output_.data(), delta_.data(), delta_.data(),
-                nullptr, false, target);
+      take_back(row, *stem_, samples_.data(), stem_output_.data(), deltas_.output.data(),
+                deltas_.output.data(), nullptr, false, target);
     }
   }
 
-  // delta_ <- the delta of the last block's pixels, from that of their means.
+  // deltas_.output <- the delta of the last block's pixels, from that of their means.
   void spread(const float* of_means) {
     const SameConvolution::Size& last = blocks_.back().second.convolution.size();
     const int64_t line = last.out_line(), pixels = last.out_pixels();
-    float* to = grow(delta_, rows_ * last.out_size() + kReadAhead);
+    float* to = grow(deltas_.output, rows_ * last.out_size() + kReadAhead);
     for (int64_t image = 0; image < rows_; ++image, of_means += features_) {
       for (int64_t pixel = 0; pixel < pixels; ++pixel, to += line) {
         for (int64_t c = 0; c < features_; ++c) to[c] = of_means[c] / static_cast<float>(pixels);
@@ -340,7 +340,9 @@ class ResNet final : public NetworkModel {
   } common_;                               // of all layers in an evaluation
   AlignedFloats means_, logits_;           // [rows, features], [rows, outputs]
   AlignedFloats mean_delta_, bias_delta_;  // [rows, features], [outputs]
-  AlignedFloats delta_, inner_delta_, sums_delta_, input_delta_;  // of a block's images
+  struct {
+    AlignedFloats output, inner, sums, input;
+  } deltas_;  // of a block's images
 };
 
 }  // namespace
@@ -352,8 +354,7 @@ std::unique_ptr<Model> make_resnet18(const ModelCase& c) {
     throw InvalidArgument(fmt::format("{} groups do not divide {} channels", groups, channels),
                           "model.groups");
   }
-  return std::make_unique<ResNet>(c.sample_shape, channels, groups, c.loss,
-                                  is_bfloat16(c.options));
+  return std::make_unique<ResNet>(c.sample_shape, channels, groups, c.loss, is_bfloat16(c.options));
 }
 
 }  // namespace hanse

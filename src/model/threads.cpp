@@ -87,7 +87,7 @@ std::string autocast_kernels() { return name_of(product_families().front()); }
 std::string product_kernels(const ModelOptions& options, bool on_gpu) {
   const bool narrow = options.precision == Precision::kBfloat16;
   if (on_gpu && options.precision != Precision::kFloat32) {
-    const bool is_own = narrow && cohort_network(options.kind) == CohortNetwork::kModule;
+    const bool is_own = narrow && has_autocast(options.kind);
     return is_own ? "LibTorch's autocast" : "tensor cores, by cuBLAS and cuDNN";
   }
   if (!narrow) return "";

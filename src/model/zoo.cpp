@@ -48,15 +48,15 @@ void check_graph(const ModelOptions& options) {
 struct ModelTraits {
   NetworkSpec (*spec)(const ModelOptions& options,
                       const std::vector<int64_t>& sample_shape) = nullptr;  // of network_spec()
-  TorchLibrary::MakeModel TorchLibrary::*of_torch = nullptr;                // makes it
   bool has_file = false;                                                    // model.path
   bool labels_positions = false;                                            // of sequences
   bool fixed_types = false;                                                 // float32 alone
+  bool is_linear = false;                                                   // one dense layer
+  bool has_autocast = false;  // LibTorch's, in bfloat16 on GPUs
 };
 
 struct ModelKind : KindRow<ModelOptions> {
   std::unique_ptr<Model> (*make)(const ModelCase& c);  // null: LibTorch's library makes it
-  CohortNetwork in_cohorts;
   ModelTraits traits;
 };
 
@@ -87,41 +87,31 @@ const std::vector<ModelKind> kModels = {
     {{"linear", "one dense layer: logistic or linear regression",
       key("bias", &Options::bias, "a bias beside the weights")},
      make_linear,
-     CohortNetwork::kLayers,
-     {.spec = linear_spec}},
+     {.spec = linear_spec, .is_linear = true}},
     {{"mlp", "dense layers with ReLU, widths model.hidden",
       key("hidden", &Options::hidden, kExtent, "widths of the hidden layers"), check_mlp},
      make_mlp,
-     CohortNetwork::kLayers,
      {.spec = mlp_spec}},
     {{"cnn-leaf", "LEAF's FEMNIST network: two 5x5 convolutions, 2048 hidden units"},
      make_convolutional,
-     CohortNetwork::kLayers,
      {.spec = leaf_spec}},
     {{"cnn-cifar", "pfl-research's CIFAR network: two 3x3 convolutions, dropout, 128 hidden units"},
      make_convolutional,
-     CohortNetwork::kLayers,
      {.spec = cifar_spec}},
     {{"cnn-mcmahan",
       "McMahan et al.'s MNIST network (2017): two 5x5 convolutions, 512 hidden units"},
      make_convolutional,
-     CohortNetwork::kLayers,
      {.spec = mcmahan_spec}},
     {{"cnn-byzfl", "ByzFL's MNIST network: two 5x5 convolutions, 500 hidden units"},
      make_convolutional,
-     CohortNetwork::kLayers,
      {.spec = byzfl_spec}},
-    {{"lenet", "LeNet-5 with ReLU and max pooling"},
-     make_convolutional,
-     CohortNetwork::kLayers,
-     {.spec = lenet_spec}},
+    {{"lenet", "LeNet-5 with ReLU and max pooling"}, make_convolutional, {.spec = lenet_spec}},
     {{"resnet18",
       "ResNet-18 with group norm, for small images",
       {key("channels", &Options::channels, kExtent,
            "channels of the first stage; doubled from stage to stage"),
        key("groups", &Options::groups, kExtent, "groups of group norm; divide model.channels")}},
      make_resnet18,
-     CohortNetwork::kResnet,
      {}},
     {{"lstm",
       "token embedding, LSTM layers, one dense layer on the last output",
@@ -129,7 +119,6 @@ const std::vector<ModelKind> kModels = {
        sized("units", &Options::units, 256, "units of a layer; auto: 256"),
        sized("layers", &Options::layers, 2, "LSTM layers; auto: 2", kLayers), kDropout}},
      make_lstm,
-     CohortNetwork::kLstm,
      {.labels_positions = true}},
     {{"transformer",
       "token embedding, encoder layers, one dense layer on their mean",
@@ -139,21 +128,15 @@ const std::vector<ModelKind> kModels = {
        key("heads", &Options::heads, kExtent, "attention heads; divide model.embedding"),
        kDropout}},
      nullptr,
-     CohortNetwork::kTransformer,
-     {.of_torch = &TorchLibrary::make_transformer, .labels_positions = true}},
+     {.labels_positions = true}},
     {{"torchscript", "a network of your own, model.path, saved by torch.jit", kPath,
       check_torchscript},
      nullptr,
-     CohortNetwork::kModule,
-     {.of_torch = &TorchLibrary::make_torchscript, .has_file = true, .labels_positions = true}},
+     {.has_file = true, .labels_positions = true, .has_autocast = true}},
     {{"graph", "a network of your own, model.path, as data: operators and tensors", kPath,
-      check_graph},
+      check_graph, kCpusAlone},
      nullptr,
-     CohortNetwork::kNone,
-     {.of_torch = &TorchLibrary::make_graph,
-      .has_file = true,
-      .labels_positions = true,
-      .fixed_types = true}},
+     {.has_file = true, .labels_positions = true, .fixed_types = true}},
 };
 
 }  // namespace
@@ -194,15 +177,12 @@ std::string largest_size(const ModelOptions& options, bool has_file,
 
 std::vector<KindRow<ModelOptions>> model_kinds() {
   std::vector<KindRow<ModelOptions>> rows;
-  for (const ModelKind& kind : kModels) {
-    rows.push_back(kind);
-    rows.back().cpus_alone = kind.in_cohorts == CohortNetwork::kNone;
-  }
+  for (const ModelKind& kind : kModels) rows.push_back(kind);
   return rows;
 }
 
-CohortNetwork cohort_network(const std::string& kind) {
-  return find_kind(kModels, "model.kind", kind).in_cohorts;
+bool has_autocast(const std::string& kind) {
+  return find_kind(kModels, "model.kind", kind).traits.has_autocast;
 }
 
 std::optional<NetworkSpec> network_spec(const ModelOptions& options,
@@ -217,12 +197,21 @@ std::string model_file(const ModelOptions& options) {
 }
 
 bool is_linear(const ModelOptions& options) {
-  return find_kind(kModels, "model.kind", options.kind).make == make_linear;
+  return find_kind(kModels, "model.kind", options.kind).traits.is_linear;
 }
 
 bool needs_torch(const std::string& kind) {
   return find_kind(kModels, "model.kind", kind).make == nullptr;
 }
+
+namespace {
+
+// The model of a kind that needs LibTorch.
+std::unique_ptr<Model> make_of_torch(const ModelCase& c) {
+  return std::ranges::find(torch_library().models, c.options.kind, &TorchModel::kind)->make(c);
+}
+
+}  // namespace
 
 std::unique_ptr<Model> make_model(const ModelOptions& options,
                                   const std::vector<int64_t>& sample_shape,
@@ -239,7 +228,7 @@ std::unique_ptr<Model> make_model(const ModelOptions& options,
   }
   std::unique_ptr<Model> model;
   try {
-    model = kind.make ? kind.make(parts) : (torch_library().*kind.traits.of_torch)(parts);
+    model = kind.make ? kind.make(parts) : make_of_torch(parts);
   } catch (const ModelTooLarge& error) {
     throw InvalidArgument(error.what(), largest_size(options, kind.traits.has_file, sample_shape),
                           "use a smaller one");

@@ -39,7 +39,7 @@ std::string ClientLines::line(const ClientEvaluation& found) const {
   const int64_t c = found.client;
   const bool known = c < federation_.clients() + federation_.held_out();
   std::string text = fmt::format(
-      "{},{},{},{},{},{:.9g},{}", c, known ? csv_field(federation_.client_names().at(c)) : "",
+      "{},{},{},{},{},{:.9g},{}", c, known ? csv_field(federation_.names().clients.at(c)) : "",
       known ? split_of(federation_, c, asked_.on) : "", known && c >= federation_.clients() ? 1 : 0,
       static_cast<int64_t>(found.samples), found.loss,
       federation_.classes() > 0 ? fmt::format("{:.9g}", found.accuracy) : "");

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "client_lines.hpp"
+#include "hanse/base/clock.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/options.hpp"
 #include "hanse/base/text.hpp"
@@ -299,7 +300,7 @@ void RunDirectory::write_partition(const Federation& federation) {
   const int64_t clients =
       std::min(federation.clients() + federation.held_out(), kMostPartitionClients);
   for (int64_t client = 0; client < clients; ++client) {
-    const std::string name = csv_field(federation.client_names().at(client));
+    const std::string name = csv_field(federation.names().clients.at(client));
     struct Counts {
       int64_t train = 0, validation = 0, test = 0;
     };
@@ -318,7 +319,7 @@ void RunDirectory::write_partition(const Federation& federation) {
     }
     for (const auto& [label, own] : counts) {
       text += fmt::format("{},{},{},{},{},{}{}\n", client, name, label,
-                          csv_field(federation.class_names().at(label)), own.train, own.test,
+                          csv_field(federation.names().classes.at(label)), own.train, own.test,
                           validates ? fmt::format(",{}", own.validation) : "");
     }
   }
@@ -342,6 +343,12 @@ void RunDirectory::note_failure(const std::exception_ptr& failure) noexcept {
 
 void RunDirectory::flush() {
   for (auto& [name, table] : tables_) table.flush();
+}
+
+void RunDirectory::flush_each_second() {
+  if (monotonic_seconds() - flushed_s_ <= 1) return;
+  flush();
+  flushed_s_ = monotonic_seconds();
 }
 
 void RunDirectory::sync() {

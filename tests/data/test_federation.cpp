@@ -374,7 +374,7 @@ TEST(FederationView, HasItsClientsAsTheyAre) {
 TEST(FederationView, HasTheNamesOfItsClients) {
   DataOptions data{.kind = "csv", .path = data_folder("/tiny.csv"), .client_column = "site"};
   const Federation all = load_alone(data, {}, 1);
-  ASSERT_FALSE(all.client_names().empty());
+  ASSERT_FALSE(all.names().clients.empty());
   const int64_t last = all.clients() - 1;
   const Federation view = all.of(std::vector<int64_t>{last, 0});
   EXPECT_EQ(client_label(view, 0), client_label(all, last));

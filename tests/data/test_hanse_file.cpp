@@ -33,8 +33,8 @@ std::vector<float> values(const Federation& federation, SampleRange range) {
 
 void expect_same(const Federation& a, const Federation& b) {
   EXPECT_EQ(a.digest(), b.digest());
-  EXPECT_EQ(a.client_names().digest(), b.client_names().digest());
-  EXPECT_EQ(a.class_names().digest(), b.class_names().digest());
+  EXPECT_EQ(a.names().clients.digest(), b.names().clients.digest());
+  EXPECT_EQ(a.names().classes.digest(), b.names().classes.digest());
   EXPECT_EQ(a.sample_shape(), b.sample_shape());
   EXPECT_EQ(a.classes(), b.classes());
   EXPECT_EQ(a.train_samples(), b.train_samples());
@@ -150,24 +150,24 @@ TEST(HanseFile, KeepsNames) {
   for (const DataOptions& data : {table, mapped}) {
     const Federation federation = load(data, {});
     EXPECT_EQ(client_label(federation, 0), "client 'St. Gallen, CH'");
-    EXPECT_EQ(federation.client_names().at(2), "Zug");
-    EXPECT_EQ(federation.class_names().at(0), "ill");
-    EXPECT_EQ(federation.class_names().at(1), "well");
+    EXPECT_EQ(federation.names().clients.at(2), "Zug");
+    EXPECT_EQ(federation.names().classes.at(0), "ill");
+    EXPECT_EQ(federation.names().classes.at(1), "well");
     // Held out, a client takes its name along.
     const Federation held = load(data, {.held_out = 1});
     std::map<int64_t, std::string> name_of;  // by the first sample
     for (int64_t c = 0; c < 3; ++c) {
-      name_of[federation.train(c).begin] = federation.client_names().at(c);
+      name_of[federation.train(c).begin] = federation.names().clients.at(c);
     }
     ASSERT_EQ(held.held_out(), 1);
     for (int64_t c = 0; c < 3; ++c) {
-      EXPECT_EQ(held.client_names().at(c), name_of[held.train(c).begin]);
+      EXPECT_EQ(held.names().clients.at(c), name_of[held.train(c).begin]);
     }
   }
   const Federation others = load(table, {.clients = 2, .partition = "iid"});
-  EXPECT_TRUE(others.client_names().empty());
+  EXPECT_TRUE(others.names().clients.empty());
   EXPECT_EQ(client_label(others, 1), "client 1");
-  EXPECT_EQ(others.class_names().at(1), "well");
+  EXPECT_EQ(others.names().classes.at(1), "well");
   const std::string text = hanse_file_text(file, true);
   for (const char* part : {"clients: 3\n", "client names: St. Gallen, CH, Basel, Zug\n",
                            "samples: 5, ", "shape of a sample: [1], float\n", "classes: 2\n",
@@ -197,7 +197,7 @@ TEST(HanseFile, DamageIsBadInputBeforeTheFirstRound) {
       EXPECT_EQ(federation.clients(), before.clients()) << at;
       EXPECT_EQ(values(federation, {0, 5}), values(before, {0, 5})) << at;
       EXPECT_TRUE(std::ranges::equal(federation.labels(), before.labels())) << at;
-      if (!federation.client_names().empty() && !federation.class_names().empty()) {
+      if (!federation.names().clients.empty() && !federation.names().classes.empty()) {
         EXPECT_EQ(federation.digest(), before.digest()) << at;
       }
     } catch (const AgreedError& error) {

@@ -33,7 +33,7 @@ class HeldOutTest : public testing::Test {
   std::vector<std::string> names_of(const Federation& federation) {
     std::vector<std::string> names;
     for (int64_t c = 0; c < federation.clients() + federation.held_out(); ++c) {
-      names.emplace_back(federation.client_names().at(c));
+      names.emplace_back(federation.names().clients.at(c));
     }
     return names;
   }

@@ -211,7 +211,7 @@ TEST_F(TablesTest, RowsThatMissAValueAreLeftOut) {
   const Federation found = load("site,x,y,label\na,1,?,0\nb,2,3,1\nb,4,5,0\nc,6,,1\n");
   EXPECT_EQ(found.samples(), 2);
   EXPECT_EQ(found.clients(), 1);
-  EXPECT_EQ(found.client_names().at(0), "b");
+  EXPECT_EQ(found.names().clients.at(0), "b");
   expect_said("2 of 4 rows miss a value, and are left out, and with them 2 clients: a, c");
   options_.held_out = HeldOut::parse("c");
   expect_bad("site,x,y,label\na,1,2,0\nb,2,3,1\nb,4,5,0\nc,6,,1\n",

@@ -8,6 +8,7 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/base/kind.hpp"
+#include "hanse/model/torch_library.hpp"
 #include "support.hpp"
 #include "support/errors.hpp"
 
@@ -101,6 +102,17 @@ TEST(Zoo, LayoutHasNoGaps) {
     }
     EXPECT_EQ(model->n_params(), offset);
     EXPECT_FALSE(kind.summary.empty());
+  }
+}
+
+// What the zoo says without LibTorch is what its table has.
+TEST(Zoo, LibTorchMakesTheKindsThatNeedItAndTrainsThoseThatGpusDo) {
+  const auto rows = torch_library().models;
+  for (const auto& kind : model_kinds()) {
+    const auto row = std::ranges::find(rows, kind.name, &TorchModel::kind);
+    const bool is_there = row != rows.end();
+    EXPECT_EQ(is_there && row->make != nullptr, needs_torch(kind.name)) << kind.name;
+    EXPECT_EQ(is_there && row->make_cohort == nullptr, kind.cpus_alone) << kind.name;
   }
 }
 

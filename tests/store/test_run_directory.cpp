@@ -159,7 +159,7 @@ TEST(RunDirectory, WritesALineARoundAndALineAnEvaluation) {
       {.kind = "csv", .path = folder / "table.csv", .test_fraction = 0.5, .client_column = "site"},
       {.held_out = 1}, 2, *make_single_communicator());
   const auto name = [&](int64_t client) {
-    const std::string text(federation.client_names().at(client));
+    const std::string text(federation.names().clients.at(client));
     return text == "a, b" ? "\"a, b\"" : text;
   };
   const std::string header = "client,name,split,held_out,samples,loss,accuracy";

@@ -75,12 +75,7 @@ class Federation {
   LabelForm label_form() const {
     return {sizes_.classes, sizes_.label_values, sizes_.multi_label != 0};
   }
-  // The data's names of clients() + held_out() clients, and of all classes; or none.
-  const Names& client_names() const { return client_names_; }
-  const Names& class_names() const { return class_names_; }
-  // A value of a sample in messages: "column 'age'", "feature 3". On the first rank of a host alone
-  // by its name.
-  std::string feature_label(int64_t feature) const;
+  const FederationNames& names() const { return names_; }
 
   // REQUIRES: 0 <= client < clients() + held_out(). Empty for a client with test samples alone.
   SampleRange train(int64_t client) const {
@@ -143,10 +138,7 @@ class Federation {
   const int32_t* labels_ = nullptr;
   const float* targets_ = nullptr;
   const ClientRanges* ranges_ = nullptr;  // [clients + held_out]
-  Names client_names_;
-  Names class_names_;
-  std::vector<std::string>
-      feature_names_;  // on the first rank of the host; [sample_values()], or none
+  FederationNames names_;
   std::vector<int64_t> shape_;
   FederationSizes sizes_;
   std::vector<ChannelScale> scales_;  // [channels] of images; empty: values are not scaled
@@ -167,8 +159,12 @@ inline std::span<const int32_t> labels_of(const Federation& federation, SampleRa
 
 // A client's name in messages: "client 'Switzerland'", or "client 2" if it has no name.
 inline std::string client_label(const Federation& federation, int64_t client) {
-  return label_of("client", client, federation.client_names().at(client));
+  return label_of("client", client, federation.names().clients.at(client));
 }
+
+// A value of a sample in messages: "column 'age'", "feature 3". On the first rank of a host alone
+// by its name.
+std::string feature_label(const Federation& federation, int64_t feature);
 
 // The client's share of all training samples, and those of all clients, [clients()].
 inline double train_share(const Federation& federation, int64_t client) {

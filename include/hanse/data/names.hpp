@@ -1,4 +1,4 @@
-// Names of clients or of classes, one copy a host.
+// Names of clients, classes and features.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,7 @@
 
 namespace hanse {
 
+// Names of clients or of classes, one copy a host.
 class Names {
  public:
   Names() = default;
@@ -34,6 +35,13 @@ class Names {
   // [size + 1] places, then the characters: name i is [place i, place i + 1).
   std::shared_ptr<const std::byte> memory_;
   int64_t size_ = 0;
+};
+
+// What the data name: all of a kind, or none.
+struct FederationNames {
+  Names clients;  // those held out, too
+  Names classes;
+  std::vector<std::string> features;  // on the first rank of a host alone; [values of a sample]
 };
 
 // Throws InvalidArgument that shows the first name that is no UTF-8, which no JSON file can hold.

@@ -21,8 +21,9 @@
 
 namespace hanse {
 
-struct ModelCase;  // what a model is made for
-class Objective;   // a loss of the user's own
+struct ModelCase;     // what a model is made for
+class CohortForward;  // trains clients with models of a kind side by side
+class Objective;      // a loss of the user's own
 struct ObjectiveCase;
 
 // A GPU that this process may use.
@@ -53,9 +54,18 @@ struct GpuLibrary {
   std::string (*nccl_version)();  // of the loaded library, "2.29.3"; empty in a build without it
 };
 
+// How a kind of model is made of LibTorch.
+struct TorchModel {
+  std::string kind;  // model.kind
+  // Null: it needs no LibTorch.
+  std::unique_ptr<Model> (*make)(const ModelCase& c);
+  // Null: it trains on CPUs alone.
+  std::unique_ptr<CohortForward> (*make_cohort)(const ModelCase& c, const std::string& device);
+};
+
 struct TorchLibrary {
-  using MakeModel = std::unique_ptr<Model> (*)(const ModelCase& c);
-  MakeModel make_transformer, make_torchscript, make_graph;
+  // A row a kind, but for those that network_spec() describes.
+  std::span<const TorchModel> models;
 
   // See train_for().
   std::unique_ptr<Objective> (*make_objective)(const ObjectiveCase& c);

@@ -65,14 +65,14 @@ double peak_memory_bytes();
 
 // A rank's part of the accounts, as Accounts has it; participants and their seconds are rank 0's.
 struct RankAccount {
+  EnergyMeter energy;
   int64_t participants = 0;
   double rounds_s = 0;
   double flops = 0;
 };
 
 // Gathers the ranks' accounts on rank 0; `host` has the ranks of this host. Collective.
-Accounts gather_accounts(Communicator& comm, Communicator& host, EnergyMeter& energy,
-                         const RankAccount& mine);
+Accounts gather_accounts(Communicator& comm, Communicator& host, RankAccount& mine);
 
 // The round in which a training has diverged, and why; 0: it has not.
 struct DivergedRound {
@@ -88,21 +88,30 @@ struct PrivacyReport {
   std::string flaw;  // privacy_flaw()
 };
 
+struct RunTimes {
+  double set_up_s = 0;  // from the start of the process to the first round
+  double rounds_s = 0;  // of all rounds
+  double median_s = 0;  // of a round
+};
+
+// What makes the products of models.
+struct ProductFacts {
+  std::string precision = "float32";  // model.precision
+  std::string kernels;                // of another precision; empty: float32
+};
+
 struct Summary {
   std::string name;
   int64_t seed = 0;
   int64_t rounds = 0;
   DivergedRound diverged = {};
   int64_t ranks = 1;
-  std::string trained_on;             // trains the clients: "cpu", or a GPU with its libraries
-  bool simulated = false;             // no client was trained
-  std::string precision = "float32";  // model.precision
-  std::string product_kernels;        // what makes products in another precision; empty: float32
-  std::span<const float> row;         // the final model; its digest is reported
-  std::string data_digest;            // of samples, labels, clients and test parts
-  double setup_seconds = 0;           // from the start of the process to the first round
-  double seconds = 0;                 // of all rounds
-  double seconds_per_round_median = 0;
+  std::string trained_on;  // trains the clients: "cpu", or a GPU with its libraries
+  bool simulated = false;  // no client was trained
+  ProductFacts products;
+  std::span<const float> row;  // the final model; its digest is reported
+  std::string data_digest;     // of samples, labels, clients and test parts
+  RunTimes times;
   double bytes_per_round = 0;
   double peak_memory_bytes = 0;  // resident, on the rank with the most
   EvaluatedOn clients;           // for the metrics

@@ -62,6 +62,7 @@ class RunDirectory {
   void note_failure(const std::exception_ptr& failure) noexcept;
   // Writes buffered lines to the files. Throws IoError on a full disk.
   void flush();
+  void flush_each_second();  // no more often
   // Flushes, then brings the files to the disk. Cost: a flush of the disk for each.
   void sync();
 
@@ -87,6 +88,7 @@ class RunDirectory {
   int64_t last_evaluation_ = -1;
   std::vector<float> round_seconds_;
   double bytes_ = 0;
+  double flushed_s_ = 0;  // by flush_each_second(), of monotonic_seconds()
 };
 
 }  // namespace hanse

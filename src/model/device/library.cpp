@@ -12,7 +12,7 @@
 #include "download.hpp"
 #include "hanse/base/processor.hpp"
 #include "hanse/model/torch_library.hpp"
-#include "makers.hpp"
+#include "networks/cohort_forward.hpp"
 #include "networks/script_objective.hpp"
 #include "networks/state_dict.hpp"
 
@@ -56,9 +56,7 @@ std::string kernels() {
 
 extern "C" const TorchLibrary* hanse_torch_library() {
   static const TorchLibrary library{
-      .make_transformer = make_transformer,
-      .make_torchscript = make_torchscript,
-      .make_graph = make_graph,
+      .models = torch_models(),
       .make_objective = make_objective,
       .state_dict = state_dict,
       .make_cohort = make_cohort,

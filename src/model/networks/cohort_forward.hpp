@@ -11,6 +11,7 @@
 #include <ATen/ATen.h>
 
 #include "hanse/model/model.hpp"
+#include "hanse/model/torch_library.hpp"
 #include "makers.hpp"
 
 namespace hanse {
@@ -60,9 +61,13 @@ class CohortForward {
 // InvalidArgument when a user's module does not run there.
 std::unique_ptr<CohortForward> make_cohort_forward(const ModelCase& c, const std::string& device);
 
-// The forward passes of single kinds.
-std::unique_ptr<CohortForward> make_resnet_cohort(const ModelCase& c);
-std::unique_ptr<CohortForward> make_lstm_cohort(const ModelCase& c);
+// As TorchLibrary::models.
+std::span<const TorchModel> torch_models();
+
+// The forward passes of single kinds; the first is of the layers of network_spec().
+std::unique_ptr<CohortForward> make_layers_cohort(const ModelCase& c, const std::string& device);
+std::unique_ptr<CohortForward> make_resnet_cohort(const ModelCase& c, const std::string& device);
+std::unique_ptr<CohortForward> make_lstm_cohort(const ModelCase& c, const std::string& device);
 std::unique_ptr<CohortForward> make_transformer_cohort(const ModelCase& c,
                                                        const std::string& device);
 // REQUIRES: a module without float buffers and frozen parameters. Random operators draw from the

@@ -85,7 +85,7 @@ class LstmForward final : public CohortForward {
 
 }  // namespace
 
-std::unique_ptr<CohortForward> make_lstm_cohort(const ModelCase& c) {
+std::unique_ptr<CohortForward> make_lstm_cohort(const ModelCase& c, const std::string& /*device*/) {
   return std::make_unique<LstmForward>(lstm_sizes(c), is_bfloat16(c.options));
 }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "hanse/base/error.hpp"
 #include "networks/cohort_forward.hpp"
 
 namespace hanse {
@@ -113,18 +112,9 @@ class NetworkForward final : public CohortForward {
 
 }  // namespace
 
-std::unique_ptr<CohortForward> make_cohort_forward(const ModelCase& c, const std::string& device) {
-  switch (cohort_network(c.options.kind)) {
-    case CohortNetwork::kLayers:
-      return std::make_unique<NetworkForward>(network_spec(c.options, c.sample_shape).value(), c);
-    case CohortNetwork::kResnet: return make_resnet_cohort(c);
-    case CohortNetwork::kLstm: return make_lstm_cohort(c);
-    case CohortNetwork::kTransformer: return make_transformer_cohort(c, device);
-    case CohortNetwork::kModule: return make_script_cohort(c, device);
-    case CohortNetwork::kNone: break;
-  }
-  throw InvalidArgument(c.options.kind + " trains on CPUs alone", "model.kind",
-                        "use run.device = cpu");
+std::unique_ptr<CohortForward> make_layers_cohort(const ModelCase& c,
+                                                  const std::string& /*device*/) {
+  return std::make_unique<NetworkForward>(network_spec(c.options, c.sample_shape).value(), c);
 }
 
 }  // namespace hanse

@@ -81,7 +81,8 @@ class ResNetForward final : public CohortForward {
 
 }  // namespace
 
-std::unique_ptr<CohortForward> make_resnet_cohort(const ModelCase& c) {
+std::unique_ptr<CohortForward> make_resnet_cohort(const ModelCase& c,
+                                                  const std::string& /*device*/) {
   return std::make_unique<ResNetForward>(c);
 }
 

@@ -153,7 +153,7 @@ std::string untrained_classes(const Federation& federation) {
   std::size_t count = 0;
   for (std::size_t k = 0; k < seen.size(); ++k) {
     if (!seen[k] || trained[k]) continue;
-    const std::string_view name = federation.class_names().at(static_cast<int64_t>(k));
+    const std::string_view name = federation.names().classes.at(static_cast<int64_t>(k));
     if (++count <= kShown) names.push_back(name.empty() ? std::to_string(k) : std::string(name));
   }
   if (count == 0) return "";

@@ -203,10 +203,7 @@ class Execution {
     if (stops || due(job_.checkpoint.every) || !end_.empty()) checkpoint(stops);
     if (!is_server()) return;
     const ProgressStatus status = last_.progress(completed(), job_.run.rounds, record.loss);
-    if (monotonic_seconds() - flushed_s_ > 1) {
-      directory_->flush();
-      flushed_s_ = monotonic_seconds();
-    }
+    directory_->flush_each_second();
     const bool ends = due(0) || verdict == Verdict::kStop || !end_.empty();
     ends ? progress.finish(status) : progress.update(status);
   }
@@ -325,36 +322,37 @@ class Execution {
     protocol().collect();
     const double peak = comm_.allreduce_one(peak_memory_bytes(), ReduceOp::kMax);
     if (parts_->model) mine_.flops = parts_->model->flops();
-    Accounts accounts = gather_accounts(comm_, *parts_->host, energy_, mine_);
+    Accounts accounts = gather_accounts(comm_, *parts_->host, mine_);
     std::string table;
     on_server([&] {
       if (const std::string remark = protocol().remark(); !remark.empty()) warning(remark);
       directory_->flush();
       if (!is_simulated(job_)) write_results(job_, *parts_, last_, *directory_);
       for (auto& number : protocol().columns().of_run()) last_.metrics.push_back(std::move(number));
-      const Summary summary{.name = job_.run.name,
-                            .seed = job_.run.seed,
-                            .rounds = completed(),
-                            .diverged = guard_.found(),
-                            .ranks = comm_.size(),
-                            .trained_on = parts_->trained_on,
-                            .simulated = is_simulated(job_),
-                            .precision = name_of(job_.model.precision),
-                            .product_kernels = product_kernels(job_.model, parts_->trains_on_gpu()),
-                            .row = protocol().model_row(),
-                            .data_digest = data_digest(parts_->federation),
-                            .setup_seconds = setup_s_,
-                            .seconds = directory_->seconds(),
-                            .seconds_per_round_median = directory_->round_seconds_median(),
-                            .bytes_per_round = directory_->bytes_per_round(),
-                            .peak_memory_bytes = peak,
-                            .clients = last_.clients_on,
-                            .held_out = last_.held_out_on,
-                            .rules = rule_files(job_, reads(kRules)),
-                            .metrics = last_.metrics,
-                            .accounts = std::move(accounts),
-                            .returned = protocol().returned(),
-                            .privacy = privacy_report(job_.privacy, last_.metrics)};
+      const Summary summary{
+          .name = job_.run.name,
+          .seed = job_.run.seed,
+          .rounds = completed(),
+          .diverged = guard_.found(),
+          .ranks = comm_.size(),
+          .trained_on = parts_->trained_on,
+          .simulated = is_simulated(job_),
+          .products = {.precision = name_of(job_.model.precision),
+                       .kernels = product_kernels(job_.model, parts_->trains_on_gpu())},
+          .row = protocol().model_row(),
+          .data_digest = data_digest(parts_->federation),
+          .times = {.set_up_s = setup_s_,
+                    .rounds_s = directory_->seconds(),
+                    .median_s = directory_->round_seconds_median()},
+          .bytes_per_round = directory_->bytes_per_round(),
+          .peak_memory_bytes = peak,
+          .clients = last_.clients_on,
+          .held_out = last_.held_out_on,
+          .rules = rule_files(job_, reads(kRules)),
+          .metrics = last_.metrics,
+          .accounts = std::move(accounts),
+          .returned = protocol().returned(),
+          .privacy = privacy_report(job_.privacy, last_.metrics)};
       directory_->write_summary(summary_json(summary));
       table = summary_table(summary, job_.run.out);
     });
@@ -366,7 +364,6 @@ class Execution {
   RunPhases phases_;
   double start_s_;
   double setup_s_ = 0;
-  EnergyMeter energy_;
   RankAccount mine_;
   std::optional<ResumePoint> resume_;
   std::string repeats_;  // the folder of those that the run is one of; empty: it is alone
@@ -377,7 +374,6 @@ class Execution {
   std::function<void()> write_round_;        // rank 0; null: the protocol has nothing to write
   LastEvaluation last_;
   int64_t evaluated_ = -1;  // the last evaluation, for a checkpoint: behind an early end is none
-  double flushed_s_ = 0;
   DivergenceGuard guard_;
   std::optional<Watch> watch_;        // rank 0
   VirtualDates time_;                 // rank 0

@@ -42,8 +42,8 @@ State data_facts(const Federation& federation) {
   facts.put("classes", federation.classes());
   facts.put("shape", std::span<const int64_t>(federation.sample_shape()));
   facts.put_text("digest", data_digest(federation));
-  facts.put_text("client_names", federation.client_names().digest());
-  facts.put_text("class_names", federation.class_names().digest());
+  facts.put_text("client_names", federation.names().clients.digest());
+  facts.put_text("class_names", federation.names().classes.digest());
   return facts;
 }
 

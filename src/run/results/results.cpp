@@ -91,7 +91,7 @@ void LastEvaluation::take(EvaluationTable found, const Job& job, const Federatio
   if (attack_success) metrics.emplace_back("attack_success", *attack_success);
   const auto trained = trained_clients(clients, federation);
   for (auto& metric : protocol.metrics()) metrics.push_back(std::move(metric));
-  if (own_metric) add_own_metrics(own_metric(trained, federation.client_names()), metrics);
+  if (own_metric) add_own_metrics(own_metric(trained, federation.names().clients), metrics);
   train_losses.assign(
       to_index(std::max(federation.clients(), static_cast<int64_t>(trained.size()))), std::nan(""));
   for (std::size_t i = 0; i < trained.size(); ++i) {

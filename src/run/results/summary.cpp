@@ -168,8 +168,7 @@ double peak_memory_bytes() {
   return 1024.0 * static_cast<double>(usage.ru_maxrss);
 }
 
-Accounts gather_accounts(Communicator& comm, Communicator& host, EnergyMeter& energy,
-                         const RankAccount& mine) {
+Accounts gather_accounts(Communicator& comm, Communicator& host, RankAccount& mine) {
   PhaseTotals totals = phase_totals();
   // All ranks are here at once, but did not start at once: mpirun set up the later ones meanwhile.
   double own_s = 0;
@@ -186,7 +185,7 @@ Accounts gather_accounts(Communicator& comm, Communicator& host, EnergyMeter& en
   comm.reduce(std::span(most), ReduceOp::kMax, 0);
   comm.reduce(std::span(calls), ReduceOp::kMax, 0);
   const double on_host = host.allreduce_one(peak_memory_bytes(), ReduceOp::kSum);
-  const auto joules = host.rank() == 0 ? energy.joules() : std::optional(0.0);
+  const auto joules = host.rank() == 0 ? mine.energy.joules() : std::optional(0.0);
   std::array<double, 2> unknown_joules = {joules ? 0.0 : 1.0, joules.value_or(0)};
   comm.reduce(std::span(unknown_joules), ReduceOp::kSum, 0);
   Accounts found{.wall_s = wall_s,
@@ -232,18 +231,18 @@ std::string summary_json(const Summary& summary) {
                               {"device", summary.trained_on},
                               {"model_digest", digest_hex(std::as_bytes(summary.row))},
                               {"data_digest", summary.data_digest},
-                              {"setup_seconds", summary.setup_seconds},
-                              {"seconds", summary.seconds},
-                              {"seconds_per_round_median", summary.seconds_per_round_median},
+                              {"setup_seconds", summary.times.set_up_s},
+                              {"seconds", summary.times.rounds_s},
+                              {"seconds_per_round_median", summary.times.median_s},
                               {"bytes_per_round", summary.bytes_per_round},
                               {"peak_memory_bytes", summary.peak_memory_bytes}};
   if (summary.diverged.round > 0) {
     json["diverged"] = {{"round", summary.diverged.round}, {"reason", summary.diverged.reason}};
   }
   if (summary.simulated) json["simulated"] = true;
-  if (!summary.product_kernels.empty()) {
-    json["precision"] = summary.precision;
-    json["product_kernels"] = summary.product_kernels;
+  if (!summary.products.kernels.empty()) {
+    json["precision"] = summary.products.precision;
+    json["product_kernels"] = summary.products.kernels;
   }
   for (const auto& [key, on] :
        {std::pair{"split", summary.clients}, {"held_out_split", summary.held_out}}) {
@@ -290,9 +289,8 @@ std::string summary_table(const Summary& summary, const std::string& run_directo
   }
   add_privacy(summary.privacy, "", lines);
   lines.emplace_back("rounds", fmt::format("{} in {}, evaluations aside", summary.rounds,
-                                           duration_text(summary.seconds)));
-  lines.emplace_back("a round, median",
-                     fmt::format("{:.3f} ms", 1e3 * summary.seconds_per_round_median));
+                                           duration_text(summary.times.rounds_s)));
+  lines.emplace_back("a round, median", fmt::format("{:.3f} ms", 1e3 * summary.times.median_s));
   lines.emplace_back("model digest", digest_hex(std::as_bytes(summary.row)));
   lines.emplace_back("run directory", run_directory);
   return table_of(lines) + accounts_table(summary);
