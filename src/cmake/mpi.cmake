@@ -64,6 +64,13 @@ endif()
 message(STATUS "MPI: ${HANSE_MPIS}")
 
 set(HANSE_FIRST_MPI ${first_mpi})
+set(quiet)
+if(HANSE_OPENMPI_MPIEXEC)
+  execute_process(COMMAND ${HANSE_OPENMPI_MPIEXEC} --version OUTPUT_VARIABLE text ERROR_QUIET)
+  if(text MATCHES "\\((OpenRTE|Open MPI)\\) [1-4]\\.")  # from 5 on it does not know -q
+    set(quiet -q)
+  endif()
+endif()
 set(HANSE_MPIRUN ${PROJECT_BINARY_DIR}/lib/mpirun)
 configure_file(src/cmake/mpirun.in ${HANSE_MPIRUN} @ONLY
                FILE_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE
