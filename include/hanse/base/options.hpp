@@ -27,8 +27,8 @@ struct Range {
   double high = std::numeric_limits<double>::infinity();
   bool low_open = false;
   bool high_open = false;
-  // The word for a number that the program chooses; the field is 0 then, in the range or not.
-  // Empty: there is no such word.
+  // The text by which the user lets the program choose, "auto"; the field is then 0, even where 0
+  // is outside the range. Empty: there is none.
   std::string word = {};
 
   bool contains(double x) const;

@@ -23,8 +23,9 @@ class CohortGradients {
   virtual void move_rows(int64_t line, std::span<const float> factors) = 0;
   virtual void clear(int64_t line) = 0;
 
-  // The cohort's rows <- theta();  <- -lines[c] of the first clients, directions as they are sent.
+  // Sets all rows of the cohort to theta().
   virtual void return_rows() = 0;
+  // Sets the rows of the first clients to minus these lines: the directions that they send.
   virtual void send(std::span<const int64_t> lines) = 0;
   // The origin of directions: an undefined tensor.
   virtual const at::Tensor& origin() const = 0;

@@ -22,7 +22,7 @@ struct Patches {
   int64_t out_pixels() const { return out_height() * out_width(); }
 };
 
-// Where columns stand, and what they are of. A client's batch is cut into parts of `per` samples
+// The patches of images as columns of matrices, and where they lie. A client's batch is cut into parts of `per` samples
 // each, whose columns are matrices of their own: [C, parts, (channel, tap), per, out pixels].
 struct PatchColumns {
   Divider channels, per;

@@ -50,7 +50,7 @@ class StepGraphs {
   // be recorded. Where recording fails it says so once, and calls `steps` from then on.
   void run(const Kind& kind, int64_t count, const Steps& steps);
 
-  // The kinds have other addresses now.
+  // Drops all recordings: the addresses that they use have changed.
   void forget() { kinds_.clear(); }
 
  private:

@@ -40,7 +40,7 @@ bool StepTable::put(const CohortSteps& steps, std::span<const int64_t> drawn) {
     put_part(steps.rates, step);
   }
   const bool moves = !table_.defined() || table_.numel() < table.numel();
-  if (moves) {  // with room for as many as come at once, mostly
+  if (moves) {  // makes room for the usual number of steps, so that later uploads rarely move it
     const int64_t most = std::max(kUsualSteps, static_cast<int64_t>(n));
     table_ = at::empty({1 + most * now_.numel()}, now_.options());
   }

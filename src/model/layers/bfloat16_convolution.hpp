@@ -33,7 +33,7 @@ class Bfloat16Convolution {
   // convolve() without AMX: products read patches where the image lies.
   void convolve_in_place(const Convolution& c, ConstImage x, Image y, const Finish& finish,
                          Bfloat16Product product);
-  // A row of y, by a product but for its new values.
+  // Computes a row of y. `product` lacks only where its result goes.
   void multiply_row(const Convolution& c, int64_t row, Image y, const Finish& finish,
                     Bfloat16Product product) const;
   // Where the pixels of `rows` rows of an image begin.

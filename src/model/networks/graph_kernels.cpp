@@ -153,7 +153,7 @@ c10::IValue binary(const GraphArguments& arguments) {
   return of_two<place>(arguments, F());
 }
 
-// With a factor of the second, which is 1.
+// a + factor b. Computed here where the factor is 1.
 template <Place place, class F>
 c10::IValue weighted(const GraphArguments& arguments) {
   const c10::IValue& factor = *arguments[2];

@@ -16,7 +16,7 @@ namespace hanse {
 
 namespace {
 
-// Draws of nobody, or tasks without an arrival, after which nothing more is expected.
+// After so many draws of nobody, or so many tasks in a row that never arrive, the run is refused.
 constexpr int64_t kMostEmpty = 1'000'000;
 constexpr int64_t kMostBarren = 1'000'000;
 
@@ -147,7 +147,7 @@ void BufferedEvents::Play::emit() {
   for (const BufferedTask& task : version_.members) needed_.add(task.received, -1);
 }
 
-// To the next tick at which something ends, or in an empty world to that of the next look.
+// Moves the clock to the next end of a task; without tasks in flight, to the next look.
 void BufferedEvents::Play::move_on() {
   const Ticks next = in_flight_.empty() ? next_look() : in_flight_.first().known;
   area_ += static_cast<double>(in_flight_.size()) * static_cast<double>(next - now_);
