@@ -22,8 +22,9 @@ struct Patches {
   int64_t out_pixels() const { return out_height() * out_width(); }
 };
 
-// The patches of images as columns of matrices, and where they lie. A client's batch is cut into parts of `per` samples
-// each, whose columns are matrices of their own: [C, parts, (channel, tap), per, out pixels].
+// The patches of images as columns of matrices, and where they lie. A client's batch is cut into
+// parts of `per` samples each, whose columns are matrices of their own:
+// [C, parts, (channel, tap), per, out pixels].
 struct PatchColumns {
   Divider channels, per;
   Divider width, pixels;          // of images
