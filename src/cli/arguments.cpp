@@ -59,7 +59,8 @@ void check_flag(const Command& command, const Verb& verb) {
   const bool lists = command.flag_verb == "list";
   const bool own = command.verb == command.flag_verb || has_flag(verb, command.flag);
   if (own && !(lists && !command.words.empty())) return;
-  if (command.flag_verb == "privacy" && command.flag != "bits") refuse_unknown(command.flag);
+  if (command.flag_verb == "privacy" && verb_with(command.flag) == nullptr)
+    refuse_unknown(command.flag);
   const std::string hint = command.flag_verb == "plan" ? "mpirun -n N sets the ranks of a run"
                            : command.flag == "check"   ? "run.check-rules checks the rules of a run"
                            : lists                     ? "write hanse list --" + command.flag
@@ -152,6 +153,7 @@ void take_option(const po::basic_option<char>& option, OwnOptions& own, Command&
     command.plan.advise |= key == "advise";
     command.privacy.json |= key == "json";
     command.privacy.bits |= key == "bits";
+    command.privacy.statement |= key == "statement";
   } else if (own.contains(key)) {
     own.take(key, value_of(option), command);
   } else if (!option.unregistered && !option.value.empty()) {

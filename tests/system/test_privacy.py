@@ -106,6 +106,27 @@ class Cost(Privacy):
         spread = math.sqrt(10 ** 2 / 325 + one["sigma"] ** 2) * 2 ** -one["step_exponent"]
         self.assertEqual(one["bits"], math.ceil(math.log2(8 * spread)))
 
+    def test_a_statement_says_what_the_table_has(self):
+        job = self.job(POISSON)
+        for changes, parts in (
+                ((), ["sets of clients are neighbours where", "with probability", "counts on these draws",
+                      "discrete Gaussian", "Renyi", "no guarantee (not private: the seed is known)"]),
+                (("--privacy.seed=system", "--privacy.accountant=pld"),
+                 ["privacy loss distributions", "The noise and the draws come from ChaCha20"]),
+                (("--privacy.kind=distributed",), ["shares of the expected participants",
+                                                   "Against the server"]),
+                (("--sampler.kind=cyclic", "--privacy.correlation=banded", "--privacy.bands=2",
+                  "--privacy.seed=system"),
+                 ["take part in turn", "correlated over the rounds (banded)", "The noise comes from"])):
+            found = json.loads(self.hanse("privacy", job, "--json", *changes).stdout())
+            said = self.hanse("privacy", job, "--statement", *changes).stdout()
+            self.assertEqual(len(said.splitlines()), 1)
+            for part in [f"({found['epsilon']:.4f}, {found['delta']:g})",
+                         f"(z = {found['noise_multiplier']:.5g})",
+                         f"multiples of 2^{found['step_exponent']} ", *parts]:
+                self.assertIn(part, said)
+            self.assertEqual("no guarantee" in said, "--privacy.seed=system" not in changes)
+
     def test_what_is_assumed_is_said(self):
         job = self.job({**POISSON, "data.kind": "idx", "data.shape": None, "data.classes": None,
                         "data.path": self.path("nowhere")})

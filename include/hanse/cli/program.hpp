@@ -57,7 +57,7 @@ struct Verb {
 inline const Verb kVerbs[] = {{"run", 1, 1, true, "a job file", {}},
                               {"resume", 1, 1, true, "a run directory", {}},
                               {"plan", 1, 1, true, "a job file", {"json", "advise"}},
-                              {"privacy", 1, 1, true, "a job file", {"json", "bits"}},
+                              {"privacy", 1, 1, true, "a job file", {"json", "bits", "statement"}},
                               {"replay", 1, 1, false, "a trace file", {"check"}},
                               {"check", 1, 1, true, "a job file", {}},
                               {"convert", 2, 2, true, "a job file and an output file", {}},

@@ -16,6 +16,7 @@ struct PrivacyQuery {
   double epsilon = 0;              // to meet, in the place of privacy.noise; 0: the job's
   bool json = false;               // JSON in the place of a table
   bool bits = false;               // also the bits of a sum's entries
+  bool statement = false;          // a paragraph for a paper in the place of a line
 };
 
 // Names "rounds", "per-round" and "epsilon"; `query` must outlive the table.
@@ -29,6 +30,7 @@ void bind_privacy_query(OptionTable& table, PrivacyQuery& query);
 // sensitivity; several cases are a list of these, with rounds and per_round. A number that does not
 // apply is null. `bits` adds b of 2^b >= 2 k sqrt(rho/P (C n)^2 + (step^2/4 + sigma^2/n) n) / step,
 // k = 4, rho = 1 (Kairouz, Liu and Steinke 2021): what modular arithmetic on the sum would need.
+// `statement`: privacy_statement() of each case.
 // Cost: reading the data, and some 0.3 s a case.
 // Throws InvalidArgument: what hanse run would refuse of the options, a job without privacy, and
 // noise that cannot be had.

@@ -16,6 +16,7 @@
 #include "hanse/run/load_job.hpp"
 #include "hanse/run/privacy_table.hpp"
 #include "json_text.hpp"
+#include "plan/privacy_statement.hpp"
 
 namespace hanse {
 
@@ -50,19 +51,6 @@ Population population_of(const Job& job) {
   }
 }
 
-// What a case has.
-struct PrivacyCase {
-  int64_t rounds = 0, per_round = 0;
-  double epsilon = 0, delta = 0, multiplier = 0;
-  PrivacyCost cost;
-  int64_t client_rounds = 0;  // of a client, about; with distributed noise
-  double of_server = 0;       // what these cost against the server
-  PrivateRound round;
-  double sensitivity = 0;  // steps
-  double signal = 0;       // to noise
-  double bits = 0;         // of an entry
-};
-
 double bits_of(const PrivateRound& round, double expected, double n_params) {
   constexpr double kDeviations = 4;
   const double step = std::ldexp(round.lattice.step(), -round.fraction_bits);
@@ -84,7 +72,8 @@ PrivacyCase play(Job job, const Population& population, int64_t rounds, int64_t 
   job.sampler.per_round = per_round;
   const PrivacyTerms terms = privacy_terms(job, population.clients, population.n_params);
   PrivateRounds played(job.privacy, terms, rounds);
-  PrivacyCase found{.rounds = rounds, .per_round = terms.per_round, .delta = job.privacy.delta};
+  PrivacyCase found{
+      .terms = terms, .rounds = rounds, .per_round = terms.per_round, .delta = job.privacy.delta};
   found.round = played.next();
   found.multiplier = played.multiplier();
   if (job.privacy.is_distributed()) {
@@ -223,14 +212,19 @@ std::string privacy_table(const std::string& job_file, const Overrides& override
   const auto per_round =
       query.per_round.empty() ? std::vector{job.sampler.per_round} : query.per_round;
   const bool is_one = rounds.size() * per_round.size() == 1;
-  std::string lines;
+  std::string lines, statements;
   Json cases = Json::array();
   for (const int64_t k : per_round) {
     for (const int64_t t : rounds) {
       const PrivacyCase one = play(job, population, t, k);
       lines += line_of(one, query);
+      statements += privacy_statement(job, one);
       cases.push_back(json_of(one, query, is_one));
     }
+  }
+  if (query.statement) {
+    if (!population.assumed.empty()) notice(population.assumed);
+    return statements;
   }
   if (query.json) {
     for (const std::string& line : statement_of(job.privacy, population)) notice(line);
