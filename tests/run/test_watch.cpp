@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "hanse/base/error.hpp"
@@ -111,6 +112,23 @@ TEST_F(WatchTest, WhatComparesEvaluationsNeedsTwo) {
   job_.evaluate.every = 5;
   job_.evaluate.best = "improved";
   EXPECT_NO_THROW(watch(data));
+}
+
+// The mean over clients of k right of 10 samples is k / 10 but for its last bits.
+TEST_F(WatchTest, ATargetThatIsReachedExactlyIsReached) {
+  const Federation data = federation({"00001111", "00001111"});
+  job_.evaluate.best = "accuracy_mean";
+  for (int64_t clients = 1; clients <= 30; ++clients) {
+    for (int64_t k = 1; k <= 10; ++k) {
+      double sum = 0;
+      for (int64_t client = 0; client < clients; ++client) sum += static_cast<double>(k) / 10;
+      job_.run.target = fmt::format("accuracy_mean>={}", static_cast<double>(k) / 10);
+      Watch watch = this->watch(data);
+      EXPECT_TRUE(watch.observe(1, {{"accuracy_mean", sum / static_cast<double>(clients)}}));
+      EXPECT_NE(watch.end(), "") << clients << " clients, " << k;
+      EXPECT_FALSE(watch.observe(2, {{"accuracy_mean", static_cast<double>(k) / 10 + 1e-16}}));
+    }
+  }
 }
 
 TEST_F(WatchTest, EvaluationsWithoutANumberCountForNothing) {

@@ -122,7 +122,8 @@ bool Watch::observe(int64_t round, const Metrics& metrics) {
   return true;
 }
 
-// NaN also where it is infinite; the first time this is told.
+// At the digits that tables have: the last bits of a mean over clients are no target that is
+// missed, and no better model. NaN also where it is infinite; the first time this is told.
 double Watch::number_of(const std::string& name, const std::string& chooser, int64_t round,
                         const Metrics& metrics) {
   const std::vector<std::string> known = names_of(metrics);
@@ -130,7 +131,7 @@ double Watch::number_of(const std::string& name, const std::string& chooser, int
   if (std::isnan(value) && std::ranges::find(known, name) == known.end()) {
     throw unknown_metric(name, chooser, suggestion(name, known));
   }
-  if (std::isfinite(value)) return value;
+  if (std::isfinite(value)) return parse_number(number_or_nothing(value));
   if (!compares_evaluations(name) && !std::exchange(has_warned_, true)) {
     warning(
         fmt::format("{} is {} after round {}: such evaluations count neither for evaluate.best "
