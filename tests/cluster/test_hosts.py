@@ -13,7 +13,7 @@ import time
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 sys.path.insert(0, os.path.join(ROOT, "tests", "system"))
 
-import hanse  # noqa: E402
+import harness  # noqa: E402
 
 CLUSTER = os.environ["HANSE_CLUSTER"]
 HOSTS = int(os.environ["HANSE_CLUSTER_HOSTS"])
@@ -26,7 +26,7 @@ def on(host, *command):
                           capture_output=True, text=True).stdout
 
 
-class SameBits(hanse.Case):
+class SameBits(harness.Case):
     def check(self, job, changes, ranks):
         alone = self.train(job, "alone", changes=changes)
         for count in ranks:
@@ -45,12 +45,12 @@ class SameBits(hanse.Case):
         self.assert_digest(run, straight)
 
 
-class Wire(hanse.Case):
+class Wire(harness.Case):
     """What goes over the hosts' links."""
 
     def received(self):
         return sum(int(count) for count in
-                   re.findall(r"^ *host\d+: *(\d+)", hanse.text("/proc/net/dev"), re.MULTILINE))
+                   re.findall(r"^ *host\d+: *(\d+)", harness.text("/proc/net/dev"), re.MULTILINE))
 
     def test_ranks_of_a_host_add_up_first(self):
         """Short messages too: twice the ranks send no more over the links. Of a parameter the 4
@@ -67,10 +67,10 @@ class Wire(hanse.Case):
         self.assertLess(sent[1], 11.5 * parameters, sent)
 
 
-class SharedData(hanse.Case):
+class SharedData(harness.Case):
     def memories(self, pid):
         """Numbers of the unnamed files with the data that a rank has mapped."""
-        maps = hanse.text(f"/proc/{pid}/maps")
+        maps = harness.text(f"/proc/{pid}/maps")
         return set(re.findall(r" (\d+) +/memfd:hanse ", maps))
 
     def test_one_copy_a_host(self):
@@ -92,16 +92,16 @@ class SharedData(hanse.Case):
                          "hosts share memory")
 
 
-class Unlike(hanse.Case):
+class Unlike(harness.Case):
     """Ranks that cannot work together: one line that says where, and all end."""
 
     def refuse(self, *parts, last=None, job=None):
         """`last`: the command of the last host's rank, when it is not that of the others."""
-        command = [hanse.program(), "run", job or self.job(), f"--run.out={self.path('run')}"]
-        launch = hanse.mpirun(HOSTS - 1) + command + [":", "-n", "1"] + (last or command)
+        command = [harness.program(), "run", job or self.job(), f"--run.out={self.path('run')}"]
+        launch = harness.mpirun(HOSTS - 1) + command + [":", "-n", "1"] + (last or command)
         process = subprocess.run(launch, capture_output=True, text=True,
-                                 stdin=subprocess.DEVNULL, timeout=hanse.SECONDS_TO_END,
-                                 env={**os.environ, hanse.MARK: self.mark})
+                                 stdin=subprocess.DEVNULL, timeout=harness.SECONDS_TO_END,
+                                 env={**os.environ, harness.MARK: self.mark})
         errors = [line for line in process.stderr.splitlines() if line.startswith("hanse: error: ")]
         self.assertEqual(process.returncode, 2, process.stderr)
         self.assertEqual(len(errors), 1, process.stderr)
@@ -110,7 +110,7 @@ class Unlike(hanse.Case):
         self.assertEqual(glob.glob(self.path("run", "*")), [])
 
     def test_programs(self):
-        build = os.path.dirname(hanse.program())
+        build = os.path.dirname(harness.program())
         os.makedirs(self.path("other", "lib"))
         for name in ("hanse", "lib/hanse.so", "lib/hanse-openmpi.so"):
             shutil.copy(os.path.join(build, name), self.path("other", name))
@@ -121,7 +121,7 @@ class Unlike(hanse.Case):
 
     def test_job_files(self):
         other = self.job({"client.lr": 0.2}, "other.cfg")
-        self.refuse("different job files", last=[hanse.program(), "run", other,
+        self.refuse("different job files", last=[harness.program(), "run", other,
                                                  f"--run.out={self.path('run')}"])
 
     def table_job(self, *rows_of_last_host):
@@ -147,7 +147,7 @@ class Unlike(hanse.Case):
         self.refuse("no such file", "data.path", "table.csv", job=self.table_job())
 
 
-class Lost(hanse.Case):
+class Lost(harness.Case):
     def start_run(self, changes=None):
         job, run = self.job({**ENDLESS, **(changes or {})}), self.path("run")
         process = self.start("run", job, f"--run.out={run}", ranks=HOSTS)
@@ -158,7 +158,7 @@ class Lost(hanse.Case):
         job, run, process = self.start_run()
         process.signal(signal.SIGKILL, HOSTS - 1)
         self.wait_until_gone(process, "a rank dies")
-        self.assertNotIn(process.status, (0, 2, hanse.STOPPED), process.describe())
+        self.assertNotIn(process.status, (0, 2, harness.STOPPED), process.describe())
         self.check_goes_on(run, job, 2)
 
     def test_rank_that_hangs(self):
@@ -169,7 +169,7 @@ class Lost(hanse.Case):
         self.check_goes_on(run, job, 2)
 
 
-class CutOff(hanse.Case):
+class CutOff(harness.Case):
     """Alone, since it takes a host from everyone."""
 
     def test_network_of_a_host(self):
@@ -184,15 +184,15 @@ class CutOff(hanse.Case):
             process.wait_until(lambda: not process.ranks(), "the end of all ranks")
             print(f"{host} loses its network, comm.timeout-seconds=1: all ranks gone after "
                   f"{time.monotonic() - start_s:.2f} s", flush=True)
-            for pid, _ in hanse.marked(self.mark):
-                hanse.kill(pid)
+            for pid, _ in harness.marked(self.mark):
+                harness.kill(pid)
         finally:
             subprocess.run(["ip", "link", "set", host, "up"], check=True)
         self.assertIn(f"rank {HOSTS - 1} on {host} did not come", process.stderr())
         self.check_goes_on(run, job, 2)
 
 
-class FullDisk(hanse.Case):
+class FullDisk(harness.Case):
     def test_small_file_system(self):
         run = os.path.join(CLUSTER, "small", "run")
         job = self.job({**ENDLESS, "checkpoint.every": 1, "checkpoint.keep": 0,
@@ -210,4 +210,4 @@ class FullDisk(hanse.Case):
 
 
 if __name__ == "__main__":
-    hanse.main()
+    harness.main()

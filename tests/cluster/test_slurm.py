@@ -10,7 +10,7 @@ import time
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 sys.path.insert(0, os.path.join(ROOT, "tests", "system"))
 
-import hanse  # noqa: E402
+import harness  # noqa: E402
 
 # Slurm looks at time limits every 30 s, and sends a signal up to 30 s early: with a limit of a
 # minute and a lead of 25 s it comes 5 to 35 s after the start.
@@ -29,19 +29,19 @@ SMALL = {"model.kind": "mlp", "model.hidden": "64", "client.epochs": 400, "evalu
 ENDED = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY")
 
 
-class BatchJob(hanse.Case):
+class BatchJob(harness.Case):
     RANKS = {"one-node": ["--ntasks=2"], "several-nodes": ["--nodes=2", "--ntasks-per-node=1"]}
 
     def setUp(self):
         super().setUp()
-        os.symlink(os.path.dirname(hanse.program()), self.path("build"))
+        os.symlink(os.path.dirname(harness.program()), self.path("build"))
 
     def submit(self, name, job, *options):
         """The job's number. Its processes carry the test's mark."""
         line = output("sbatch", *options, *self.RANKS[name], f"--chdir={self.folder}",
                       f"--output={self.path(name + '.out')}",
                       os.path.join(ROOT, "jobs", f"{name}.sbatch"), job,
-                      env={**os.environ, hanse.MARK: self.mark})
+                      env={**os.environ, harness.MARK: self.mark})
         return re.search(r"job (\d+)", line)[1]
 
     def state(self, number):
@@ -61,16 +61,16 @@ class BatchJob(hanse.Case):
         return self.state(number)["JobState"]
 
     def log(self, name):
-        return hanse.text(self.path(name + ".out"))
+        return harness.text(self.path(name + ".out"))
 
 
 class TimeLimit(BatchJob):
     def rounds_of(self, seconds):
         """How many rounds a run does in that time beside another one."""
         job = self.job({"run.rounds": 10000000, **SMALL})
-        calls = [lambda i=i: self.train(job, f"trial-{i}", expect=hanse.STOPPED,
+        calls = [lambda i=i: self.train(job, f"trial-{i}", expect=harness.STOPPED,
                                         changes={"run.max-seconds": TRIAL_S}) for i in range(2)]
-        done = [len(self.rounds(run)) for run in hanse.together(calls)]
+        done = [len(self.rounds(run)) for run in harness.together(calls)]
         return max(done) * seconds // TRIAL_S
 
     def test_job_queues_itself_again_and_ends_as_if_uninterrupted(self):
@@ -90,7 +90,7 @@ class TimeLimit(BatchJob):
             self.assertIn("stopped after round", self.log(name))
             self.assertIn("resuming", self.log(name))
             self.assert_digest(run, straight, f"of {name}")
-            self.assertEqual(hanse.summary(run)["ranks"], 2)
+            self.assertEqual(harness.summary(run)["ranks"], 2)
             self.assertEqual(self.rounds(run), list(range(1, rounds + 1)))
 
 
@@ -103,7 +103,7 @@ class Cancelled(BatchJob):
             self.wait_for(number, name, lambda: len(self.rounds(run)) > 20, "runs")
             output("scancel", number)
             self.assertEqual(self.wait_for_end(number, name), "CANCELLED", self.log(name))
-            self.wait_for(number, name, lambda: not hanse.marked(self.mark), "is gone")
+            self.wait_for(number, name, lambda: not harness.marked(self.mark), "is gone")
             self.assertEqual(self.state(number)["Restarts"], "0")
             last = len(self.rounds(run))
             self.hanse("resume", run, f"--run.rounds={last + 5}")
@@ -121,4 +121,4 @@ class BadInput(BatchJob):
 
 
 if __name__ == "__main__":
-    hanse.main()
+    harness.main()

@@ -4,7 +4,7 @@ import json
 import os
 import sys
 
-import hanse
+import harness
 
 os.environ["HANSE_PYTHON"] = sys.executable
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -14,7 +14,7 @@ SILOS = {"federation.clients": 8, "sampler.kind": "full", "data.shape": "1,6,6",
          "data.test-fraction": 0.3, "client.lr": 0.1, "aggregator.weights": "uniform"}
 
 
-class Attacks(hanse.Case):
+class Attacks(harness.Case):
     def check(self, name, changes):
         """The same model on one rank, on four, and stopped and resumed on others."""
         job = self.job({**SILOS, **changes}, name=f"{name}.cfg")
@@ -28,12 +28,12 @@ class Attacks(hanse.Case):
     def test_poisoned_data_fool_the_model(self):
         for kind, more in {"label-flip": {"attack.source": 1}, "backdoor": {"attack.target": 2}}.items():
             run = self.check(kind, {"attack.kind": kind, "attack.clients": 3, **more})
-            found = [float(x) for x in hanse.column(run, "evaluations.csv", "attack_success")]
+            found = [float(x) for x in harness.column(run, "evaluations.csv", "attack_success")]
             self.assertEqual(len(found), 3)
             self.assertTrue(all(0 <= x <= 1 for x in found))
-            self.assertIn("attack_success", hanse.summary(run)["metrics"])
+            self.assertIn("attack_success", harness.summary(run)["metrics"])
         honest = self.train(self.job(SILOS), "honest")
-        self.assertNotIn("attack_success", hanse.table(honest, "evaluations.csv")[0])
+        self.assertNotIn("attack_success", harness.table(honest, "evaluations.csv")[0])
 
     def test_the_attack_begins_and_ends(self):
         """Outside its rounds everybody is honest."""
@@ -42,15 +42,15 @@ class Attacks(hanse.Case):
         for first, last, same in ((4, 9, True), (3, 9, False), (1, 1, False)):
             run = self.train(self.job({**flips, "attack.first-round": first,
                                        "attack.last-round": last}), f"from-{first}")
-            self.assertEqual(hanse.digest(run) == hanse.digest(plain), same)
+            self.assertEqual(harness.digest(run) == harness.digest(plain), same)
 
     def test_attackers_without_data(self):
         """They are further clients, who take part and are not evaluated."""
         changes = {"attack.kind": "ipm", "attack.clients": 2, "attack.idle": "true",
                    "aggregator.kind": "geometric-median"}
         run = self.check("idle", changes)
-        self.assertEqual(hanse.column(run, "rounds.csv", "clients"), ["10"] * 12)
-        self.assertEqual(len(hanse.table(run, "clients.csv")), 8)
+        self.assertEqual(harness.column(run, "rounds.csv", "clients"), ["10"] * 12)
+        self.assertEqual(len(harness.table(run, "clients.csv")), 8)
         with open(os.path.join(run, "job.cfg")) as file:
             self.assertIn("clients = 8\n", file.read())
         # They may be left out of the rule: then it is that of the eight honest ones.
@@ -63,7 +63,7 @@ class Attacks(hanse.Case):
         changes = {"attack.kind": "python", "attack.clients": "1,4", "attack.path": OUTWARD,
                    "attack.args": "strength=3", "aggregator.kind": "trimmed-mean"}
         run = self.check("outward", changes)
-        self.assertIn("attack.path", json.loads(hanse.text(run, "summary.json"))["rules"])
+        self.assertIn("attack.path", json.loads(harness.text(run, "summary.json"))["rules"])
         bad = self.write("bad.py", "class Attack:\n    def attack(self, r): return r.gram[0][1:]\n")
         refused = self.hanse("run", self.job({**SILOS, **changes, "attack.path": bad}), ranks=2,
                              expect=1)
@@ -80,7 +80,7 @@ class Attacks(hanse.Case):
                    "aggregator.kind": "geometric-median", "run.check-rules": "true"}
         run = self.check("patient", changes)
         other = self.train(self.job({**SILOS, **changes, "attack.args": "growth=1"}), "other")
-        self.assertNotEqual(hanse.digest(run), hanse.digest(other))
+        self.assertNotEqual(harness.digest(run), harness.digest(other))
         # A memory that is not saved is found.
         with open(PATIENT) as file:
             text = file.read()
@@ -95,14 +95,14 @@ class Attacks(hanse.Case):
         liars = {"attack.kind": "feedback", "attack.clients": "0,1", "attack.feedback": 20}
         run = self.check("liars", {**liars, "aggregator.kind": "term"})
         weights = {int(line["client"]): float(line["weight"])
-                   for line in hanse.table(run, "participation.csv") if line["round"] == "12"}
+                   for line in harness.table(run, "participation.csv") if line["round"] == "12"}
         self.assertGreater(weights[0] + weights[1], 0.9)
         drawn = {"federation.clients": 16, "sampler.kind": "adaptive-osmd", "sampler.per-round": 4,
                  "run.rounds": 60, "evaluate.every": 0}
         counts = []
         for name, changes in (("true", {}), ("false", liars)):
             run = self.train(self.job({**SILOS, **drawn, **changes}), name)
-            counts.append(sum(1 for line in hanse.table(run, "participation.csv")
+            counts.append(sum(1 for line in harness.table(run, "participation.csv")
                               if line["client"] in ("0", "1")))
         self.assertGreater(counts[1], 1.3 * counts[0])
 
@@ -125,4 +125,4 @@ class Attacks(hanse.Case):
 
 
 if __name__ == "__main__":
-    hanse.main()
+    harness.main()

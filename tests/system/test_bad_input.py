@@ -9,7 +9,7 @@ import struct
 
 import torch
 
-import hanse
+import harness
 
 IMAGES = "train-images-idx3-ubyte"
 LABELS = "train-labels-idx1-ubyte"
@@ -27,7 +27,7 @@ def idx_labels(count=40, magic=0x801):
 ALONE = (None,)
 
 
-class BadInput(hanse.Case):
+class BadInput(harness.Case):
     def refuse(self, *parts, changes=None, arguments=(), job=None, verb="run", places=(None, 2)):
         """Without mpirun and on two ranks: status 2, one line with all of `parts`, no results.
 
@@ -40,7 +40,7 @@ class BadInput(hanse.Case):
             return run, self.hanse(verb, job, f"--run.out={run}", *arguments, ranks=ranks,
                                    expect=None)
 
-        for run, process in hanse.together([lambda ranks=ranks: call(ranks) for ranks in places]):
+        for run, process in harness.together([lambda ranks=ranks: call(ranks) for ranks in places]):
             self.assertEqual(process.status, 2, process.describe())
             self.assertEqual(len(process.lines()), 1, f"not one line\n{process.describe()}")
             self.assert_one_error(process, 2, *parts)
@@ -54,7 +54,7 @@ class NoLibTorch(BadInput):
 
     def setUp(self):
         super().setUp()
-        home = os.path.dirname(hanse.program())
+        home = os.path.dirname(harness.program())
         os.mkdir(self.path("lib"))
         for path in [os.path.join(home, "hanse"), *glob.glob(os.path.join(home, "lib/*"))]:
             if not os.path.basename(path).startswith("hanse-torch"):
@@ -70,7 +70,7 @@ class NoLibTorch(BadInput):
         tokens = {"data.shape": "7", "data.tokens": 11, "data.classes": 11}
         for name, changes in (("linear", {}), ("lenet", {"model.kind": "lenet", **images}),
                               ("lstm", {"model.kind": "lstm", "model.units": 5, **tokens})):
-            summary = hanse.summary(self.train(self.job(changes), name))
+            summary = harness.summary(self.train(self.job(changes), name))
             self.assertEqual(summary["versions"]["libtorch"], "not used")
         self.assertIn("libtorch  none; scripts/build adds it\n", self.hanse("--version").stdout())
 
@@ -97,7 +97,7 @@ class OtherMpi(BadInput):
 
     def test_an_mpi_that_the_program_was_not_built_for(self):
         """Only the part for the other MPI is there."""
-        home = os.path.dirname(hanse.program())
+        home = os.path.dirname(harness.program())
         os.mkdir(self.path("lib"))
         for path in ("hanse", "lib/hanse.so"):
             shutil.copy(os.path.join(home, path), self.path(path))
@@ -178,7 +178,7 @@ class BadWatch(BadInput):
     def test_others_are_watched(self):
         run = self.train(self.job({**self.table, "evaluate.best": "accuracy_mean"}), "run")
         self.assertTrue(os.path.exists(os.path.join(run, "best.h5")))
-        self.assertGreaterEqual(hanse.summary(run)["metrics"]["best_round"], 1)
+        self.assertGreaterEqual(harness.summary(run)["metrics"]["best_round"], 1)
 
 
 class BadStart(BadInput):
@@ -447,18 +447,18 @@ class BadOutput(BadInput):
         job = job or self.job()
         calls = [lambda ranks=ranks: self.hanse("run", job, f"--run.out={out}", ranks=ranks,
                                                 expect=None) for ranks in (None, 2)]
-        for process in hanse.together(calls):
+        for process in harness.together(calls):
             self.assertEqual(len(process.lines()), 1, f"not one line\n{process.describe()}")
             self.assert_one_error(process, 2, out, "hint", *parts)
 
     def test_directory_with_results(self):
         job = self.job()
         run = self.train(job, "run")
-        before = {name: hanse.text(run, name) for name in os.listdir(run)
+        before = {name: harness.text(run, name) for name in os.listdir(run)
                   if os.path.isfile(os.path.join(run, name))}
         self.refuse_output(run, "hanse resume", "run.overwrite=true", job=job)
         for name, content in before.items():
-            self.assertEqual(hanse.text(run, name), content, f"{name} changed")
+            self.assertEqual(harness.text(run, name), content, f"{name} changed")
 
     def test_directory_with_one_result(self):
         self.write(os.path.join("run", "rounds.csv"), "round\n")
@@ -470,7 +470,7 @@ class BadOutput(BadInput):
 
     def test_file(self):
         self.refuse_output(self.write("results", "mine"))
-        self.assertEqual(hanse.text(self.path("results")), "mine")
+        self.assertEqual(harness.text(self.path("results")), "mine")
 
     def test_folder_without_permission(self):
         if os.geteuid() == 0:
@@ -479,7 +479,7 @@ class BadOutput(BadInput):
         self.refuse_output(self.path("locked"))
 
 
-class BadUsage(hanse.Case):
+class BadUsage(harness.Case):
     def refuse(self, *arguments, parts=()):
         process = self.hanse(*arguments, expect=None)
         self.assertEqual(len(process.lines()), 1, f"not one line\n{process.describe()}")
@@ -527,4 +527,4 @@ class BadUsage(hanse.Case):
 
 
 if __name__ == "__main__":
-    hanse.main()
+    harness.main()

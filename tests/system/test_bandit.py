@@ -3,7 +3,7 @@
 import csv
 import os
 
-import hanse
+import harness
 
 BANDIT = {"run.protocol": "bandit", "run.rounds": 12, "run.seed": 4, "federation.clients": 7,
           "bandit.arms": "hartmann-6", "bandit.count": 15, "bandit.hidden": 5,
@@ -19,7 +19,7 @@ COLUMNS = ["round", "repeat", "regret", "regret_explore", "syncs", "scalars_sent
            "scalars_explore"]
 
 
-class BanditCase(hanse.Case):
+class BanditCase(harness.Case):
     def bandit(self, changes=None, name="job.cfg"):
         path = self.path(name)
         with open(path, "w") as file:
@@ -28,7 +28,7 @@ class BanditCase(hanse.Case):
         return path
 
     def lines(self, run):
-        return [{name: line[name] for name in COLUMNS} for line in hanse.table(run, "bandit.csv")]
+        return [{name: line[name] for name in COLUMNS} for line in harness.table(run, "bandit.csv")]
 
 
 class Runs(BanditCase):
@@ -44,7 +44,7 @@ class Runs(BanditCase):
             syncs = int(self.lines(alone)[-1]["syncs"])
             self.assertEqual(syncs, {"one-go-ucb": 84, "n-go-ucb": 0}.get(kind, syncs))
             self.assertEqual(syncs > 0, kind != "n-go-ucb", kind)
-            self.assertEqual(hanse.summary(stopped)["x_hat"], hanse.summary(alone)["x_hat"])
+            self.assertEqual(harness.summary(stopped)["x_hat"], harness.summary(alone)["x_hat"])
 
     def test_a_horizon_given_later_changes_no_earlier_round(self):
         job = self.bandit()
@@ -63,7 +63,7 @@ class Runs(BanditCase):
             mine = [line for line in self.lines(together) if line["repeat"] == str(repeat)]
             self.assertEqual([{**line, "repeat": "0"} for line in mine], self.lines(one))
             regrets.append(float(mine[-1]["regret"]))
-        metrics = hanse.summary(together)["metrics"]
+        metrics = harness.summary(together)["metrics"]
         mean = sum(regrets) / 3
         self.assertAlmostEqual(metrics["regret"], mean, places=5)
         deviation = (sum((r - mean) ** 2 for r in regrets) / 2) ** 0.5
@@ -71,7 +71,7 @@ class Runs(BanditCase):
 
     def test_clients_regret_is_the_regret(self):
         run = self.train(self.bandit(), "run")
-        clients = hanse.table(run, "clients.csv")
+        clients = harness.table(run, "clients.csv")
         total = sum(float(line["loss"]) * float(line["samples"]) for line in clients)
         self.assertAlmostEqual(total, float(self.lines(run)[-1]["regret"]), places=5)
 
@@ -90,7 +90,7 @@ class Runs(BanditCase):
         job = self.bandit({"bandit.arms": "file", "bandit.path": self.write("arms.csv", arms),
                            "bandit.noise": 0, "run.rounds": 40})
         straight = self.train(job, "straight")
-        run = self.train(job, "run", changes={"run.max-seconds": 1e-3}, expect=hanse.STOPPED)
+        run = self.train(job, "run", changes={"run.max-seconds": 1e-3}, expect=harness.STOPPED)
         os.rename(self.path("arms.csv"), self.path("moved.csv"))
         self.assert_one_error(self.hanse("resume", run, expect=2), 2, "no such file", "bandit.path")
         other = self.write("other.csv", arms.replace("0.5", "0.25"))
@@ -125,7 +125,7 @@ class Runs(BanditCase):
         self.assertNotIn("scaled", run.stderr())
         regret = float(self.lines(self.path("shares"))[-1]["regret"])
         self.assertEqual(2 * regret, round(2 * regret))  # pulls cost 1, 0.5 or nothing
-        x_hat = hanse.summary(self.path("shares"))["x_hat"][0]
+        x_hat = harness.summary(self.path("shares"))["x_hat"][0]
         self.assertEqual(x_hat["point"], [[0, 0], [0, 1], [1, 0]][x_hat["arm"]])
         self.assertEqual(x_hat["value"], x_hat["arm"] / 2)
 
@@ -136,7 +136,7 @@ class Runs(BanditCase):
             default = self.train(job, kind)
             new, old = [self.train(job, kind + "-" + name, changes={key: name}) for name in names]
             self.assert_digest(new, default, kind)
-            self.assertNotEqual(hanse.digest(old), hanse.digest(new))
+            self.assertNotEqual(harness.digest(old), harness.digest(new))
 
     def test_jobs_of_the_paper(self):
         for name in ["hartmann", "cosine"]:
@@ -150,7 +150,7 @@ class Runs(BanditCase):
         for kind in ["one-go-ucb", "fed-go-ucb", "n-go-ucb"]:
             run = self.train(job, kind, changes={"bandit.kind": kind, "run.repeats": 4})
             at = {line["round"]: float(line["regret"])
-                  for line in hanse.table(run, "evaluations.csv")}
+                  for line in harness.table(run, "evaluations.csv")}
             regret[kind] = at["100"]
             self.assertLess(at["100"] - at["50"], at["50"] / 3, kind)
         self.assertLess(regret["one-go-ucb"], regret["fed-go-ucb"])
@@ -202,4 +202,4 @@ class BadBandits(BanditCase):
 
 
 if __name__ == "__main__":
-    hanse.main()
+    harness.main()

@@ -5,7 +5,7 @@ import os
 
 import torch
 
-import hanse
+import harness
 
 MODELS = {
     "linear": {"model.kind": "linear"},
@@ -63,21 +63,21 @@ def kernels():
     return ["Nehalem"] + [name for name, flag in known if flag in flags]
 
 
-class Bfloat16(hanse.Case):
+class Bfloat16(harness.Case):
     def narrow(self, changes):
         return self.job({"model.precision": "bfloat16", **changes})
 
     def compare_families(self, name):
         job = self.narrow(MODELS[name])
         values = kernels()
-        runs = hanse.together([
+        runs = harness.together([
             lambda value=value: self.train(job, value, environment={"HANSE_KERNELS": value})
             for value in values])
         for run, value in zip(runs, values):
             self.assert_digest(run, runs[0], value)
             for table in ("evaluations.csv", "clients.csv"):
-                self.assertEqual(hanse.text(run, table), hanse.text(runs[0], table), value)
-        by = {hanse.summary(run)["product_kernels"] for run in runs}
+                self.assertEqual(harness.text(run, table), harness.text(runs[0], table), value)
+        by = {harness.summary(run)["product_kernels"] for run in runs}
         self.assertEqual(len(by), len(values), by)
         if "SapphireRapids" not in values:
             print("this processor has no AMX: its kernels are left out", flush=True)
@@ -88,10 +88,10 @@ class Bfloat16(hanse.Case):
 
     def test_mlp(self):
         job, run = self.compare_families("mlp")
-        self.assertEqual(hanse.summary(run)["precision"], "bfloat16")
+        self.assertEqual(harness.summary(run)["precision"], "bfloat16")
         other = self.train(job, "float32", changes={"model.precision": "float32"})
-        self.assertNotEqual(hanse.digest(run), hanse.digest(other))
-        self.assertNotIn("precision", hanse.summary(other))
+        self.assertNotEqual(harness.digest(run), harness.digest(other))
+        self.assertNotIn("precision", harness.summary(other))
 
     def test_dqn_fed(self):
         self.compare_families("dqn-fed")
@@ -112,13 +112,13 @@ class Bfloat16(hanse.Case):
         """A program whose ranks have different kernels."""
         folder = self.path("unlike")
         os.makedirs(folder, exist_ok=True)
-        lib = os.path.join(os.path.dirname(hanse.program()), "lib")
+        lib = os.path.join(os.path.dirname(harness.program()), "lib")
         if not os.path.exists(os.path.join(folder, "lib")):
             os.symlink(lib, os.path.join(folder, "lib"))
         cases = "".join(f"{i}) export HANSE_KERNELS={value};; "
                         for i, value in enumerate(kernels()[:4]))
         path = self.write("unlike/hanse", "#!/bin/sh\ncase ${OMPI_COMM_WORLD_RANK:-$PMI_RANK} in "
-                          f"{cases}esac\nexec {hanse.program()} \"$@\"\n")
+                          f"{cases}esac\nexec {harness.program()} \"$@\"\n")
         os.chmod(path, 0o755)
         return path
 
@@ -172,13 +172,13 @@ class Bfloat16(hanse.Case):
         self.assert_digest(run, self.train(self.narrow(changes), "straight",
                                            changes={"run.rounds": 8}))
 
-    def check_autocast(self, changes, places=hanse.PLACES):
+    def check_autocast(self, changes, places=harness.PLACES):
         """Ranks and resumes have one run's bits, others than float32's, and its files say by what."""
         changes = {"model.precision": "bfloat16", **changes}
         run, resumed = self.compare_places(changes, places)
-        self.assertEqual(hanse.summary(run)["product_kernels"], "LibTorch's autocast")
+        self.assertEqual(harness.summary(run)["product_kernels"], "LibTorch's autocast")
         wide = self.train(self.job(changes), "wide", changes={"model.precision": "float32"})
-        self.assertNotEqual(hanse.digest(run), hanse.digest(wide))
+        self.assertNotEqual(harness.digest(run), harness.digest(wide))
         refused = self.hanse("resume", resumed, "--model.precision=float32", expect=None)
         self.assert_one_error(refused, 2, "model.precision")
         again = self.hanse("run", self.job(changes), f"--run.out={self.path('again')}")
@@ -209,4 +209,4 @@ class Bfloat16(hanse.Case):
 
 
 if __name__ == "__main__":
-    hanse.main()
+    harness.main()

@@ -6,18 +6,18 @@ import re
 import subprocess
 import sys
 
-import hanse
+import harness
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
-class Combinations(hanse.Case):
+class Combinations(harness.Case):
     def check(self, first, count):
         found = subprocess.run(
             [sys.executable, os.path.join(ROOT, "scripts", "soak"), f"--combinations={count}",
-             f"--first-seed={first}", f"--program={hanse.program()}"], capture_output=True, text=True,
+             f"--first-seed={first}", f"--program={harness.program()}"], capture_output=True, text=True,
             env={**os.environ, "TMPDIR": self.folder, "HANSE_PYTHON": sys.executable,
-                 hanse.MARK: self.mark})
+                 harness.MARK: self.mark})
         self.assertEqual(found.returncode, 0, found.stdout + found.stderr)
         same = re.search(r"(\d+) same", found.stdout)
         self.assertGreaterEqual(int(same[1]), count // 2, found.stdout)
@@ -30,4 +30,4 @@ class Combinations(hanse.Case):
 
 
 if __name__ == "__main__":
-    hanse.main()
+    harness.main()

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import unittest
 
-import hanse
+import harness
 
 try:
     import h5py
@@ -29,10 +29,10 @@ METRICS = ([f"loss_{name}" for name in SPREAD] + ["train_loss_mean", "train_loss
 
 
 def header(run, name):
-    return hanse.text(run, name).splitlines()[0].split(",")
+    return harness.text(run, name).splitlines()[0].split(",")
 
 
-class RunDirectory(hanse.Case):
+class RunDirectory(harness.Case):
     def test_files(self):
         run = self.train(self.job({"checkpoint.every": 5}), "run", 2)
         self.assertEqual(sorted(os.listdir(run)),
@@ -43,7 +43,7 @@ class RunDirectory(hanse.Case):
 
         self.assertEqual(header(run, "rounds.csv"), ROUND_COLUMNS)
         self.assertEqual(self.rounds(run), list(range(1, 13)))
-        for row in hanse.table(run, "rounds.csv"):
+        for row in harness.table(run, "rounds.csv"):
             self.assertEqual(row["clients"], "5")
             self.assertGreater(int(row["bytes_sent"]), 0)
             self.assertGreater(float(row["loss"]), 0)
@@ -57,12 +57,12 @@ class RunDirectory(hanse.Case):
 
         self.assertEqual(header(run, "evaluations.csv")[0], "round")
         self.assertEqual(set(METRICS) - set(header(run, "evaluations.csv")), set())
-        self.assertEqual(hanse.column(run, "evaluations.csv", "round"), ["4", "8", "12"])
+        self.assertEqual(harness.column(run, "evaluations.csv", "round"), ["4", "8", "12"])
 
         self.assertEqual(header(run, "evaluations.csv")[1], "split")
         self.assertEqual(header(run, "clients.csv"),
                          ["client", "name", "split", "held_out", "samples", "loss", "accuracy"])
-        self.assertEqual(hanse.column(run, "clients.csv", "client"),
+        self.assertEqual(harness.column(run, "clients.csv", "client"),
                          [str(client) for client in range(23)])
 
     def check_accounts(self, accounts, summary):
@@ -85,7 +85,7 @@ class RunDirectory(hanse.Case):
 
     def test_summary(self):
         run = self.train(self.job(), "run", 2, {"run.name": "a-name"})
-        summary = hanse.summary(run)
+        summary = harness.summary(run)
         self.assertEqual((summary["name"], summary["seed"], summary["rounds"], summary["ranks"],
                           summary["split"]), ("a-name", 5, 12, 2, "test"))
         self.assertRegex(summary["model_digest"], "^[0-9a-f]{32}$")
@@ -96,7 +96,7 @@ class RunDirectory(hanse.Case):
         self.assertEqual(set(METRICS) - set(summary["metrics"]), set())
         self.assertEqual(set(("hanse", "mpi", "libtorch", "hdf5")) - set(summary["versions"]),
                          set())
-        clients = hanse.table(run, "clients.csv")
+        clients = harness.table(run, "clients.csv")
         accuracies = [float(row["accuracy"]) for row in clients]
         losses = [float(row["loss"]) for row in clients]
         self.assertAlmostEqual(summary["metrics"]["accuracy_mean"],
@@ -104,22 +104,22 @@ class RunDirectory(hanse.Case):
         self.assertAlmostEqual(summary["metrics"]["loss_mean"], sum(losses) / len(losses), places=7)
         self.assertAlmostEqual(summary["metrics"]["accuracy_worst10"],
                                sum(sorted(accuracies)[:2]) / 2, places=7)
-        last = hanse.table(run, "evaluations.csv")[-1]
+        last = harness.table(run, "evaluations.csv")[-1]
         self.assertAlmostEqual(float(last["loss_mean"]), summary["metrics"]["loss_mean"], places=7)
 
     def test_regression_has_no_accuracy(self):
         run = self.train(self.job({"data.classes": 0, "model.loss": "squared-error",
                                    "client.lr": 0.001}), "run")
-        self.assertEqual(set(hanse.column(run, "clients.csv", "accuracy")), {""})
-        self.assertFalse([key for key in hanse.summary(run)["metrics"] if "accuracy" in key])
+        self.assertEqual(set(harness.column(run, "clients.csv", "accuracy")), {""})
+        self.assertFalse([key for key in harness.summary(run)["metrics"] if "accuracy" in key])
 
     def test_written_job_reproduces_the_run(self):
         run = self.train(self.job({"client.lr-decay": 0.97, "server.optimizer": "momentum",
                                    "federation.partition": "dirichlet"}), "run")
         again = self.train(os.path.join(run, "job.cfg"), "again", 2)
         self.assert_digest(again, run)
-        different = [line for line in zip(hanse.text(run, "job.cfg").splitlines(),
-                                          hanse.text(again, "job.cfg").splitlines())
+        different = [line for line in zip(harness.text(run, "job.cfg").splitlines(),
+                                          harness.text(again, "job.cfg").splitlines())
                      if line[0] != line[1]]
         self.assertEqual(different, [(f"out = {run}", f"out = {again}")])
 
@@ -130,7 +130,7 @@ class RunDirectory(hanse.Case):
         self.train(job, "run", 2, {"run.overwrite": "true", "run.seed": 6, "run.rounds": 4})
         self.assertEqual(self.rounds(run), [1, 2, 3, 4])
         self.assertEqual(self.checkpoints(run), ["round-000004.h5"])
-        self.assertEqual(hanse.text(run, "notes.txt"), "mine")
+        self.assertEqual(harness.text(run, "notes.txt"), "mine")
         self.assert_digest(run, self.train(job, "other",
                                            changes={"run.seed": 6, "run.rounds": 4}))
         # The permission was for that start only.
@@ -138,7 +138,7 @@ class RunDirectory(hanse.Case):
 
     def test_defaults(self):
         self.hanse("run", self.job(name="small.cfg"))
-        self.assertEqual(hanse.summary(self.path("runs", "small"))["name"], "small")
+        self.assertEqual(harness.summary(self.path("runs", "small"))["name"], "small")
 
     def test_checkpoints_kept(self):
         job = self.job({"checkpoint.every": 3})
@@ -151,7 +151,7 @@ class RunDirectory(hanse.Case):
         run = self.train(self.job({"sampler.kind": "osmd", "client.schedule": "cosine"}), "run")
         again = self.hanse("run", os.path.join(run, "job.cfg"), f"--run.out={self.path('again')}")
         self.assertNotIn("not used", again.stderr())
-        self.assertEqual(hanse.digest(run), hanse.digest(self.path("again")))
+        self.assertEqual(harness.digest(run), harness.digest(self.path("again")))
 
     def test_that_all_clients_take_part_is_told(self):
         told = "sampler.per-round = 50 is above the number of clients: "
@@ -173,12 +173,12 @@ class RunDirectory(hanse.Case):
         os.rename(job, self.path(name + ".cfg"))
         self.hanse("run", name + ".cfg", ranks=2)
         run = self.path("runs", name)
-        self.assertEqual(hanse.summary(run)["name"], "Z\ufffdrich")
+        self.assertEqual(harness.summary(run)["name"], "Z\ufffdrich")
         one = os.path.join(run, "repeats", "1")
-        self.assertEqual(hanse.summary(one)["name"], "Z\ufffdrich")
+        self.assertEqual(harness.summary(one)["name"], "Z\ufffdrich")
         self.assertTrue(os.path.exists(os.path.join(one, "model.h5")))
         for file in ("timeline.json", "trace-sampler.json", "trace-aggregator.json"):
-            json.loads(hanse.text(one, file))
+            json.loads(harness.text(one, file))
         self.hanse("resume", one, "--run.rounds=6")
         self.assertEqual(self.rounds(one), list(range(1, 7)))
         plan = self.hanse("plan", name + ".cfg", "--json")
@@ -210,30 +210,30 @@ class RunDirectory(hanse.Case):
 
 
 @unittest.skipUnless(len(os.sched_getaffinity(0)) > 1, "one processor")
-class Binding(hanse.Case):
+class Binding(harness.Case):
     def test_ranks_that_share_a_processor_are_told(self):
         """Bound by what started them; not where they share all that there is."""
         one = str(min(os.sched_getaffinity(0)))
-        words = [hanse.program(), "run", self.job({"run.rounds": 1}), "--run.overwrite=true"]
+        words = [harness.program(), "run", self.job({"run.rounds": 1}), "--run.overwrite=true"]
         for before, between, warnings in (([], ["taskset", "-c", one], 1),
                                           (["taskset", "-c", one], [], 0)):
-            said = subprocess.run([*before, *hanse.mpirun(2), *between, *words], cwd=self.folder,
+            said = subprocess.run([*before, *harness.mpirun(2), *between, *words], cwd=self.folder,
                                   capture_output=True, text=True, check=True).stderr
             self.assertEqual(said.count("warning: the 2 ranks of a host are bound"), warnings, said)
 
 
-class Commands(hanse.Case):
+class Commands(harness.Case):
     def test_reference_of_keys(self):
         """jobs/keys.md is what the program prints: `hanse list --markdown > jobs/keys.md`."""
         path = os.path.join(os.path.dirname(__file__), "..", "..", "jobs", "keys.md")
-        self.assertEqual(self.hanse("list", "--markdown").stdout(), hanse.text(path))
+        self.assertEqual(self.hanse("list", "--markdown").stdout(), harness.text(path))
         self.assert_one_error(self.hanse("plan", self.job(), "--markdown", expect=None), 2,
                               "--markdown", "hanse list")
 
     def test_page_of_conflicts(self):
         """jobs/conflicts.md is what `hanse list --conflicts` prints."""
         path = os.path.join(os.path.dirname(__file__), "..", "..", "jobs", "conflicts.md")
-        self.assertEqual(self.hanse("list", "--conflicts").stdout(), hanse.text(path))
+        self.assertEqual(self.hanse("list", "--conflicts").stdout(), harness.text(path))
 
     def test_conflicts_are_refused_without_the_data(self):
         """`check` refuses in the words of `run`, and reads nothing but the job."""
@@ -282,7 +282,7 @@ class Commands(hanse.Case):
         families = re.findall(r"^(\w+) \(([\w.-]+)\)$", everything, re.MULTILINE)
         self.assertEqual({"samplers", "aggregators", "optimizers", "models", "data", "protocols"} -
                          {name for name, _ in families}, set())
-        texts = hanse.together([lambda name=name: self.hanse("list", name).stdout()
+        texts = harness.together([lambda name=name: self.hanse("list", name).stdout()
                                 for name, _ in families])
         for (name, key), text in zip(families, texts):
             self.assertTrue(text.startswith(f"{name} ({key})"), text)
@@ -333,7 +333,7 @@ class Commands(hanse.Case):
             self.assertRegex(version, rf"(?m)^{library} +\S")
 
 
-class WhichMpi(hanse.Case):
+class WhichMpi(harness.Case):
     """The library of MPI that a process takes, and what --version says of it."""
 
     def found(self, **options):
@@ -362,10 +362,10 @@ class WhichMpi(hanse.Case):
     def test_ranks_take_that_of_their_launcher(self):
         """Before one that LD_LIBRARY_PATH names."""
         library, _ = self.found()
-        built = os.path.join(os.path.dirname(hanse.program()), "lib")
+        built = os.path.join(os.path.dirname(harness.program()), "lib")
         os.mkdir(self.path("lib"))
         os.symlink(library, self.path("lib", os.path.basename(library)))
-        self.own_program = self.script("own", f"unset HANSE_MPI; exec {hanse.program()} --version")
+        self.own_program = self.script("own", f"unset HANSE_MPI; exec {harness.program()} --version")
         for name, title in (("openmpi", "Open MPI"), ("mpich", "MPICH")):
             if not os.path.exists(os.path.join(built, f"hanse-{name}.so")):
                 continue
@@ -380,20 +380,20 @@ class WhichMpi(hanse.Case):
         return path
 
 
-class ProgressLines(hanse.Case):
+class ProgressLines(harness.Case):
     def watch(self, reader, writer, enough):
         """What a run writes to stderr until there is enough of it, and then until it stops."""
         job = self.job({"run.rounds": 10000000})
-        process = subprocess.Popen([hanse.program(), "run", job, f"--run.out={self.path('run')}"],
+        process = subprocess.Popen([harness.program(), "run", job, f"--run.out={self.path('run')}"],
                                    stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                    stderr=writer, cwd=self.folder,
-                                   env={**os.environ, hanse.MARK: self.mark})
+                                   env={**os.environ, harness.MARK: self.mark})
         os.close(writer)
         seen = ""
         asked = False
         while True:
-            ready, _, _ = select.select([reader], [], [], hanse.PATIENCE_S)
-            self.assertTrue(ready, f"silent for {hanse.PATIENCE_S} s: {seen}")
+            ready, _, _ = select.select([reader], [], [], harness.PATIENCE_S)
+            self.assertTrue(ready, f"silent for {harness.PATIENCE_S} s: {seen}")
             try:
                 piece = os.read(reader, 65536)
             except OSError:  # a terminal whose other side is closed
@@ -405,7 +405,7 @@ class ProgressLines(hanse.Case):
                 process.send_signal(signal.SIGUSR1)
                 asked = True
         os.close(reader)
-        self.assertEqual(process.wait(hanse.PATIENCE_S), hanse.STOPPED, seen)
+        self.assertEqual(process.wait(harness.PATIENCE_S), harness.STOPPED, seen)
         return seen
 
     def test_pipe_gets_whole_lines(self):
@@ -431,4 +431,4 @@ class ProgressLines(hanse.Case):
 
 
 if __name__ == "__main__":
-    hanse.main()
+    harness.main()

@@ -13,7 +13,7 @@ import re
 import shutil
 import sys
 
-import hanse
+import harness
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "scripts"))
 from shared.run_digests import table_digest  # noqa: E402
@@ -48,10 +48,10 @@ def some(cases, ways):
 
 def tables(run):
     # Several ranks share the work out by measured times, and send accordingly.
-    return table_digest(pathlib.Path(run), bytes_too=hanse.summary(run)["ranks"] == 1, but=())
+    return table_digest(pathlib.Path(run), bytes_too=harness.summary(run)["ranks"] == 1, but=())
 
 
-class EveryCall(hanse.Case):
+class EveryCall(harness.Case):
     """Where it fails is a case: how, and the number of the call."""
 
     def on_faulty_disk(self, arguments, run, ranks=None, rank=None, **settings):
@@ -60,7 +60,7 @@ class EveryCall(hanse.Case):
         if rank is not None:
             settings["FAULTY_DISK_RANK"] = rank
         return self.hanse(*arguments, ranks=ranks, expect=None,
-                          environment={"LD_PRELOAD": hanse.faulty_disk(), "FAULTY_DISK_FOLDER": run,
+                          environment={"LD_PRELOAD": harness.faulty_disk(), "FAULTY_DISK_FOLDER": run,
                                        **settings})
 
     def calls(self, arguments, run, **where):
@@ -68,7 +68,7 @@ class EveryCall(hanse.Case):
         log = self.path("calls.log")
         process = self.on_faulty_disk(arguments, run, LOG=log, **where)
         self.assertEqual(process.status, 0, process.describe())
-        return [line.split(" ", 1) for line in hanse.text(log).splitlines()]
+        return [line.split(" ", 1) for line in harness.text(log).splitlines()]
 
     def check_all(self, calls, ways, check):
         """check(how, number, folder name) for every case, or for one of each of the ways."""
@@ -85,7 +85,7 @@ class EveryCall(hanse.Case):
                 return f"{how} at call {number}, {' '.join(calls[number - 1])}: {error}"
             return None
 
-        failures = list(filter(None, hanse.together([lambda c=c: attempt(c) for c in chosen])))
+        failures = list(filter(None, harness.together([lambda c=c: attempt(c) for c in chosen])))
         counts = collections.Counter(how for how, _ in chosen)
         print(f"{self.id()}: {dict(counts)} of {len(calls)} calls", flush=True)
         self.assertEqual(failures, [], f"{len(failures)} of {len(chosen)}\n" + "\n".join(failures))
@@ -99,7 +99,7 @@ class EveryCall(hanse.Case):
         if how == "short" or may_be_whole:
             self.assertEqual(process.status, 0, process.describe())
         elif how in ("kill", "torn"):
-            self.assertNotIn(process.status, (0, 1, 2, hanse.STOPPED), process.describe())
+            self.assertNotIn(process.status, (0, 1, 2, harness.STOPPED), process.describe())
         elif process.status != 0:
             self.assertIn(process.status, (1, 2), process.describe())
             self.assert_one_error(process, process.status, run)
@@ -111,7 +111,7 @@ class EveryCall(hanse.Case):
             if path.exists():
                 self.assertEqual(path.read_bytes(), pathlib.Path(straight, name).read_bytes(), name)
         if os.path.exists(os.path.join(run, "summary.json")):
-            self.assertEqual(hanse.digest(run), hanse.digest(straight))
+            self.assertEqual(harness.digest(run), harness.digest(straight))
         for name in self.checkpoints(run):
             if name.startswith("."):
                 continue
@@ -196,7 +196,7 @@ class EveryCall(hanse.Case):
     def test_resume(self):
         job = self.job(JOB)
         stopped = self.train(job, "stopped", changes={"run.max-seconds": 1e-3},
-                             expect=hanse.STOPPED)
+                             expect=harness.STOPPED)
         straight = self.path("straight")
         shutil.copytree(stopped, straight)
 
@@ -231,7 +231,7 @@ class EveryCall(hanse.Case):
             if process.status != 0:
                 process = self.hanse("resume", run, expect=None)
                 if process.status == 0:
-                    older = hanse.summary(run)["seed"] == 9
+                    older = harness.summary(run)["seed"] == 9
                     self.check_result(run, old if older else straight)
                 else:
                     self.assert_one_error(process, 2, run)
@@ -266,4 +266,4 @@ class EveryCall(hanse.Case):
 
 
 if __name__ == "__main__":
-    hanse.main()
+    harness.main()

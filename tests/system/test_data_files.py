@@ -9,7 +9,7 @@ import warnings
 import zipfile
 import zlib
 
-import hanse
+import harness
 from test_data import DataCase
 
 try:
@@ -278,18 +278,18 @@ class CommonTest(FilesCase):
         self.assertIn("10 test samples of no client", process.stderr())
         self.assertIn("accuracy, common test set", process.stdout())
         self.assertRegex(process.stderr(), r"(?m)^round \d+/.*  common accuracy \S+%")
-        self.assertEqual(hanse.text(runs[0], "evaluations.csv"),
-                         hanse.text(runs[1], "evaluations.csv"))
-        clients = hanse.table(runs[0], "clients.csv")
+        self.assertEqual(harness.text(runs[0], "evaluations.csv"),
+                         harness.text(runs[1], "evaluations.csv"))
+        clients = harness.table(runs[0], "clients.csv")
         self.assertEqual([int(row["samples"]) for row in clients], [2, 2, 2])
-        metrics = hanse.summary(runs[0])["metrics"]
+        metrics = harness.summary(runs[0])["metrics"]
         self.assertIn("averaged_common_loss", metrics)
         self.hanse("convert", pooled, self.path("all.h5"), *changes)
         text = self.hanse("inspect", self.path("all.h5"), "--verify").stdout()
         self.assertIn("test samples of no client: 10", text)
         self.hanse("run", pooled, f"--run.out={self.path('again')}", "--data.kind=hanse",
                    f"--data.path={self.path('all.h5')}", "--server.average=true")
-        self.assertEqual(hanse.summary(self.path("again"))["metrics"], metrics)
+        self.assertEqual(harness.summary(self.path("again"))["metrics"], metrics)
         self.check_accuracy(runs[0], metrics)
 
     def check_accuracy(self, run, metrics):
@@ -639,4 +639,4 @@ class Npz(FilesCase):
 
 
 if __name__ == "__main__":
-    hanse.main()
+    harness.main()

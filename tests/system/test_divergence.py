@@ -3,7 +3,7 @@
 import json
 import os
 
-import hanse
+import harness
 
 STOP = {"run.on-divergence": "stop"}
 # Squared errors at a rate at which each round makes the model some times as long.
@@ -15,7 +15,7 @@ WILD = {"run.rounds": 60, "data.kind": "csv", "data.client-column": "who", "data
 FILES = ("evaluations.csv", "clients.csv")
 
 
-class DivergenceCase(hanse.Case):
+class DivergenceCase(harness.Case):
     def wild(self, changes=None, name="job.cfg"):
         lines = [f"c{i % 5},{(i * 7) % 11 - 5},{(i * 5) % 13 - 6},{(i * 3) % 7}" for i in range(60)]
         path = self.write("data.csv", "\n".join(["who,a,b,y", *lines]) + "\n")
@@ -25,7 +25,7 @@ class DivergenceCase(hanse.Case):
         """The job ends as a result: that of a run of the rounds before, on any ranks, and after a
         resume. Returns the round in which it has diverged."""
         run = self.train(job, name, changes=STOP)
-        found = hanse.summary(run)
+        found = harness.summary(run)
         self.assertEqual(set(found["diverged"]), {"round", "reason"}, name)
         last = found["diverged"]["round"] - 1
         self.assertEqual(found["rounds"], last)
@@ -34,16 +34,16 @@ class DivergenceCase(hanse.Case):
             before = self.train(job, f"{name}-before", changes={"run.rounds": last})
             self.assert_digest(run, before, name)
             for file in files:
-                self.assertEqual(hanse.text(run, file), hanse.text(before, file), (name, file))
+                self.assertEqual(harness.text(run, file), harness.text(before, file), (name, file))
         for count in ranks[1:]:
             other = self.train(job, f"{name}-{count}", count, changes=STOP)
             self.assert_digest(other, run, name)
-            self.assertEqual(hanse.summary(other)["diverged"]["round"], last + 1)
-        kept = [hanse.text(run, file) for file in files]
+            self.assertEqual(harness.summary(other)["diverged"]["round"], last + 1)
+        kept = [harness.text(run, file) for file in files]
         self.hanse("resume", run, ranks=2)
-        self.assertEqual(hanse.summary(run)["diverged"], found["diverged"])
-        self.assertEqual(hanse.digest(run), found["model_digest"])
-        self.assertEqual([hanse.text(run, file) for file in files], kept)
+        self.assertEqual(harness.summary(run)["diverged"], found["diverged"])
+        self.assertEqual(harness.digest(run), found["model_digest"])
+        self.assertEqual([harness.text(run, file) for file in files], kept)
         return last + 1
 
 
@@ -59,7 +59,7 @@ class Federated(DivergenceCase):
                            "--run.on-divergence=stop")
         self.assertRegex(shown.stdout(), rf"diverged +in round {diverged}: the update of a client")
         self.assertIn("the training has diverged", shown.stderr())
-        self.assertNotIn("hint", hanse.summary(self.path("shown"))["diverged"]["reason"])
+        self.assertNotIn("hint", harness.summary(self.path("shown"))["diverged"]["reason"])
         status = json.loads(self.hanse("status", self.path("shown"), "--json").stdout())
         self.assertEqual(status[0]["state"], "done")
         # A run that has failed ends as a result, from its checkpoint.
@@ -79,20 +79,20 @@ class Federated(DivergenceCase):
                 "median": {"aggregator.kind": "median"},
                 "geometric-median": {"aggregator.kind": "geometric-median"}}.items():
             run = self.train(self.wild(more, f"{name}.cfg"), name, 2, {**STOP, "run.rounds": 400})
-            self.assertIn("diverged", hanse.summary(run), name)
+            self.assertIn("diverged", harness.summary(run), name)
 
     def test_a_step_of_the_server(self):
         job = self.job({"server.lr": 1e38, "server.optimizer": "sgd", "client.lr": 100})
         run = self.train(job, "run", 2, STOP)
-        found = hanse.summary(run)
+        found = harness.summary(run)
         self.assertEqual((found["rounds"], found["diverged"]["round"]), (0, 1))
         self.assertIn("the model behind the server's step is not finite",
                       found["diverged"]["reason"])
-        self.assertEqual(hanse.column(run, "evaluations.csv", "round"), ["0"])
+        self.assertEqual(harness.column(run, "evaluations.csv", "round"), ["0"])
         start = self.train(job, "start", changes={"evaluate.start": "true", "run.rounds": 1,
                                                   "server.lr": 1})
-        self.assertEqual(hanse.column(run, "evaluations.csv", "loss_mean")[0],
-                         hanse.column(start, "evaluations.csv", "loss_mean")[0])
+        self.assertEqual(harness.column(run, "evaluations.csv", "loss_mean")[0],
+                         harness.column(start, "evaluations.csv", "loss_mean")[0])
 
     def test_asynchronous_rounds(self):
         job = self.wild({"clock.kind": "virtual", "clock.speed": "lognormal(1,0.8)",
@@ -109,7 +109,7 @@ class Federated(DivergenceCase):
     def test_repeats_are_counted(self):
         job = self.wild({**STOP, "run.repeats": 2})
         run = self.train(job, "run", 2)
-        found = hanse.summary(run)
+        found = harness.summary(run)
         self.assertEqual((found["diverged"], len(found["rounds_done"])), (2, 2))
         self.assertIn("2 of 2 repeats", self.hanse("resume", run).stdout())
 
@@ -130,15 +130,15 @@ class OtherProtocols(DivergenceCase):
                 "online.lr": 1e30, "online.loss-scale": 6 if kind == "fed-exp" else None},
                 f"{kind}.cfg")
             run = self.train(job, kind, 2, STOP)
-            found = hanse.summary(run)
+            found = harness.summary(run)
             self.assertEqual(found["rounds"] + 1, found["diverged"]["round"], kind)
             self.assert_digest(self.train(job, f"{kind}-1", 1, STOP), run, kind)
             self.hanse("resume", run)
-            self.assertEqual(hanse.digest(run), found["model_digest"])
+            self.assertEqual(harness.digest(run), found["model_digest"])
             if found["rounds"] > 0:
                 before = self.train(job, f"{kind}-before", changes={"run.rounds": found["rounds"]})
                 self.assert_digest(run, before, kind)
-                self.assertEqual(hanse.text(run, "online.csv"), hanse.text(before, "online.csv"))
+                self.assertEqual(harness.text(run, "online.csv"), harness.text(before, "online.csv"))
 
 
 class Attackers(DivergenceCase):
@@ -153,7 +153,7 @@ class Attackers(DivergenceCase):
             process = self.hanse("run", job, f"--run.out={self.path(name)}", ranks=2, expect=None)
             self.assert_one_error(process, 1, words, "client 6")
             self.assertNotIn("radius", process.errors()[0])
-            found = hanse.summary(self.train(job, f"{name}-stop", 2, STOP))
+            found = harness.summary(self.train(job, f"{name}-stop", 2, STOP))
             self.assertIn("client 6", found["diverged"]["reason"])
 
     def test_no_innocent_client_is_named(self):
@@ -170,7 +170,7 @@ class Attackers(DivergenceCase):
         process = self.hanse("run", job, f"--run.out={self.path('run')}", expect=None)
         self.assert_one_error(process, 1, "loss inf of participant 6", "client 6, round 1")
         run = self.train(job, "stop", 2, STOP)
-        self.assertEqual(hanse.summary(run)["diverged"]["round"], 1)
+        self.assertEqual(harness.summary(run)["diverged"]["round"], 1)
 
     def test_one_liar_ends_no_run_with_a_sampler_that_learns(self):
         for kind in ("osmd", "adaptive-osmd", "mabs", "vrb", "avare", "oort", "optimal",
@@ -187,8 +187,8 @@ class Attackers(DivergenceCase):
         job = self.wild({"attack.kind": "sign-flip", "attack.clients": "4,",
                          "aggregator.kind": "median", "client.lr": 1.2, "run.rounds": 400})
         run = self.train(job, "run", 2, STOP)
-        self.assertNotIn("attack", hanse.summary(run)["diverged"]["reason"].split("(")[0])
+        self.assertNotIn("attack", harness.summary(run)["diverged"]["reason"].split("(")[0])
 
 
 if __name__ == "__main__":
-    hanse.main()
+    harness.main()

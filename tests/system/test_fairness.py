@@ -5,7 +5,7 @@ import json
 import os
 import unittest
 
-import hanse
+import harness
 
 try:
     import h5py
@@ -20,10 +20,10 @@ HEART = [os.path.join(ROOT, "jobs", "heart-aaggff-s.cfg"),
          "--data.path=" + os.path.join(ROOT, "data", "heart", "heart.csv")]
 
 
-class Decisions(hanse.Case):
+class Decisions(harness.Case):
     def test_at_every_evaluation(self):
         run = self.train(self.job(SILOS), "run")
-        lines = hanse.table(run, "decisions.csv")
+        lines = harness.table(run, "decisions.csv")
         self.assertEqual([line["round"] for line in lines], ["4", "8", "12"])
         for line in lines:
             p = [float(line[f"p_{client}"]) for client in range(4)]
@@ -37,8 +37,8 @@ class Decisions(hanse.Case):
         two = self.train(job, "two", ranks=2, changes={"run.rounds": 6})
         self.hanse("resume", two, "--run.rounds=12", ranks=3)
         # round 6 was the last when it was evaluated
-        lines = [line for line in hanse.table(two, "decisions.csv") if line["round"] != "6"]
-        self.assertEqual(lines, hanse.table(run, "decisions.csv"))
+        lines = [line for line in harness.table(two, "decisions.csv") if line["round"] != "6"]
+        self.assertEqual(lines, harness.table(run, "decisions.csv"))
         self.assert_digest(two, run)
 
     def test_none_where_nobody_would_look(self):
@@ -47,10 +47,10 @@ class Decisions(hanse.Case):
             run = self.train(self.job({**SILOS, **changes}), name)
             self.assertFalse(os.path.exists(os.path.join(run, "decisions.csv")), name)
         hundred = self.train(self.job({**SILOS, "federation.clients": 100}), "hundred")
-        self.assertEqual(len(hanse.table(hundred, "decisions.csv")[0]), 101)
+        self.assertEqual(len(harness.table(hundred, "decisions.csv")[0]), 101)
 
 
-class EveryRule(hanse.Case):
+class EveryRule(harness.Case):
     """The same bits on one rank, and stopped and resumed on others."""
 
     def check(self, kind, changes):
@@ -97,22 +97,22 @@ class EveryRule(hanse.Case):
                                         "aggregator.backtrack": 6, **more}
         rules["adafed"] = {**layers, "aggregator.kind": "adafed", "client.momentum": 0,
                            "client.rate-power": 2, "aggregator.radius": 0.5}
-        hanse.together([lambda kind=kind: self.check(kind, rules[kind]) for kind in rules])
+        harness.together([lambda kind=kind: self.check(kind, rules[kind]) for kind in rules])
 
     def test_a_default_of_the_rule_counts_for_all_who_read_the_key(self):
         run = self.train(self.job({"aggregator.kind": "fedmgda+", "client.update": "scaffold",
                                    "sampler.kind": "osmd", "run.rounds": 1}), "run")
-        self.assertIn("weights = uniform\n", hanse.text(run, "job.cfg"))
+        self.assertIn("weights = uniform\n", harness.text(run, "job.cfg"))
 
     def test_numbers_of_rules_on_inner_products(self):
         job = self.job({"aggregator.kind": "dqn-fed", "client.momentum": 0, "client.batch": 0,
                         "sampler.kind": "full", "federation.clients": 4})
         run = self.train(job, "dqn", 2)
-        for row in hanse.table(run, "rounds.csv"):
+        for row in harness.table(run, "rounds.csv"):
             self.assertGreater(float(row["squared_norm"]), 0)
             self.assertEqual([row["ridge"], row["dropped"], row["conflicts"]], ["0", "0", "0"])
             self.assertLess(float(row["angle_max"]), 90)
-        clients = hanse.table(run, "directions.csv")
+        clients = harness.table(run, "directions.csv")
         self.assertEqual([row["client"] for row in clients[:4]], ["0", "1", "2", "3"])
         self.assertEqual(len(clients), 4 * len(self.rounds(run)))
         self.assertTrue(all(float(row["rate"]) > 0 for row in clients))
@@ -126,13 +126,13 @@ class EveryRule(hanse.Case):
         said = self.hanse("run", job, f"--run.out={self.path('run')}", ranks=2).stderr()
         self.assertEqual(said.count("the model stays as it was (aggregator.backtrack)"), 1, said)
         self.assertEqual(said.count("hardly change with short steps"), 1, said)
-        rows = hanse.table(self.path("run"), "rounds.csv")
+        rows = harness.table(self.path("run"), "rounds.csv")
         self.assertEqual([(row["scale"], row["loss"] == rows[0]["loss"]) for row in rows],
                          [("0", True)] * 3)
 
     def test_server_optimizers_and_the_proximal_term(self):
         kinds = ["momentum", "adam", "yogi", "adagrad"]
-        hanse.together([lambda kind=kind: self.check(
+        harness.together([lambda kind=kind: self.check(
             kind, {"server.optimizer": kind, "server.lr": 0.05, "server.lr-decay": 0.9,
                    "client.update": "prox", "client.mu": 0.1}) for kind in kinds])
 
@@ -186,7 +186,7 @@ def shortest(rows):
 
 
 @unittest.skipIf(h5py is None, "h5py is not installed")
-class AgainstTheFormulas(hanse.Case):
+class AgainstTheFormulas(harness.Case):
     """Whole runs beside a few lines of numpy, from the formulas."""
 
     ROUNDS = 9
@@ -199,7 +199,7 @@ class AgainstTheFormulas(hanse.Case):
                    "--run.trace=true", "--data.standardize=none", "--data.test-fraction=0",
                    f"--client.lr={Hospitals.LR}", f"--client.epochs={Hospitals.STEPS}",
                    "--client.batch=0", "--model.init=zeros", "--sampler.kind=uniform",
-                   *hanse.options(changes), ranks=2)
+                   *harness.options(changes), ranks=2)
         with open(os.path.join(run, "trace-aggregator.json")) as file:
             rounds = json.load(file)["rounds"]
         theta = np.zeros(16)
@@ -282,7 +282,7 @@ class AgainstTheFormulas(hanse.Case):
 
 
 @unittest.skipIf(h5py is None, "h5py is not installed")
-class AveragedModel(hanse.Case):
+class AveragedModel(harness.Case):
     def test_is_the_mean_of_the_models_behind_all_rounds(self):
         job = self.job({"aggregator.kind": "afl", "server.average": "true", "checkpoint.every": 1,
                         "checkpoint.keep": 0, "run.rounds": 6})
@@ -295,58 +295,58 @@ class AveragedModel(hanse.Case):
         average = tensors(os.path.join(run, "averaged.h5"))
         np.testing.assert_allclose(average, np.mean(models, axis=0), atol=1e-6)
         self.assertGreater(np.abs(average - models[-1]).max(), 1e-4)
-        metrics = hanse.summary(run)["metrics"]
+        metrics = harness.summary(run)["metrics"]
         self.assertNotEqual(metrics["averaged_loss_mean"], metrics["loss_mean"])
         self.assertNotIn("averaged_train_loss_mean", metrics)
 
         stopped = self.train(job, "stopped", changes={"run.rounds": 3})
         self.hanse("resume", stopped, "--run.rounds=6", ranks=3)
         np.testing.assert_array_equal(tensors(os.path.join(stopped, "averaged.h5")), average)
-        self.assertEqual(hanse.summary(stopped)["metrics"], metrics)
+        self.assertEqual(harness.summary(stopped)["metrics"], metrics)
         # The mean of one round is its model.
         one = self.train(job, "one", changes={"run.rounds": 1})
         np.testing.assert_array_equal(tensors(os.path.join(one, "averaged.h5")),
                                       tensors(os.path.join(one, "model.h5")))
 
 
-class Improved(hanse.Case):
+class Improved(harness.Case):
     def test_is_of_the_participants(self):
         """Clients that were not there may lose; a step too long harms those that were."""
         job = self.job({"sampler.per-round": 1, "federation.clients": 3, "evaluate.every": 1,
                         "client.batch": 0, "client.lr": 0.01})
         run = self.train(job, "run")
-        improved = hanse.column(run, "evaluations.csv", "improved")
+        improved = harness.column(run, "evaluations.csv", "improved")
         self.assertEqual(improved[0], "")
         self.assertEqual(set(improved[1:]), {"1"})
-        fell = hanse.column(run, "evaluations.csv", "train_loss_fell")
+        fell = harness.column(run, "evaluations.csv", "train_loss_fell")
         self.assertTrue(any(float(share) < 1 for share in fell[1:]))
 
 
-class AreaUnderRoc(hanse.Case):
+class AreaUnderRoc(harness.Case):
     def test_for_two_classes_only(self):
         two = self.train(self.job(SILOS), "two")
-        self.assertTrue(0 <= hanse.summary(two)["metrics"]["auroc"] <= 1)
-        self.assertEqual(len(hanse.column(two, "evaluations.csv", "auroc")), 3)
+        self.assertTrue(0 <= harness.summary(two)["metrics"]["auroc"] <= 1)
+        self.assertEqual(len(harness.column(two, "evaluations.csv", "auroc")), 3)
         three = self.train(self.job({**SILOS, "data.classes": 3}), "three")
-        self.assertNotIn("auroc", hanse.summary(three)["metrics"])
-        self.assertNotIn("auroc", hanse.table(three, "evaluations.csv")[0])
+        self.assertNotIn("auroc", harness.summary(three)["metrics"])
+        self.assertNotIn("auroc", harness.table(three, "evaluations.csv")[0])
 
     def test_spread_and_metrics_that_are_asked_for(self):
         """The same on any number of ranks; of each client, class and evaluation."""
         job = self.job({**SILOS, "evaluate.metrics": "f1, balanced-accuracy, classes"})
         one, three = self.train(job, "one"), self.train(job, "three", ranks=3)
-        metrics = hanse.summary(one)["metrics"]
-        clients = hanse.table(one, "clients.csv")
+        metrics = harness.summary(one)["metrics"]
+        clients = harness.table(one, "clients.csv")
         for name in ("auroc", "f1", "balanced_accuracy"):
             values = sorted(float(row[name]) for row in clients if row[name])
             self.assertEqual(metrics[f"{name}_left_out"], len(clients) - len(values))
             self.assertAlmostEqual(metrics[name], sum(values) / len(values), places=6)
             self.assertAlmostEqual(metrics[f"{name}_worst"], values[0], places=6)
             self.assertAlmostEqual(metrics[f"{name}_best"], values[-1], places=6)
-            self.assertEqual(len(hanse.column(one, "evaluations.csv", f"{name}_gini")), 3)
+            self.assertEqual(len(harness.column(one, "evaluations.csv", f"{name}_gini")), 3)
         for name in ("evaluations.csv", "clients.csv", "classes.csv"):
-            self.assertEqual(hanse.text(one, name), hanse.text(three, name))
-        classes = hanse.table(one, "classes.csv")
+            self.assertEqual(harness.text(one, name), harness.text(three, name))
+        classes = harness.table(one, "classes.csv")
         self.assertEqual([row["label"] for row in classes], ["0", "1"] * 3)
         last = classes[-2:]
         self.assertEqual(sum(int(row["samples"]) for row in last),
@@ -366,11 +366,11 @@ class AreaUnderRoc(hanse.Case):
     def test_unknown_where_no_client_has_both_classes(self):
         run = self.train(self.job({**SILOS, "federation.partition": "by-label",
                                    "federation.labels-per-client": 1}), "run")
-        self.assertNotIn("auroc", hanse.summary(run)["metrics"])
-        self.assertEqual(hanse.column(run, "evaluations.csv", "auroc"), ["", "", ""])
+        self.assertNotIn("auroc", harness.summary(run)["metrics"])
+        self.assertEqual(harness.column(run, "evaluations.csv", "auroc"), ["", "", ""])
 
 
-class HeartDisease(hanse.Case):
+class HeartDisease(harness.Case):
     """jobs/heart-aaggff-s.cfg is fast enough to be run as it is."""
 
     def test_the_worst_hospital_gains(self):
@@ -381,7 +381,7 @@ class HeartDisease(hanse.Case):
                 run = self.path(f"{kind}-{seed}")
                 self.hanse("run", *HEART, f"--run.out={run}", f"--aggregator.kind={kind}",
                            f"--run.seed={seed}")
-                metrics = hanse.summary(run)["metrics"]
+                metrics = harness.summary(run)["metrics"]
                 worst[kind] += metrics["accuracy_worst10"] / 5
                 self.assertGreater(metrics["auroc"], 0.7)
         self.assertGreater(worst["aaggff-s"], worst["fedavg"] + 0.05)
@@ -392,7 +392,7 @@ class HeartDisease(hanse.Case):
         self.assert_digest(self.path("alone"), self.path("three"))
 
 
-class Standardize(hanse.Case):
+class Standardize(harness.Case):
     def test_pixels_are_not_standardized(self):
         process = self.hanse("run", self.job({"data.standardize": "all"}),
                              f"--run.out={self.path('run')}", expect=None)
@@ -400,4 +400,4 @@ class Standardize(hanse.Case):
 
 
 if __name__ == "__main__":
-    hanse.main()
+    harness.main()

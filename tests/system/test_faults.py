@@ -12,7 +12,7 @@ import time
 
 import torch
 
-import hanse
+import harness
 
 SECONDS_TO_END = 20  # on a busy machine; it takes about one
 TORCH = threading.Lock()  # tests run at once; torch's compiler knows one thread
@@ -32,7 +32,7 @@ def leftovers(run):
         os.path.join(run, "**", ".*"), recursive=True)
 
 
-class KilledRank(hanse.Case):
+class KilledRank(harness.Case):
     def check(self, rank, ranks, ranks_after):
         job = self.job({**ENDLESS, "checkpoint.every": 20})
         run = self.path("run")
@@ -41,10 +41,10 @@ class KilledRank(hanse.Case):
         start_s = time.monotonic()
         process.signal(signal.SIGKILL, rank)
         process.wait(SECONDS_TO_END)
-        while hanse.marked(self.mark) and time.monotonic() < start_s + SECONDS_TO_END:
+        while harness.marked(self.mark) and time.monotonic() < start_s + SECONDS_TO_END:
             time.sleep(0.05)
-        self.assertEqual(hanse.marked(self.mark), [], f"ranks outlive rank {rank}")
-        self.assertNotIn(process.status, (0, 2, hanse.STOPPED), process.describe())
+        self.assertEqual(harness.marked(self.mark), [], f"ranks outlive rank {rank}")
+        self.assertNotIn(process.status, (0, 2, harness.STOPPED), process.describe())
         self.assertFalse(os.path.exists(os.path.join(run, "summary.json")))
 
         last = max(int(name) for name in re.findall(r"round-(\d+)\.h5\b(?!\.)",
@@ -74,7 +74,7 @@ class KilledRank(hanse.Case):
         self.check(2, 4, None)
 
 
-class DamagedCheckpoint(hanse.Case):
+class DamagedCheckpoint(harness.Case):
     def setUp(self):
         super().setUp()
         job = self.job({"checkpoint.every": 5, "checkpoint.keep": 3, "run.rounds": 20})
@@ -94,8 +94,8 @@ class DamagedCheckpoint(hanse.Case):
         self.assertIn(f"after round {round_number}", process.stderr())
         self.assert_digest(self.run_folder, self.straight)
         self.assertEqual(self.rounds(self.run_folder), list(range(1, 25)))
-        self.assertEqual(hanse.text(self.run_folder, "evaluations.csv"),
-                         hanse.text(self.straight, "evaluations.csv"))
+        self.assertEqual(harness.text(self.run_folder, "evaluations.csv"),
+                         harness.text(self.straight, "evaluations.csv"))
 
     def test_truncated(self):
         os.truncate(self.file(20), os.path.getsize(self.file(20)) - 1)
@@ -121,7 +121,7 @@ class DamagedCheckpoint(hanse.Case):
         self.assertEqual(self.rounds(self.run_folder), list(range(1, 21)))
 
 
-class FullDisk(hanse.Case):
+class FullDisk(harness.Case):
     """Limits on the size of a file stand for the disk: they come while the run is on its way, since
     Open MPI wants some megabytes at its start."""
 
@@ -168,7 +168,7 @@ class FullDisk(hanse.Case):
         process.wait_until(lambda: self.last_round(run) > failed, "a later checkpoint")
         process.signal(signal.SIGUSR1)
         process.wait()
-        self.assertEqual(process.status, hanse.STOPPED, process.describe())
+        self.assertEqual(process.status, harness.STOPPED, process.describe())
         self.assertEqual(process.errors(), [])
         names = self.checkpoints(run)
         for number in range(10, failed, 10):
@@ -227,13 +227,13 @@ class FullDisk(hanse.Case):
             self.assertEqual(self.checkpoints(run), ["round-000002.h5"])
 
 
-class Divergence(hanse.Case):
+class Divergence(harness.Case):
     def check(self, changes, tells):
         job = self.job({"checkpoint.every": 1, "run.rounds": 500, **changes})
         said = set()
         calls = [lambda ranks=ranks: self.hanse("run", job, f"--run.out={self.path(str(ranks))}",
                                                 ranks=ranks, expect=None) for ranks in (None, 3)]
-        for process in hanse.together(calls):
+        for process in harness.together(calls):
             self.assert_one_error(process, 1, "client ", "round ", "client.lr")
             said.add(re.search(r"client \d+, (round \d+)", process.errors()[0])[1])
         self.assertEqual(len(said), 1, f"the ranks fail in different rounds: {said}")
@@ -323,7 +323,7 @@ class Divergence(hanse.Case):
         self.check_error("aggregator.kind's step has a factor of nan", "round 1", "aggregator's keys",
                          **changes)
         run = self.train(self.job(changes), "stop", changes={"run.on-divergence": "stop"})
-        self.assertEqual(hanse.summary(run)["diverged"]["round"], 1)
+        self.assertEqual(harness.summary(run)["diverged"]["round"], 1)
 
     def test_cross_entropy(self):
         self.check({"client.lr": 1e38}, "round 1")
@@ -336,4 +336,4 @@ class Divergence(hanse.Case):
 
 
 if __name__ == "__main__":
-    hanse.main()
+    harness.main()

@@ -4,7 +4,7 @@ from run to run and for any number of ranks, and one clear line for what GPUs do
 import os
 import re
 
-import hanse
+import harness
 
 GPUS = [name for name in os.listdir("/dev") if re.fullmatch(r"nvidia\d+", name)]
 
@@ -12,7 +12,7 @@ JOB = {"run.rounds": 5, "run.device": "cuda", "run.ranks-per-gpu": 4, "run.devic
        "model.kind": "mlp", "model.hidden": "16", "sampler.per-round": 7}
 
 
-class Gpu(hanse.Case):
+class Gpu(harness.Case):
     def setUp(self):
         super().setUp()
         if "built without CUDA" in self.hanse("--version").stdout():
@@ -25,7 +25,7 @@ class Gpu(hanse.Case):
 
     def trained(self, name, ranks=None, **changes):
         job = self.job({**JOB, **{key.replace("__", "."): value for key, value in changes.items()}})
-        return hanse.summary(self.train(job, name, ranks))
+        return harness.summary(self.train(job, name, ranks))
 
     def test_a_host_without_gpu(self):
         if GPUS:
@@ -104,4 +104,4 @@ class Gpu(hanse.Case):
 
 
 if __name__ == "__main__":
-    hanse.main()
+    harness.main()

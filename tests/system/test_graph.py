@@ -7,7 +7,7 @@ import struct
 import h5py
 import numpy
 
-import hanse
+import harness
 
 PIXELS, CLASSES = 72, 5
 GRAPH = {"run.rounds": 4, "evaluate.every": 2, "data.shape": "1,9,8", "model.kind": "graph",
@@ -100,7 +100,7 @@ def tensors(run):
         return {name: file[name][()] for name in file}
 
 
-class GraphCase(hanse.Case):
+class GraphCase(harness.Case):
     def keys(self, graph=None, **changes):
         return {**GRAPH, "model.path": self.write("net.graph", (graph or Graph()).bytes()),
                 **changes}
@@ -252,7 +252,7 @@ class BadFiles(GraphCase):
             self.assert_one_error(process, 2, "model.path", "changed since the checkpoint")
 
 
-@hanse.measures_memory
+@harness.measures_memory
 class Memory(GraphCase):
     def test_of_a_pass_is_planned(self):
         """Two tensors of 8 rows live at once: what the allocator counts, and the system, too."""
@@ -270,11 +270,11 @@ class Memory(GraphCase):
         held = 2 * 4 * 8 * PIXELS * wide
         self.assertAlmostEqual(plan["pass_bytes"], held, delta=1e6)
         self.assertIn("tensors of the network's passes", self.hanse("plan", job).stdout())
-        peak = hanse.summary(self.train(job, "run"))["peak_memory_bytes"]
+        peak = harness.summary(self.train(job, "run"))["peak_memory_bytes"]
         self.assertAlmostEqual(plan["peak_bytes"], peak, delta=40e6, msg=f"{plan}")
         # Beside LibTorch's own pages, which the first call of it takes.
         self.assertAlmostEqual(plan["rank_bytes"], peak, delta=100e6, msg=f"{plan}")
 
 
 if __name__ == "__main__":
-    hanse.main()
+    harness.main()

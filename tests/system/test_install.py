@@ -6,10 +6,10 @@ import shutil
 import subprocess
 import sys
 
-import hanse
+import harness
 
 SCRIPT = """
-import hanse
+import harness
 run = hanse.run({options!r}, ranks=2, progress=False)
 print(hanse.find_program(), run.summary["model_digest"])
 """
@@ -31,10 +31,10 @@ exec mpirun -n "$ranks" "$@"
 """
 
 
-class Install(hanse.Case):
+class Install(harness.Case):
     def setUp(self):
         super().setUp()
-        self.build = os.path.dirname(hanse.program())
+        self.build = os.path.dirname(harness.program())
         before = os.umask(0o077)  # who installs keeps what he makes for himself
         try:
             self.say("cmake", "--install", self.build, "--prefix", self.path("first"))
@@ -87,15 +87,15 @@ class Install(hanse.Case):
         self.say(self.installed("lib", "hanse", "mpirun"), "-n", "3", program, "run", job,
                  f"--run.out={self.path('ranks')}")
         self.assert_digest(self.path("ranks"), here)
-        options = {**hanse.SMALL_JOB, **changes, "run.out": self.path("python")}
+        options = {**harness.SMALL_JOB, **changes, "run.out": self.path("python")}
         said = self.say(sys.executable, "-c", SCRIPT.format(options=options),
                         PYTHONPATH=self.installed("lib", "python3", "dist-packages"))
-        self.assertEqual(said.split(), [os.path.realpath(program), hanse.digest(here)])
+        self.assertEqual(said.split(), [os.path.realpath(program), harness.digest(here)])
 
     def check_scripts(self):
         self.say(self.installed("bin", "hanse-sweep"), self.job(), "--set", "client.lr=0.1,0.2",
                  "--seeds", "1", "--out", self.path("sweep"))
-        self.assertEqual(len(hanse.table(self.path("sweep"), "runs.csv")), 2)
+        self.assertEqual(len(harness.table(self.path("sweep"), "runs.csv")), 2)
         self.assertIn("heart", self.say(self.installed("bin", "hanse-reproduce")))
         self.assertIn("berka", self.say(self.installed("bin", "hanse-fetch-data")))
         # Commands have the names that they have here.
@@ -136,7 +136,7 @@ class Install(hanse.Case):
             said = say("hanse", "run", f"{jobs}/{job}.cfg", "--run.rounds=2")
             self.assertIn(f"runs/{job}", said)
         self.assertIn(os.path.realpath(self.installed("share/hanse/data/heart/heart.csv")),
-                      hanse.text(f"{home}/runs/heart-aaggff-s/job.cfg"))
+                      harness.text(f"{home}/runs/heart-aaggff-s/job.cfg"))
         # A job that is not here is one of the installation's.
         said = say("hanse", "check", "jobs/heart-920.cfg")
         self.assertIn("heart-920", said)
@@ -172,7 +172,7 @@ class Install(hanse.Case):
 
     def check_pages(self):
         page = self.installed("share/man/man1/hanse.1")
-        text = self.say("man", "--warnings", "-l", page) if shutil.which("man") else hanse.text(page)
+        text = self.say("man", "--warnings", "-l", page) if shutil.which("man") else harness.text(page)
         for part in ("trains federated models", "hanse resume RUN_DIR", "client.lr=0.1"):
             self.assertIn(part, text)
         self.assertEqual(self.complete("hanse re"), ["resume", "replay"])
@@ -192,7 +192,7 @@ class Install(hanse.Case):
                  for name in names if name.endswith(".md")]
         self.assertGreater(len(pages), 25)
         for page in pages:
-            text = re.sub(r"^```.*?^```", "", hanse.text(page), flags=re.DOTALL | re.MULTILINE)
+            text = re.sub(r"^```.*?^```", "", harness.text(page), flags=re.DOTALL | re.MULTILINE)
             for link in re.findall(r"\]\(([^()#:\s]+)", re.sub(r"`[^`\n]*`", "", text)):
                 if link.startswith("http"):
                     continue
@@ -200,7 +200,7 @@ class Install(hanse.Case):
                 self.assertTrue(os.path.exists(where), f"{page}: {link}")
         self.assertTrue(os.path.exists(os.path.join(share, "LICENSE")))
         self.assertIn(f'local folder = "{self.path("first")}"',
-                      hanse.text(os.path.join(share, "jobs/modules/hanse.lua")))
+                      harness.text(os.path.join(share, "jobs/modules/hanse.lua")))
 
     def check_uninstall(self):
         """Every file goes, and every folder but those with files of others."""
@@ -228,7 +228,7 @@ class Install(hanse.Case):
         self.say("cc", *flags, "-shared", "-fPIC", "-o", "rule.so", source)
 
 
-class BesideTheJob(hanse.Case):
+class BesideTheJob(harness.Case):
     """A job's data that are not in the current folder."""
 
     def test_data_in_the_jobs_folder_and_beside_it(self):
@@ -242,7 +242,7 @@ class BesideTheJob(hanse.Case):
         for place in ("p/my", "p/jobs/my", "my"):  # each goes before those that are there already
             path = self.write(f"{place}/table.csv", table)
             run = self.train(job, "run-" + place.replace("/", "-"))
-            kept = hanse.text(os.path.join(run, "job.cfg"))
+            kept = harness.text(os.path.join(run, "job.cfg"))
             self.assertIn("path = " + ("my/table.csv" if place == "my" else
                                        os.path.realpath(self.path(path))), kept)
             self.hanse("resume", run, "--run.rounds=15")
@@ -255,4 +255,4 @@ class BesideTheJob(hanse.Case):
 
 
 if __name__ == "__main__":
-    hanse.main()
+    harness.main()

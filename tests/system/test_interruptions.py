@@ -10,7 +10,7 @@ import sys
 import time
 import unittest
 
-import hanse
+import harness
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "scripts",
                                 "python", "hanse"))  # not the package: this folder has a hanse too
@@ -22,7 +22,7 @@ FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
 
 def catches(pid, *numbers):
     """Has the rank installed its handlers?"""
-    mask = int(re.search(r"SigCgt:\s*(\w+)", hanse.text(f"/proc/{pid}/status"))[1], 16)
+    mask = int(re.search(r"SigCgt:\s*(\w+)", harness.text(f"/proc/{pid}/status"))[1], 16)
     return all(mask >> (number - 1) & 1 for number in numbers)
 
 
@@ -35,7 +35,7 @@ def all_catch(process, ranks, *numbers):
     return len(pids) == (ranks or 1) and all(catches(pid, *numbers) for pid in pids)
 
 
-class Terminated(hanse.Case):
+class Terminated(harness.Case):
     """SIGTERM to one rank, in jobs that spend nearly all their time in one phase."""
 
     def check(self, phase, rank_of_three, changes):
@@ -48,7 +48,7 @@ class Terminated(hanse.Case):
             time.sleep(0.1)  # into the phase
             process.signal(signal.SIGTERM, rank)
             self.wait_until_gone(process, f"SIGTERM to rank {rank} of {ranks} in {phase}")
-            self.assertEqual(process.status, hanse.STOPPED, process.describe())
+            self.assertEqual(process.status, harness.STOPPED, process.describe())
             self.assertEqual(process.errors(), [])
             self.check_goes_on(run, job, ranks)
 
@@ -69,7 +69,7 @@ class Terminated(hanse.Case):
                                      "sampler.per-round": 1, "federation.clients": 3})
 
 
-class BeforeTheFirstRound(hanse.Case):
+class BeforeTheFirstRound(harness.Case):
     """Nothing is lost yet: a request of somebody who does not want the process ends it at once."""
 
     JOB = {**ENDLESS, "federation.samples": 20000, "evaluate.start": "true", "model.kind": "mlp",
@@ -91,10 +91,10 @@ class BeforeTheFirstRound(hanse.Case):
         self.assertEqual(self.check(signal.SIGTERM, None, "plan"), -signal.SIGTERM)
 
     def test_of_ranks(self):
-        self.assertNotIn(self.check(signal.SIGTERM, 3, goes_to=1), (0, 2, hanse.STOPPED))
+        self.assertNotIn(self.check(signal.SIGTERM, 3, goes_to=1), (0, 2, harness.STOPPED))
 
 
-class StopSignals(hanse.Case):
+class StopSignals(harness.Case):
     """Whatever a scheduler, a terminal or a limit sends: a checkpoint, and status 75."""
 
     def start_run(self, name, ranks=None, **limits):
@@ -105,7 +105,7 @@ class StopSignals(hanse.Case):
 
     def check_stopped(self, run, process):
         process.wait()
-        self.assertEqual(process.status, hanse.STOPPED, process.describe())
+        self.assertEqual(process.status, harness.STOPPED, process.describe())
         self.assertTrue(self.checkpoints(run), process.describe())
 
     def test_to_a_run_without_mpirun(self):
@@ -146,7 +146,7 @@ class StopSignals(hanse.Case):
         self.check_stopped(run, process)
 
 
-class SecondRequest(hanse.Case):
+class SecondRequest(harness.Case):
     """In a round that does not end."""
 
     def start_round(self, name, ranks=None):
@@ -175,7 +175,7 @@ class SecondRequest(hanse.Case):
         self.assert_lives(process)
         process.signal(signal.SIGTERM, 2)
         self.wait_until_gone(process, "a second SIGTERM to one of 3 ranks")
-        self.assertNotIn(process.status, (0, 2, hanse.STOPPED), process.describe())
+        self.assertNotIn(process.status, (0, 2, harness.STOPPED), process.describe())
 
     def test_echoes_and_warnings_are_none(self):
         process = self.start_round("echo")
@@ -190,14 +190,14 @@ class SecondRequest(hanse.Case):
         self.assertEqual(process.status, -signal.SIGTERM, process.describe())
 
 
-class EarlyStop(hanse.Case):
+class EarlyStop(harness.Case):
     """A warning that comes while the program starts: kept, and a checkpoint after the first round."""
 
     PAUSES_S = (0, 0.03, 0.1, 0.2, 0.3, 0.5, 0.8)
 
     def check_stopped(self, process, run):
         process.wait()
-        self.assertEqual(process.status, hanse.STOPPED, process.describe())
+        self.assertEqual(process.status, harness.STOPPED, process.describe())
         self.assertEqual(process.errors(), [])
         self.assertTrue(self.checkpoints(run), process.describe())
 
@@ -207,7 +207,7 @@ class EarlyStop(hanse.Case):
         for i, pause_s in enumerate(self.PAUSES_S):
             run = self.path(f"run-{i}")
             process = self.start("run", job, f"--run.out={run}")
-            process.wait_until(lambda p=process: hanse.text(f"/proc/{p.popen.pid}/comm") == "hanse\n",
+            process.wait_until(lambda p=process: harness.text(f"/proc/{p.popen.pid}/comm") == "hanse\n",
                                "the program's start")
             time.sleep(0.05 + pause_s)  # the first step
             process.signal(numbers[i % len(numbers)])
@@ -224,7 +224,7 @@ class EarlyStop(hanse.Case):
             self.check_stopped(process, run)
 
 
-class Hung(hanse.Case):
+class Hung(harness.Case):
     """A rank that stops without dying, in rounds that spend a second in one phase: the others wait,
     then name it and end it."""
 
@@ -274,11 +274,11 @@ class Hung(hanse.Case):
         self.wait_for_rounds(process, run, before + 5)
         process.signal(signal.SIGUSR1)
         process.wait()
-        self.assertEqual(process.status, hanse.STOPPED, process.describe())
+        self.assertEqual(process.status, harness.STOPPED, process.describe())
 
 
 @unittest.skipUnless(os.path.exists(FAKETIME), "libfaketime is not installed")
-class JumpingClock(hanse.Case):
+class JumpingClock(harness.Case):
     """Days forwards and backwards on the wall clock in the middle of a run."""
 
     def test_times_and_limits_do_not_see_it(self):
@@ -298,23 +298,23 @@ class JumpingClock(hanse.Case):
             self.write("clock", f"@{date} 00:00:00")
         process.signal(signal.SIGUSR1)
         process.wait()
-        self.assertEqual(process.status, hanse.STOPPED, process.describe())
+        self.assertEqual(process.status, harness.STOPPED, process.describe())
         passed_s = time.monotonic() - start_s
         for name in ("seconds", "seconds_train", "seconds_comm", "seconds_wait"):
-            times = [float(value) for value in hanse.column(run, "rounds.csv", name)]
+            times = [float(value) for value in harness.column(run, "rounds.csv", name)]
             self.assertGreaterEqual(min(times), 0, name)
             self.assertLess(sum(times), passed_s, name)
         self.check_goes_on(run, job)
 
 
-class RoundSeconds(hanse.Case):
+class RoundSeconds(harness.Case):
     def left_out(self, run):
-        return [int(float(value)) for value in hanse.column(run, "rounds.csv", "left_out")]
+        return [int(float(value)) for value in harness.column(run, "rounds.csv", "left_out")]
 
     def test_enough_time_changes_nothing(self):
         job = self.job()
         straight = self.train(job, "straight")
-        self.assertNotIn("left_out", hanse.table(straight, "rounds.csv")[0])
+        self.assertNotIn("left_out", harness.table(straight, "rounds.csv")[0])
         for ranks in (None, 3):
             run = self.train(job, f"run-{ranks}", ranks=ranks, changes={"run.round-seconds": 100})
             self.assert_digest(run, straight)
@@ -325,8 +325,8 @@ class RoundSeconds(hanse.Case):
         for ranks in (None, 3):
             run = self.train(job, f"run-{ranks}", ranks=ranks, changes={"run.round-seconds": 1e-9})
             self.assertEqual(self.left_out(run), [5 - (ranks or 1)] * 12)
-            self.assertEqual(hanse.column(run, "rounds.csv", "clients"), ["5"] * 12)
-            losses = [float(loss) for loss in hanse.column(run, "rounds.csv", "loss")]
+            self.assertEqual(harness.column(run, "rounds.csv", "clients"), ["5"] * 12)
+            losses = [float(loss) for loss in harness.column(run, "rounds.csv", "loss")]
             self.assertLess(losses[-1], losses[0])
 
     def test_rules_that_need_everyone(self):
@@ -340,4 +340,4 @@ class RoundSeconds(hanse.Case):
 
 
 if __name__ == "__main__":
-    hanse.main()
+    harness.main()

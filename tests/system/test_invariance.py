@@ -6,7 +6,7 @@ import json
 import os
 import unittest
 
-import hanse
+import harness
 from test_data import DataCase, leaf_text, tff_file
 
 try:
@@ -47,11 +47,11 @@ class Invariance(DataCase):
                 "sampler.per-round": 2, "data.test-fraction": 0.25}
         out = f"run-{self.count}"
         self.train(self.job({**base, **keys}, f"{out}.cfg"), out, ranks)
-        return hanse.digest(self.path(out))
+        return harness.digest(self.path(out))
 
     def assert_equal(self, *ways):
         """Each way is (keys) or (keys, ranks)."""
-        digests = hanse.together([lambda way=way: self.digest(*way) for way in ways])
+        digests = harness.together([lambda way=way: self.digest(*way) for way in ways])
         self.assertEqual(len(set(digests)), 1, list(zip(ways, digests)))
 
     def assert_different(self, one, another):
@@ -306,4 +306,4 @@ class Invariance(DataCase):
 
 
 if __name__ == "__main__":
-    hanse.main()
+    harness.main()

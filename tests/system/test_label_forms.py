@@ -2,7 +2,7 @@
 
 import os
 
-import hanse
+import harness
 from test_data import DataCase, tff_file
 
 try:
@@ -27,11 +27,11 @@ class LabelForms(DataCase):
     def same_on_ranks_and_after_resume(self, job, ranks=3):
         run = self.train(job, "one", changes={"checkpoint.every": 2})
         many = self.train(job, "many", ranks=ranks)
-        self.assertEqual(hanse.digest(many), hanse.digest(run))
-        self.assertEqual(hanse.text(many, "evaluations.csv"), hanse.text(run, "evaluations.csv"))
+        self.assertEqual(harness.digest(many), harness.digest(run))
+        self.assertEqual(harness.text(many, "evaluations.csv"), harness.text(run, "evaluations.csv"))
         half = self.train(job, "half", changes={"run.rounds": 2})
         self.hanse("resume", half, "--run.rounds=4")
-        self.assertEqual(hanse.digest(half), hanse.digest(run))
+        self.assertEqual(harness.digest(half), harness.digest(run))
         return run
 
     def weights(self, run):
@@ -57,7 +57,7 @@ class LabelForms(DataCase):
         self.assertEqual([name.decode() for name in content["class_names"]],
                          ["t1", "t2", "t3", "t4"])
         weight, bias = self.weights(run)
-        for client, row in enumerate(hanse.table(run, "clients.csv")):
+        for client, row in enumerate(harness.table(run, "clients.csv")):
             begin, end = content["train_end"][client], content["offsets"][client + 1]
             z = content["features"][begin:end] @ weight.T + bias
             y = content["targets"][begin:end]
@@ -85,7 +85,7 @@ class LabelForms(DataCase):
                 ({"client.label-smoothing": "0.1"}, ["model.loss"]),
                 ({"run.protocol": "online", "online.drift": "labels"}, ["online.drift"])]:
             self.assert_one_error(self.hanse("run", job, f"--run.out={self.path('no')}",
-                                             *hanse.options(changes), expect=None), 2, *parts)
+                                             *harness.options(changes), expect=None), 2, *parts)
 
     def test_several_outputs(self):
         x = self.rng.normal(size=(40, 3)).astype(np.float32)
@@ -94,10 +94,10 @@ class LabelForms(DataCase):
                             data__task="regression", model__loss="squared-error",
                             evaluate__metrics="mse,mae", run__target="mse<=100", **STILL)
         run = self.train(job, "run", ranks=2)
-        self.assertEqual(hanse.digest(self.train(job, "one")), hanse.digest(run))
+        self.assertEqual(harness.digest(self.train(job, "one")), harness.digest(run))
         content, _ = self.file_of(job)
         weight, bias = self.weights(run)
-        for client, row in enumerate(hanse.table(run, "clients.csv")):
+        for client, row in enumerate(harness.table(run, "clients.csv")):
             begin, end = content["train_end"][client], content["offsets"][client + 1]
             error = content["features"][begin:end] @ weight.T + bias - content["targets"][begin:end]
             for name, value in [("loss", np.mean(error**2) / 2), ("mse", np.mean(error**2)),
@@ -140,7 +140,7 @@ class LabelForms(DataCase):
                             model__heads=2, evaluate__metrics="perplexity,hit-rate@2,classes",
                             evaluate__best="perplexity", **STILL)
         run = self.same_on_ranks_and_after_resume(job)
-        for row in hanse.table(run, "clients.csv"):
+        for row in harness.table(run, "clients.csv"):
             self.assertAlmostEqual(float(row["perplexity"]), np.exp(float(row["loss"])), places=4)
             self.assertLessEqual(float(row["accuracy"]), float(row["hit_rate_at_2"]))
         self.assert_one_error(self.hanse("run", job, "--model.kind=mlp", expect=None), 2,
@@ -152,7 +152,7 @@ class LabelForms(DataCase):
                             data__window=10, data__test_fraction=0.25, model__kind="lstm",
                             model__units=6, evaluate__metrics="perplexity", **STILL)
         run = self.train(job, "run", ranks=2)
-        self.assertEqual(hanse.digest(self.train(job, "one")), hanse.digest(run))
+        self.assertEqual(harness.digest(self.train(job, "one")), harness.digest(run))
         content, attributes = self.file_of(job)
         self.assertEqual((content["labels"].shape[1], attributes["classes"]), (10, 97))
         first = content["features"][0], content["labels"][0]
@@ -188,4 +188,4 @@ class LabelForms(DataCase):
 
 
 if __name__ == "__main__":
-    hanse.main()
+    harness.main()

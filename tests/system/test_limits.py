@@ -11,7 +11,7 @@ import subprocess
 import sys
 import unittest
 
-import hanse
+import harness
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "scripts"))
 from shared import limit_cases  # noqa: E402
@@ -53,14 +53,14 @@ class Cases(unittest.TestCase):
             self.assertTrue(found in fault if found else not fault, (status, errors, fault))
 
 
-class Pairs(hanse.Case):
+class Pairs(harness.Case):
     def test_every_run_ends_well(self):
-        markdown = subprocess.run([hanse.program(), "list", "--markdown"], check=True,
+        markdown = subprocess.run([harness.program(), "list", "--markdown"], check=True,
                                   capture_output=True, text=True).stdout
         self.assertGreater(len(limit_cases.uses_of(markdown)), 100)
         folder = pathlib.Path(self.folder)
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
-            tried = pool.map(lambda seed: limit_cases.try_seed(seed, hanse.program(), markdown, folder),
+            tried = pool.map(lambda seed: limit_cases.try_seed(seed, harness.program(), markdown, folder),
                              range(FIRST, FIRST + PAIRS))
         for command, _, fault in tried:
             with self.subTest(command=" ".join(command)):
@@ -68,4 +68,4 @@ class Pairs(hanse.Case):
 
 
 if __name__ == "__main__":
-    hanse.main()
+    harness.main()

@@ -2,7 +2,7 @@
 
 import signal
 
-import hanse
+import harness
 
 MB = 1e6
 DATA_BYTES = 204 * MB
@@ -12,16 +12,16 @@ BIG_DATA = {"data.shape": "1,28,28", "data.test-fraction": 0, "federation.client
 
 def proportional_bytes(pid):
     """Resident memory of a process, a shared page divided among those that share it."""
-    for line in hanse.text(f"/proc/{pid}/smaps_rollup").splitlines():
+    for line in harness.text(f"/proc/{pid}/smaps_rollup").splitlines():
         if line.startswith("Pss:"):
             return 1024 * int(line.split()[1])
     raise AssertionError(f"no Pss of process {pid}")
 
 
-@hanse.measures_memory
-class Memory(hanse.Case):
+@harness.measures_memory
+class Memory(harness.Case):
     def peak(self, job, out, ranks=None, **changes):
-        return hanse.summary(self.train(job, out, ranks, changes))["peak_memory_bytes"]
+        return harness.summary(self.train(job, out, ranks, changes))["peak_memory_bytes"]
 
     def test_peak_of_more_ranks(self):
         job = self.job({**BIG_DATA, "run.rounds": 3})
@@ -40,7 +40,7 @@ class Memory(hanse.Case):
             self.assertEqual(sorted(process.ranks()), list(range(ranks)))
             used[ranks] = sum(proportional_bytes(pid) for pid in process.ranks().values())
             process.signal(signal.SIGUSR1)
-            self.assertEqual(process.wait().status, hanse.STOPPED, process.describe())
+            self.assertEqual(process.wait().status, harness.STOPPED, process.describe())
         self.assertGreater(used[1], DATA_BYTES)
         # Three more copies of the data would be 612 MB, beside what three more processes take.
         self.assertLess(used[4], used[1] + 2.5 * DATA_BYTES, f"bytes on the host: {used}")
@@ -56,8 +56,8 @@ class Memory(hanse.Case):
             self.assertLess(many, few + 50 * MB)
 
 
-@hanse.measures_memory
-class LittleRoom(hanse.Case):
+@harness.measures_memory
+class LittleRoom(harness.Case):
     """Limits of a process, as batch systems set them: it trains, or says what is missing."""
 
     def check(self, places, says, **changes):
@@ -66,7 +66,7 @@ class LittleRoom(hanse.Case):
         calls = [lambda i=i, ranks=ranks, limit=limit: self.hanse(
             "run", job, f"--run.out={self.path(str(i))}", ranks=ranks, expect=None, **limit)
             for i, (ranks, limit) in enumerate(places)]
-        for process in hanse.together(calls):
+        for process in harness.together(calls):
             self.assertIn(process.status, (0, 1, 2, 127), process.describe())
             if process.status == 0:
                 told.add("trains")
@@ -101,4 +101,4 @@ class LittleRoom(hanse.Case):
 
 
 if __name__ == "__main__":
-    hanse.main()
+    harness.main()

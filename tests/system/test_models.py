@@ -13,7 +13,7 @@ import h5py
 import numpy
 import torch
 
-import hanse
+import harness
 
 SCRIPTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "scripts")
 
@@ -53,7 +53,7 @@ CNN = {"run.rounds": 4, "evaluate.every": 2, "data.shape": "1,9,8", "model.kind"
        "data.test-fraction": 0}
 
 
-class ModelCase(hanse.Case):
+class ModelCase(harness.Case):
     EXPORTED = {}  # bytes of the files: half of a test's time is torch's start in Python
 
     def export(self, name, file, *arguments):
@@ -315,7 +315,7 @@ OBJECTIVE = {"run.rounds": 6, "client.epochs": 2, "evaluate.every": 6}
 
 
 class OwnLoss(ModelCase):
-    def compare_own(self, changes, places=hanse.PLACES):
+    def compare_own(self, changes, places=harness.PLACES):
         self.compare_places({**OBJECTIVE, "federation.clients": 7, "sampler.per-round": 4, **changes,
                              "client.objective": self.save(Taught(), "taught.pt")}, places)
 
@@ -353,7 +353,7 @@ class OwnLoss(ModelCase):
                 ({"client.objective": self.save(Doubtful(), "doubtful.pt")},
                  ("the argument label", "doubtful.pt", "known: logits, labels")),
                 ({"client.objective": "none.pt"}, ("no such file: none.pt", "export-objective"))):
-            process = self.hanse("run", job, *hanse.options(changes), expect=None)
+            process = self.hanse("run", job, *harness.options(changes), expect=None)
             self.assert_one_error(process, 2, *words)
 
     def test_the_examples(self):
@@ -366,7 +366,7 @@ class OwnLoss(ModelCase):
             calls.append(lambda name=name, path=path: self.train(
                 self.job({**OBJECTIVE, "client.objective": path}, name + ".cfg"), name))
         calls.append(lambda: self.train(self.job(OBJECTIVE, "plain.cfg"), "plain"))
-        self.assertEqual(len(set(map(hanse.digest, hanse.together(calls)))), 5)
+        self.assertEqual(len(set(map(harness.digest, harness.together(calls)))), 5)
 
 
 class Normed(torch.nn.Module):
@@ -468,7 +468,7 @@ class AsTorchComputes(ModelCase):
             "federation.clients": 3, "sampler.per-round": 3, "model.vocabulary": 11,
             "run.state-dict": "true", **changes}), "run")
         state = torch.load(os.path.join(run, "state_dict.pt"))
-        return state, hanse.summary(run)["metrics"]["train_loss_weighted"], x, y
+        return state, harness.summary(run)["metrics"]["train_loss_weighted"], x, y
 
     def check(self, model, logits, loss, y):
         model.eval()
@@ -552,8 +552,8 @@ class BadFiles(ModelCase):
         both = self.export("cnn", "both.pt", "--shape=1,9,8", "--classes=5", "--trace")
         scripted = self.train(self.job(self.cnn()), "scripted")
         traced = self.train(self.job({**CNN, "model.path": both}), "traced")
-        self.assertAlmostEqual(hanse.summary(scripted)["metrics"]["loss_mean"],
-                               hanse.summary(traced)["metrics"]["loss_mean"], places=5)
+        self.assertAlmostEqual(harness.summary(scripted)["metrics"]["loss_mean"],
+                               harness.summary(traced)["metrics"]["loss_mean"], places=5)
 
     def test_a_trace_of_attention_with_dropout(self):
         """As newer torch traces it, in one operator: with dropout it is of training alone."""
@@ -588,7 +588,7 @@ class BadFiles(ModelCase):
         self.assert_one_error(process, 2, "no LibTorch 0.9.1 lies beside hanse-torch.so",
                               "HANSE_TORCH")
         run = self.train(job, "run", environment={"HANSE_TORCH": "system"})
-        self.assertRegex(hanse.summary(run)["versions"]["libtorch"], r"^\d+\.\d+\.\d+$")
+        self.assertRegex(harness.summary(run)["versions"]["libtorch"], r"^\d+\.\d+\.\d+$")
 
     def test_a_state_dict(self):
         path = self.path("weights.pt")
@@ -659,7 +659,7 @@ class Buffers(ModelCase):
         """Parameters that do not move tell a sampler 0, however far the buffers go."""
         run = self.train(self.job(self.cnn(**{"client.lr": 1e-100, "run.trace": "true",
                                               "sampler.kind": "osmd", "sampler.eta": 0.1})), "run")
-        rounds = json.loads(hanse.text(run, "trace-sampler.json"))["rounds"]
+        rounds = json.loads(harness.text(run, "trace-sampler.json"))["rounds"]
         self.assertEqual({a for one in rounds for a in one["feedback"]}, {0})
 
     def test_rules_of_inner_products_refuse_them(self):
@@ -688,4 +688,4 @@ class Buffers(ModelCase):
 
 
 if __name__ == "__main__":
-    hanse.main()
+    harness.main()

@@ -5,7 +5,7 @@ import os
 import re
 import signal
 
-import hanse
+import harness
 
 # The keys of SMALL_JOB that this protocol does not read go.
 ONLINE = {
@@ -33,7 +33,7 @@ KINDS = {
 FILES = ("evaluations.csv", "clients.csv", "online.csv")
 
 
-class OnlineCase(hanse.Case):
+class OnlineCase(harness.Case):
     def online(self, changes=None, name="job.cfg"):
         return self.job({**ONLINE, **(changes or {})}, name)
 
@@ -41,17 +41,17 @@ class OnlineCase(hanse.Case):
         self.assert_digest(run, expected, what)
         weighted = os.path.exists(os.path.join(expected, "weights.csv"))
         for name in FILES + (("weights.csv",) if weighted else ()):
-            self.assertEqual(hanse.text(run, name), hanse.text(expected, name), (name, what))
+            self.assertEqual(harness.text(run, name), harness.text(expected, name), (name, what))
         for field in ("round", "clients", "loss", "mixed_loss"):
-            self.assertEqual(hanse.column(run, "rounds.csv", field),
-                             hanse.column(expected, "rounds.csv", field), what)
+            self.assertEqual(harness.column(run, "rounds.csv", field),
+                             harness.column(expected, "rounds.csv", field), what)
 
 
 class SameBits(OnlineCase):
     def check(self, kind):
         job = self.online(KINDS[kind])
         alone = self.train(job, "alone")
-        runs = hanse.together([lambda ranks=ranks: self.train(job, f"ranks-{ranks}", ranks)
+        runs = harness.together([lambda ranks=ranks: self.train(job, f"ranks-{ranks}", ranks)
                                for ranks in (1, 2, 3, 4)])
         for ranks, run in zip((1, 2, 3, 4), runs):
             self.assert_same_run(run, alone, f"{kind} on {ranks} ranks")
@@ -98,9 +98,9 @@ class Resume(OnlineCase):
         straight = self.train(job, "straight")
         self.assert_digest(run, straight, kind)
         for name in ("clients.csv", "online.csv"):
-            self.assertEqual(hanse.text(run, name), hanse.text(straight, name), (name, kind))
-        self.assertEqual(hanse.table(run, "evaluations.csv")[-1],
-                         hanse.table(straight, "evaluations.csv")[-1])
+            self.assertEqual(harness.text(run, name), harness.text(straight, name), (name, kind))
+        self.assertEqual(harness.table(run, "evaluations.csv")[-1],
+                         harness.table(straight, "evaluations.csv")[-1])
 
     def test_fed_exp(self):
         self.check("fed-exp", 3, None)
@@ -137,13 +137,13 @@ class Resume(OnlineCase):
         self.wait_for_rounds(process, run, 3)
         process.signal(signal.SIGUSR1)
         process.wait()
-        self.assertEqual(process.status, hanse.STOPPED, process.describe())
+        self.assertEqual(process.status, harness.STOPPED, process.describe())
         last = int(re.search(r"stopped after round (\d+)", process.stderr())[1])
         self.hanse("resume", run, f"--run.rounds={last + 7}", ranks=2)
         straight = self.train(job, "straight", changes={"run.rounds": last + 7,
                                                         "online.horizon": 20000})
         self.assert_digest(run, straight, f"after a stop at round {last}")
-        self.assertEqual(hanse.text(run, "online.csv"), hanse.text(straight, "online.csv"))
+        self.assertEqual(harness.text(run, "online.csv"), harness.text(straight, "online.csv"))
 
     def test_the_stream_ends_where_it_was_set_to(self):
         run = self.train(self.online(), "run")
@@ -154,7 +154,7 @@ class Resume(OnlineCase):
 class Files(OnlineCase):
     def test_tables(self):
         run = self.train(self.online(), "run", 2)
-        lines = hanse.table(run, "online.csv")
+        lines = harness.table(run, "online.csv")
         self.assertEqual([(int(line["round"]), int(line["node"])) for line in lines],
                          [(t, i) for t in range(1, 13) for i in range(5)])
         sums = [0.0] * 5
@@ -163,12 +163,12 @@ class Files(OnlineCase):
             sums[node] += float(line["loss"])
             self.assertAlmostEqual(float(line["cumulative_loss"]), sums[node], places=6)
             self.assertTrue(0 <= float(line["accuracy"]) <= 1)
-        weights = hanse.table(run, "weights.csv")
+        weights = harness.table(run, "weights.csv")
         self.assertEqual([(int(line["round"]), int(line["node"])) for line in weights],
                          [(t, i) for t in (4, 8, 12) for i in range(5)])
         for line in weights:
             self.assertAlmostEqual(sum(float(line[f"p_{j}"]) for j in range(5)), 1, places=7)
-        metrics = hanse.summary(run)["metrics"]
+        metrics = harness.summary(run)["metrics"]
         last = lines[-5:]
         self.assertAlmostEqual(metrics["online_loss"], sum(sums) / 60, places=6)
         self.assertAlmostEqual(metrics["regret_mean"],
@@ -183,7 +183,7 @@ class Files(OnlineCase):
                                ("fedsgd", 4 * nodes * parameters), ("local", 0)):
             run = self.train(self.online({"online.kind": kind}), kind, ranks)
             reports = 24 * 4 + 48 * 2  # four nodes and two ranks report to rank 0
-            self.assertEqual({int(x) for x in hanse.column(run, "rounds.csv", "bytes_sent")},
+            self.assertEqual({int(x) for x in harness.column(run, "rounds.csv", "bytes_sent")},
                              {(ranks - 1) * per_rank + reports}, kind)
 
     def test_model_file_holds_every_node(self):
@@ -195,8 +195,8 @@ class Files(OnlineCase):
     def test_regression(self):
         run = self.train(self.online({"data.classes": 0, "model.loss": "squared-error",
                                       "online.gamma": "ridge-batch"}), "run")
-        self.assertEqual(set(hanse.column(run, "online.csv", "accuracy")), {""})
-        self.assertNotIn("online_accuracy", hanse.summary(run)["metrics"])
+        self.assertEqual(set(harness.column(run, "online.csv", "accuracy")), {""})
+        self.assertNotIn("online_accuracy", harness.summary(run)["metrics"])
 
     def test_written_job_reproduces_the_run(self):
         run = self.train(self.online({"online.eta": 0.75}), "run")
@@ -288,4 +288,4 @@ class Refusals(OnlineCase):
 
 
 if __name__ == "__main__":
-    hanse.main()
+    harness.main()

@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 
-import hanse
+import harness
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 OWN = os.path.join(ROOT, "jobs", "own-rules")
@@ -21,7 +21,7 @@ def own(section, path, args=""):
             f"{section}.args": args}
 
 
-class OwnRules(hanse.Case):
+class OwnRules(harness.Case):
     def hanse(self, *arguments, environment=None, **more):
         return super().hanse(*arguments, environment=environment or PYTHON, **more)
 
@@ -82,7 +82,7 @@ class SameBits(OwnRules):
         self.check_forms({"aggregator.kind": "formula", "aggregator.formula": "1 / (1 + norm)"},
                          {"norm": own("aggregator", by_norm)})
         gram = self.train(self.job({**QUARTERS, **own("aggregator", by_gram)}), "gram", ranks=2)
-        self.assertEqual(len(hanse.table(gram, "directions.csv")), 4 * 12)
+        self.assertEqual(len(harness.table(gram, "directions.csv")), 4 * 12)
 
     def test_server_momentum(self):
         self.check_forms({"server.optimizer": "momentum"},
@@ -99,16 +99,16 @@ class SameBits(OwnRules):
         killed = self.path("killed")
         process = self.start("run", job, f"--run.out={killed}", ranks=2)
         process.wait_until(lambda: len(self.checkpoints(killed)) >= 2, "a checkpoint")
-        process.signal(hanse.signal.SIGKILL)
-        for pid, _ in hanse.marked(self.mark):
-            hanse.kill(pid)
+        process.signal(harness.signal.SIGKILL)
+        for pid, _ in harness.marked(self.mark):
+            harness.kill(pid)
         self.wait_until_gone(process, "a kill of all ranks")
         self.hanse("resume", killed, "--checkpoint.every=0", ranks=3)
         self.assert_digest(killed, straight)
         for name in ["trace-sampler.json", "evaluations.csv"]:
             with open(os.path.join(straight, name)) as one, open(os.path.join(killed, name)) as two:
                 self.assertEqual(one.read(), two.read(), name)
-        line = hanse.table(straight, "evaluations.csv")[-1]
+        line = harness.table(straight, "evaluations.csv")[-1]
         self.assertGreater(float(line["loss_median"]), 0)
         self.assertTrue(0 <= float(line["clients_above_half"]) <= 1)
 
@@ -126,8 +126,8 @@ class SameBits(OwnRules):
         with open(os.path.join(run, "metrics.jsonl")) as file:
             names = {name for line in file for name in json.loads(line)}
         self.assertIn("back\\slash ", names)
-        self.assertIn("back\\slash ", hanse.summary(run)["metrics"])
-        self.assertIn("\ufffd", hanse.summary(run)["rules"]["evaluate.metric"]["path"])
+        self.assertIn("back\\slash ", harness.summary(run)["metrics"])
+        self.assertIn("\ufffd", harness.summary(run)["rules"]["evaluate.metric"]["path"])
         os.rename(odd, moved)
         refused = self.hanse("resume", run, "--run.rounds=12", expect=2)
         self.assert_one_error(refused, 2, "no such file", "m\\xE9tric.py", "--evaluate.metric=PATH")
@@ -136,7 +136,7 @@ class SameBits(OwnRules):
                              expect=2)
         self.assert_one_error(refused, 2, "is not the file that the run has started with", other)
         self.hanse("resume", run, "--run.rounds=12", f"--evaluate.metric={moved}")
-        self.assertEqual(hanse.column(run, "evaluations.csv", "round"), ["4", "8", "12"])
+        self.assertEqual(harness.column(run, "evaluations.csv", "round"), ["4", "8", "12"])
 
     def test_formula_sampler(self):
         job = self.job({"sampler.kind": "formula", "run.trace": "true",
@@ -174,7 +174,7 @@ class Asynchronous(OwnRules):
         changes = {**ASYNCHRONOUS, **own("sampler", os.path.join(OWN, "bandit.py")),
                    "run.check-rules": "true", "run.rounds": 12}
         alone, _ = self.compare_places(changes)
-        self.assertEqual(len(hanse.table(alone, "participation.csv")), 24)
+        self.assertEqual(len(harness.table(alone, "participation.csv")), 24)
 
     def test_what_draws_more_is_an_error_of_the_file(self):
         fixed = self.write("fixed.py", "class Sampler:\n    def __init__(self, clients, args):\n"
@@ -209,7 +209,7 @@ class Libraries(OwnRules):
         columns = own("aggregator", self.library("columns.so"), "what=columns")
         alone, _ = self.compare_places({**COLUMNS, **columns, "run.rounds": 4, "server.lr": 0.01,
                                         "run.check-rules": "true"})
-        self.assertEqual(hanse.column(alone, "rounds.csv", "rejected"), ["0"] * 4)
+        self.assertEqual(harness.column(alone, "rounds.csv", "rejected"), ["0"] * 4)
 
 
 # Seven participants of equal weight, and more parameters than a block of columns has.
@@ -232,10 +232,10 @@ class ByColumns(OwnRules):
             run = self.train(job, name + "-own", ranks=2)
             if name != "broken":  # of even numbers the median is the mean of two
                 self.assert_digest(run, expected, name)
-            self.assertEqual(hanse.column(run, "rounds.csv", "rejected"),
-                             hanse.column(expected, "rounds.csv", "rejected"))
-            for mine, others in zip(hanse.column(run, "rounds.csv", "kappa_hat"),
-                                    hanse.column(expected, "rounds.csv", "kappa_hat")):
+            self.assertEqual(harness.column(run, "rounds.csv", "rejected"),
+                             harness.column(expected, "rounds.csv", "rejected"))
+            for mine, others in zip(harness.column(run, "rounds.csv", "kappa_hat"),
+                                    harness.column(expected, "rounds.csv", "kappa_hat")):
                 if name != "broken":
                     self.assertAlmostEqual(float(mine), float(others), places=6)
 
@@ -416,4 +416,4 @@ class Interpreters(OwnRules):
 
 
 if __name__ == "__main__":
-    hanse.main()
+    harness.main()

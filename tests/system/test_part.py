@@ -6,7 +6,7 @@ import h5py
 import numpy
 import torch
 
-import hanse
+import harness
 
 MLP = {"model.kind": "mlp", "model.hidden": "7,6", "run.rounds": 6, "evaluate.every": 3}
 ADAPTERS = {**MLP, "client.lora": 2, "client.lora-layers": "*", "client.train": "fc3.*"}
@@ -21,8 +21,8 @@ def tensors(run, file="model.h5"):
         return {name: source[name][()] for name in source}
 
 
-class SameBits(hanse.Case):
-    def compare(self, changes, places=hanse.PLACES):
+class SameBits(harness.Case):
+    def compare(self, changes, places=harness.PLACES):
         alone, run = self.compare_places(changes, places)
         for name, values in tensors(alone).items():
             numpy.testing.assert_array_equal(tensors(run)[name], values, name)
@@ -39,7 +39,7 @@ class SameBits(hanse.Case):
         self.compare({**ADAPTERS, "aggregator.kind": "fedmgda+", "server.average": "true"})
 
 
-class TorchScript(hanse.Case):
+class TorchScript(harness.Case):
     def test_parameters_without_a_gradient_stay_at_home(self):
         torch.manual_seed(3)
         module = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 9),
@@ -58,11 +58,11 @@ class TorchScript(hanse.Case):
         with h5py.File(os.path.join(run, "model.h5"), "r") as file:
             self.assertEqual(file.attrs["frozen"], 64 * 9)
         # Fewer values than the frozen tensor has.
-        rounds = hanse.summary(run)["bytes_per_round"]
+        rounds = harness.summary(run)["bytes_per_round"]
         self.assertLess(rounds, 2 * 64 * 9 * 12)
 
 
-class Files(hanse.Case):
+class Files(harness.Case):
     def test_what_is_frozen_stays_and_adapters_merge(self):
         job = self.job({**ADAPTERS, "run.state-dict": "true", "evaluate.best": "loss_mean"})
         run = self.train(job, "run")
@@ -90,16 +90,16 @@ class Files(hanse.Case):
             still = {"client.lr": 1e-30, "run.rounds": 1, "evaluate.start": "true",
                      "model.start": self.path(path), "run.overwrite": "true"}
             again = self.train(job, "again", 2, still)
-            self.assertAlmostEqual(float(hanse.column(again, "evaluations.csv", "loss_mean")[0]),
-                                   float(hanse.column(run, "evaluations.csv", "loss_mean")[-1]),
+            self.assertAlmostEqual(float(harness.column(again, "evaluations.csv", "loss_mean")[0]),
+                                   float(harness.column(run, "evaluations.csv", "loss_mean")[-1]),
                                    places=5)
 
     def test_bytes_of_a_round_are_those_of_the_part(self):
         job = self.job({**MLP, "model.hidden": "500,400", "client.train": "fc3.*"})
         small = self.job({"run.rounds": 6, "evaluate.every": 3, "data.shape": "400"}, "small.cfg")
         part, alone = self.train(job, "part", 3), self.train(small, "alone", 3)
-        self.assertEqual(hanse.summary(part)["bytes_per_round"],
-                         hanse.summary(alone)["bytes_per_round"])
+        self.assertEqual(harness.summary(part)["bytes_per_round"],
+                         harness.summary(alone)["bytes_per_round"])
         said = self.hanse("plan", job).stdout()
         self.assertIn("frozen parameters", said)
 
@@ -115,12 +115,12 @@ class Files(hanse.Case):
         job = self.job({**ADAPTERS, "client.train": None, "client.personal": "*.lora_B"})
         run = self.train(job, "shared-a")
         self.assertEqual(abs(tensors(run)["fc1.weight.lora_B"]).max(), 0)
-        self.assertGreater(float(hanse.column(run, "clients.csv", "loss")[0]), 0)
+        self.assertGreater(float(harness.column(run, "clients.csv", "loss")[0]), 0)
         local = self.train(job, "local", 2, {"run.protocol": "local"})
         self.assertEqual(abs(tensors(local)["fc1.weight.lora_B"]).max(), 0)
 
 
-class SmallMatrices(hanse.Case):
+class SmallMatrices(harness.Case):
     def test_the_default_leaves_them_out_and_says_so(self):
         job = self.job({**MLP, "client.lora": 7, "run.out": self.path("run")})
         said = self.start("run", job).wait()
@@ -132,7 +132,7 @@ class SmallMatrices(hanse.Case):
                              ["fc1.weight.lora_A", "fc1.weight.lora_B"])
 
 
-class Refused(hanse.Case):
+class Refused(harness.Case):
     def test_bad_input(self):
         job = self.job(MLP)
         adapters = self.train(self.job(ADAPTERS, "adapters.cfg"), "adapters") + "/model.h5"
@@ -150,9 +150,9 @@ class Refused(hanse.Case):
                 ({"model.start": adapters}, "another model", "lora_"),
                 ({"model.start": adapters, "client.lora": 3}, "fc1.weight.lora_A [3, 64] ([2, 64]")]:
             process = self.hanse("run", job, f"--run.out={self.path('no')}",
-                                 *hanse.options(changes), expect=None)
+                                 *harness.options(changes), expect=None)
             self.assert_one_error(process, 2, *parts)
 
 
 if __name__ == "__main__":
-    hanse.main()
+    harness.main()

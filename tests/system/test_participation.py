@@ -2,16 +2,16 @@
 
 import os
 
-import hanse
+import harness
 
 NAME = "participation.csv"
 CLOCK = {"federation.partition": "power-law", "clock.kind": "virtual", "clock.speed": "lognormal(0, 1)"}
 
 
-class Participation(hanse.Case):
+class Participation(harness.Case):
     def lines(self, run):
         """Its lines without the seconds, which are measured."""
-        lines = hanse.table(run, NAME)
+        lines = harness.table(run, NAME)
         return [{key: value for key, value in line.items() if key != "seconds"} for line in lines]
 
     def test_the_same_on_any_ranks_and_resumed(self):
@@ -21,16 +21,16 @@ class Participation(hanse.Case):
         expected = self.lines(alone)
         self.assertEqual([line["round"] for line in expected],
                          [str(t) for t in range(1, 13) for _ in range(5)])
-        for run in [half, *(self.path(f"place-{i}") for i in range(len(hanse.PLACES)))]:
+        for run in [half, *(self.path(f"place-{i}") for i in range(len(harness.PLACES)))]:
             self.assertEqual(self.lines(run), expected, run)
 
     def test_what_the_lines_say(self):
         run = self.train(self.job({"federation.partition": "power-law", "client.stragglers": 0.5,
                                    "client.epochs": 3}), "run", 2)
         samples = {}
-        for row in hanse.table(run, "partition.csv"):
+        for row in harness.table(run, "partition.csv"):
             samples[row["client"]] = samples.get(row["client"], 0) + int(row["train"])
-        lines = hanse.table(run, NAME)
+        lines = harness.table(run, NAME)
         full = 0
         for t in range(1, 13):
             round_lines = [line for line in lines if line["round"] == str(t)]
@@ -49,21 +49,21 @@ class Participation(hanse.Case):
     def test_what_means_nothing_is_empty(self):
         one_a_layer = self.train(self.job({"aggregator.kind": "fedlf", "model.kind": "mlp",
                                            "model.hidden": 7}), "layers")
-        self.assertEqual({line["weight"] for line in hanse.table(one_a_layer, NAME)}, {""})
+        self.assertEqual({line["weight"] for line in harness.table(one_a_layer, NAME)}, {""})
         newton = self.train(self.job({"client.update": "fednew", "client.weight-decay": 0.01,
                                       "sampler.kind": "full"}),
                             "newton")
-        self.assertEqual({line["steps"] for line in hanse.table(newton, NAME)}, {""})
+        self.assertEqual({line["steps"] for line in harness.table(newton, NAME)}, {""})
         run = self.train(self.job({"aggregator.kind": "dqn-fed"}), "direction")
-        scales = {row["round"]: float(row["scale"]) for row in hanse.table(run, "rounds.csv")}
-        for line, direction in zip(hanse.table(run, NAME), hanse.table(run, "directions.csv")):
+        scales = {row["round"]: float(row["scale"]) for row in harness.table(run, "rounds.csv")}
+        for line, direction in zip(harness.table(run, NAME), harness.table(run, "directions.csv")):
             self.assertEqual(line["client"], direction["client"])
             scale = scales[line["round"]]  # of the whole direction
             self.assertAlmostEqual(float(line["weight"]), float(direction["weight"]) * scale, 7)
 
     def test_clients_that_a_time_limit_leaves_out(self):
         run = self.train(self.job({"run.round-seconds": 1e-9}), "run")
-        lines = hanse.table(run, NAME)
+        lines = harness.table(run, NAME)
         self.assertEqual({line["counted"] for line in lines}, {"0", "1"})
         for line in lines:
             if line["counted"] == "0":
@@ -71,15 +71,15 @@ class Participation(hanse.Case):
                                   line["received"]), ("0", "", "", ""))
         left = [sum(1 for line in lines if (line["round"], line["counted"]) == (str(t), "0"))
                 for t in range(1, 13)]
-        self.assertEqual(left, [int(n) for n in hanse.column(run, "rounds.csv", "left_out")])
+        self.assertEqual(left, [int(n) for n in harness.column(run, "rounds.csv", "left_out")])
 
     def test_tasks_of_rounds_on_the_virtual_clock(self):
         """Of the drawn clients those that count, are late or are lost; none of the others."""
         run = self.train(self.job({**CLOCK, "clock.lost": 0.3, "clock.round": "first",
                                    "sampler.over-select": 1.6}), "run")
-        lines = hanse.table(run, NAME)
+        lines = harness.table(run, NAME)
         states = set()
-        for t, row in enumerate(hanse.table(run, "rounds.csv"), 1):
+        for t, row in enumerate(harness.table(run, "rounds.csv"), 1):
             end = float(row["virtual_seconds"])
             start = end - float(row["round_virtual_seconds"])
             tasks = [line for line in lines if line["round"] == str(t)]
@@ -103,7 +103,7 @@ class Participation(hanse.Case):
         run = self.train(self.job({**CLOCK, "clock.lost": 0.1, "async.kind": "fedbuff",
                                    "async.concurrency": 12, "async.buffer": 2,
                                    "async.max-staleness": 4, "run.rounds": 40}), "run", 2)
-        lines, rounds = hanse.table(run, NAME), hanse.table(run, "rounds.csv")
+        lines, rounds = harness.table(run, NAME), harness.table(run, "rounds.csv")
         times = [0.0, *(float(row["virtual_seconds"]) for row in rounds)]
         spans = []
         for t, row in enumerate(rounds, 1):
@@ -134,28 +134,28 @@ class Participation(hanse.Case):
             return os.path.exists(os.path.join(run, NAME))
 
         def asked(run):
-            return hanse.text(run, "job.cfg").split("participation = ")[1].split("\n")[0]
+            return harness.text(run, "job.cfg").split("participation = ")[1].split("\n")[0]
         job = self.job()
         self.assertFalse(there(self.train(job, "none", changes={"report.participation": "false"})))
         # A million lines in all, and one round more.
         for name, rounds, written in (("few", 200000, True), ("many", 200001, False)):
             run = self.train(job, name, changes={"run.rounds": rounds, "run.max-seconds": 0.01},
-                             expect=hanse.STOPPED)
+                             expect=harness.STOPPED)
             self.assertEqual((there(run), asked(run)), (written, str(written).lower()), name)
         # A run of more rounds goes on as it began.
-        stopped = hanse.column(self.path("few"), NAME, "round")[-1]
+        stopped = harness.column(self.path("few"), NAME, "round")[-1]
         self.hanse("resume", self.path("few"), "--run.rounds=200001", "--run.max-seconds=0.01",
-                   expect=hanse.STOPPED)
-        rounds = [int(t) for t in hanse.column(self.path("few"), NAME, "round")]
+                   expect=harness.STOPPED)
+        rounds = [int(t) for t in harness.column(self.path("few"), NAME, "round")]
         self.assertEqual(rounds, [t for t in range(1, max(rounds) + 1) for _ in range(5)])
         self.assertGreater(max(rounds), int(stopped))
 
     def test_bounds(self):
         for protocol in ("centralized", "local"):
             run = self.train(self.job({"run.protocol": protocol}), protocol)
-            clients = [int(n) for n in hanse.column(run, "rounds.csv", "clients")]
-            self.assertEqual(len(hanse.table(run, NAME)), sum(clients), protocol)
+            clients = [int(n) for n in harness.column(run, "rounds.csv", "clients")]
+            self.assertEqual(len(harness.table(run, NAME)), sum(clients), protocol)
 
 
 if __name__ == "__main__":
-    hanse.main()
+    harness.main()

@@ -1,6 +1,6 @@
 """Models of the clients' own, the views of an evaluation, and the two bounds."""
 
-import hanse
+import harness
 import test_bad_input
 
 MLP = {"model.kind": "mlp", "model.hidden": "9", "federation.partition": "dirichlet",
@@ -21,7 +21,7 @@ JOBS = {
 }
 
 
-class SameBits(hanse.Case):
+class SameBits(harness.Case):
     """A run on one rank, and one stopped on two ranks and resumed on more."""
 
     def check(self, name):
@@ -32,16 +32,16 @@ class SameBits(hanse.Case):
                              changes={"run.rounds": 5, "server.role": role})
             self.hanse("resume", run, "--run.rounds=12", ranks=3)
             self.assert_digest(run, straight, name)
-            self.assertEqual(hanse.text(run, "clients.csv"), hanse.text(straight, "clients.csv"))
+            self.assertEqual(harness.text(run, "clients.csv"), harness.text(straight, "clients.csv"))
             # The first run's last evaluation is one more.
-            rows = [row for row in hanse.table(run, "evaluations.csv") if row["round"] != "5"]
-            expected = hanse.table(straight, "evaluations.csv")
+            rows = [row for row in harness.table(run, "evaluations.csv") if row["round"] != "5"]
+            expected = harness.table(straight, "evaluations.csv")
             self.assertEqual([row["accuracy_mean"] for row in rows],
                              [row["accuracy_mean"] for row in expected], name)
             self.assertEqual([row["train_loss_mean"] for row in rows],
                              [row["train_loss_mean"] for row in expected], name)
-            self.assertEqual(hanse.column(run, "rounds.csv", "loss"),
-                             hanse.column(straight, "rounds.csv", "loss"), name)
+            self.assertEqual(harness.column(run, "rounds.csv", "loss"),
+                             harness.column(straight, "rounds.csv", "loss"), name)
 
     def test_ditto(self):
         self.check("ditto")
@@ -74,14 +74,14 @@ class SameBits(hanse.Case):
         self.check("centralized")
 
 
-class Views(hanse.Case):
+class Views(harness.Case):
     def test_job_tells_the_view(self):
         for name, view in (("ditto", "personalised"), ("head", "personalised"),
                            ("local", "personalised"), ("centralized", "global")):
             run = self.train(self.job(JOBS[name], name=f"{name}.cfg"), name)
-            self.assertIn(f"\nview = {view}\n", hanse.text(run, "job.cfg"))
+            self.assertIn(f"\nview = {view}\n", harness.text(run, "job.cfg"))
         run = self.train(self.job(), "plain")
-        self.assertIn("\nview = global\n", hanse.text(run, "job.cfg"))
+        self.assertIn("\nview = global\n", harness.text(run, "job.cfg"))
 
     def test_ditto_trains_the_model_of_fedavg(self):
         fedavg = self.train(self.job(MLP), "fedavg")
@@ -90,11 +90,11 @@ class Views(hanse.Case):
         own = self.train(job, "own")
         for run in (shared, own):
             self.assert_digest(run, fedavg)
-            self.assertEqual(hanse.column(run, "rounds.csv", "loss"),
-                             hanse.column(fedavg, "rounds.csv", "loss"))
-        self.assertEqual(hanse.text(shared, "evaluations.csv"),
-                         hanse.text(fedavg, "evaluations.csv"))
-        self.assertNotEqual(hanse.text(own, "clients.csv"), hanse.text(fedavg, "clients.csv"))
+            self.assertEqual(harness.column(run, "rounds.csv", "loss"),
+                             harness.column(fedavg, "rounds.csv", "loss"))
+        self.assertEqual(harness.text(shared, "evaluations.csv"),
+                         harness.text(fedavg, "evaluations.csv"))
+        self.assertNotEqual(harness.text(own, "clients.csv"), harness.text(fedavg, "clients.csv"))
 
     def test_a_view_changes_no_training(self):
         job = self.job({**MLP, "evaluate.every": 1})
@@ -102,8 +102,8 @@ class Views(hanse.Case):
         tuned = self.train(job, "tuned", ranks=2, changes={"evaluate.view": "personalised"})
         self.assert_digest(tuned, plain)
         # A round of training on a client's own samples fits them better.
-        for row, other in zip(hanse.table(tuned, "evaluations.csv"),
-                              hanse.table(plain, "evaluations.csv")):
+        for row, other in zip(harness.table(tuned, "evaluations.csv"),
+                              harness.table(plain, "evaluations.csv")):
             self.assertLess(float(row["train_loss_mean"]), float(other["train_loss_mean"]))
 
     def test_tuning_knows_no_stragglers(self):
@@ -112,15 +112,15 @@ class Views(hanse.Case):
                         "evaluate.start": "true"})
         whole = self.train(job, "whole")
         early = self.train(job, "early", changes={"client.stragglers": 1})
-        self.assertNotEqual(hanse.digest(early), hanse.digest(whole))
-        first = [hanse.table(run, "evaluations.csv")[0] for run in (whole, early)]
+        self.assertNotEqual(harness.digest(early), harness.digest(whole))
+        first = [harness.table(run, "evaluations.csv")[0] for run in (whole, early)]
         self.assertEqual(first[0], first[1])
 
     def test_steps_of_tuning_in_every_view(self):
         """As many as a round makes are the round of the personalised view."""
         job = self.job({**MLP, "client.steps": 3, "federation.held-out": 4,
                         "data.validation-fraction": 0.2, "evaluate.on": "both"})
-        plain, view, tuned, both, own, ditto = hanse.together([
+        plain, view, tuned, both, own, ditto = harness.together([
             lambda name=name, changes=changes: self.train(job, name, changes=changes)
             for name, changes in [
                 ("plain", {}), ("view", {"evaluate.view": "personalised"}),
@@ -128,7 +128,7 @@ class Views(hanse.Case):
                 ("both", {"evaluate.tune-steps": 3, "evaluate.view": "personalised"}),
                 ("own", {"client.update": "ditto"}),
                 ("ditto", {"client.update": "ditto", "evaluate.tune-steps": 3})]])
-        metrics = [hanse.summary(run)["metrics"] for run in (plain, view, tuned, both, own, ditto)]
+        metrics = [harness.summary(run)["metrics"] for run in (plain, view, tuned, both, own, ditto)]
         of_plain, of_view, of_tuned, of_both, of_own, of_ditto = metrics
         self.assert_digest(tuned, plain)
         for name, value in of_view.items():
@@ -154,20 +154,20 @@ class Views(hanse.Case):
         self.hanse("resume", run, "--run.rounds=8", "--evaluate.view=personalised")
         tuned = self.train(job, "tuned", changes={"run.rounds": 8,
                                                   "evaluate.view": "personalised"})
-        self.assertEqual(hanse.text(run, "clients.csv"), hanse.text(tuned, "clients.csv"))
+        self.assertEqual(harness.text(run, "clients.csv"), harness.text(tuned, "clients.csv"))
 
     def test_rules_weigh_the_losses_of_what_clients_start_from(self):
         # One client: its loss at the start of a round is that of its own model before.
         run = self.train(self.job({**JOBS["head-prox"], "federation.clients": 1,
                                    "federation.partition": "iid", "sampler.kind": "full",
                                    "evaluate.every": 1}), "run")
-        before = hanse.column(run, "evaluations.csv", "train_loss_mean")
-        at_start = hanse.column(run, "rounds.csv", "mixed_loss")
+        before = harness.column(run, "evaluations.csv", "train_loss_mean")
+        at_start = harness.column(run, "rounds.csv", "mixed_loss")
         for earlier, later in zip(before, at_start[1:]):
             self.assertAlmostEqual(float(earlier), float(later), places=6)
 
 
-class Bounds(hanse.Case):
+class Bounds(harness.Case):
     """Against federated runs of one client, in full batches: the order of samples is no matter."""
 
     SITES = {"data.kind": "csv", "data.client-column": "site", "data.test-fraction": 0,
@@ -191,14 +191,14 @@ class Bounds(hanse.Case):
         both = self.table("both.csv", {0: "a", 1: "b"})
         job = self.job({**self.SITES, "data.path": both})
         local = self.train(job, "local", changes={"run.protocol": "local"})
-        losses = hanse.column(local, "clients.csv", "loss")
-        accuracies = hanse.column(local, "clients.csv", "accuracy")
+        losses = harness.column(local, "clients.csv", "loss")
+        accuracies = harness.column(local, "clients.csv", "accuracy")
         self.assertNotEqual(losses[0], losses[1])
         for site, client in ((0, 0), (1, 1)):
             table = self.table(f"site-{site}.csv", {site: "a"})
             alone = self.train(job, f"alone-{site}", changes={"data.path": table})
-            self.close([losses[client]], hanse.column(alone, "clients.csv", "loss"))
-            self.close([accuracies[client]], hanse.column(alone, "clients.csv", "accuracy"))
+            self.close([losses[client]], harness.column(alone, "clients.csv", "loss"))
+            self.close([accuracies[client]], harness.column(alone, "clients.csv", "accuracy"))
         # The shared model stays the initial one.
         short = self.train(job, "short", changes={"run.protocol": "local", "run.rounds": 1})
         self.assert_digest(local, short)
@@ -211,12 +211,12 @@ class Bounds(hanse.Case):
                                  changes={"run.protocol": "centralized",
                                           "server.optimizer": "adam", "aggregator.kind": "afl"})
         one = self.train(job, "one", changes={"data.path": pooled})
-        self.close(hanse.column(centralized, "evaluations.csv", "train_loss_weighted"),
-                   hanse.column(one, "evaluations.csv", "train_loss_mean"))
-        self.close(hanse.column(centralized, "rounds.csv", "loss"),
-                   hanse.column(one, "rounds.csv", "loss"))
-        self.assertEqual(len(hanse.table(centralized, "clients.csv")), 2)
-        self.assertEqual(set(hanse.column(centralized, "rounds.csv", "clients")), {"1"})
+        self.close(harness.column(centralized, "evaluations.csv", "train_loss_weighted"),
+                   harness.column(one, "evaluations.csv", "train_loss_mean"))
+        self.close(harness.column(centralized, "rounds.csv", "loss"),
+                   harness.column(one, "rounds.csv", "loss"))
+        self.assertEqual(len(harness.table(centralized, "clients.csv")), 2)
+        self.assertEqual(set(harness.column(centralized, "rounds.csv", "clients")), {"1"})
 
     def test_what_they_do_not_read(self):
         for protocol in ("centralized", "local"):
@@ -271,4 +271,4 @@ class BadInput(test_bad_input.BadInput):
 
 
 if __name__ == "__main__":
-    hanse.main()
+    harness.main()

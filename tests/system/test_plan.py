@@ -2,7 +2,7 @@
 
 import json
 
-import hanse
+import harness
 
 MB = 1e6
 BIG = {"model.kind": "mlp", "model.hidden": "2000", "data.shape": "1,28,28", "client.steps": 1,
@@ -12,14 +12,14 @@ STATES = {"client.update": "scaffold"}
 GRAM = {"aggregator.kind": "fedmgda+", "server.lr": 0.1}
 
 
-class Plan(hanse.Case):
+class Plan(harness.Case):
     def plan(self, job, *options, ranks=None):
         return json.loads(self.hanse("plan", job, "--json", *options, ranks=ranks).stdout())
 
 
 class Bytes(Plan):
     def last_round(self, run):
-        return int(hanse.column(run, "rounds.csv", "bytes_sent")[-1])
+        return int(harness.column(run, "rounds.csv", "bytes_sent")[-1])
 
     def test_as_measured(self):
         """Of samplers whose rounds have as many participants each."""
@@ -52,7 +52,7 @@ class Bytes(Plan):
                                 "comm.dispatch": "planned"})
                 plan = self.plan(job, f"--ranks={ranks}", "--hosts=1")
                 run = self.train(job, f"run-{ranks}", ranks)
-                sent = int(hanse.column(run, "rounds.csv", "bytes_sent")[0])
+                sent = int(harness.column(run, "rounds.csv", "bytes_sent")[0])
                 model = 4 * plan["parameters"] * (ranks - 1)
                 self.assertEqual(sent - model, plan["sent_bytes"])
                 self.assertGreater(plan["sent_bytes"],
@@ -60,10 +60,10 @@ class Bytes(Plan):
                 self.assertGreater(plan["gram_seconds"], 0)
 
 
-@hanse.measures_memory
+@harness.measures_memory
 class Memory(Plan):
     def peak(self, run):
-        return hanse.summary(run)["peak_memory_bytes"]
+        return harness.summary(run)["peak_memory_bytes"]
 
     def check(self, changes, ranks, tolerance, out="run"):
         job = self.job({**BIG, **changes})
@@ -110,7 +110,7 @@ class Precision(Plan):
         plan = json.loads(self.hanse("plan", job, "--json", **plain).stdout())
         self.assertEqual((plan["precision"], plan["product_kernels"]), ("bfloat16", "plain"))
         self.assertEqual(self.plan(job)["product_kernels"],
-                         hanse.summary(self.train(job, "run"))["product_kernels"])
+                         harness.summary(self.train(job, "run"))["product_kernels"])
         said = [line.split() for line in self.hanse("plan", job, **plain).stdout().splitlines()]
         for line in ("factors of products in bfloat16", "products measured by plain"):
             self.assertIn(line.split(), said)
@@ -195,4 +195,4 @@ class Advice(Plan):
 
 
 if __name__ == "__main__":
-    hanse.main()
+    harness.main()

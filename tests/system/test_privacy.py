@@ -3,7 +3,7 @@
 import json
 import math
 
-import hanse
+import harness
 
 # 1000 clients of whom 10 are expected: q is 0.01 but for 2^-53.
 POISSON = {"privacy.kind": "central", "sampler.kind": "poisson", "federation.clients": 1000,
@@ -12,7 +12,7 @@ KEYS = ["epsilon", "delta", "noise_multiplier", "best_order", "epsilon_zcdp", "e
         "sigma", "step_exponent", "sensitivity"]
 
 
-class Privacy(hanse.Case):
+class Privacy(harness.Case):
     def cost(self, changes, *arguments):
         job = self.job(changes)
         return json.loads(self.hanse("privacy", job, "--json", *arguments).stdout())
@@ -184,4 +184,4 @@ class Refusals(Privacy):
 
 
 if __name__ == "__main__":
-    hanse.main()
+    harness.main()

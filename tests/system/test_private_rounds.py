@@ -2,7 +2,7 @@
 
 import os
 
-import hanse
+import harness
 
 BASE = {"federation.clients": 24, "sampler.kind": "uniform", "sampler.per-round": 5,
         "model.kind": "mlp", "model.hidden": "120", "aggregator.kind": "fedavg",
@@ -26,7 +26,7 @@ MECHANISMS = {
 }
 
 
-class PrivateRounds(hanse.Case):
+class PrivateRounds(harness.Case):
     def check(self, name, changes):
         job = self.job({**BASE, **changes}, name=f"{name}.cfg")
         alone = self.train(job, name)
@@ -37,11 +37,11 @@ class PrivateRounds(hanse.Case):
                 self.hanse("resume", stopped, "--run.rounds=12", ranks=3)
                 self.assert_digest(stopped, alone, name)
         for field in ("privacy_epsilon", "clip", "noise_sd"):
-            column = hanse.column(alone, "rounds.csv", field)
+            column = harness.column(alone, "rounds.csv", field)
             self.assertTrue(all(float(value) > 0 for value in column), (name, field))
 
     def test_every_mechanism_has_the_same_bits_on_any_ranks_and_goes_on(self):
-        hanse.together([lambda name=name, keys=keys: self.check(name, keys)
+        harness.together([lambda name=name, keys=keys: self.check(name, keys)
                         for name, keys in MECHANISMS.items()])
 
     def test_correlated_noise_goes_on_from_a_checkpoint(self):
@@ -49,24 +49,24 @@ class PrivateRounds(hanse.Case):
             job = self.job({**BASE, **MECHANISMS[name], "checkpoint.every": 4,
                             "checkpoint.keep": 0}, name=f"on-{name}.cfg")
             whole = self.train(job, f"on-{name}", ranks=2)
-            digest = hanse.digest(whole)
+            digest = harness.digest(whole)
             for number in (12, 8):
                 os.remove(os.path.join(whole, "checkpoints", f"round-{number:06}.h5"))
             self.hanse("resume", whole, ranks=3)
-            self.assertEqual(hanse.digest(whole), digest, name)
+            self.assertEqual(harness.digest(whole), digest, name)
 
     def test_the_run_ends_before_the_round_that_would_exceed_epsilon(self):
         run = self.train(self.job({**BASE, "privacy.max-epsilon": 8}), "ends")
-        self.assertEqual(len(hanse.column(run, "rounds.csv", "round")), 2)
-        self.assertLess(float(hanse.column(run, "rounds.csv", "privacy_epsilon")[-1]), 8)
+        self.assertEqual(len(harness.column(run, "rounds.csv", "round")), 2)
+        self.assertLess(float(harness.column(run, "rounds.csv", "privacy_epsilon")[-1]), 8)
 
     def test_noise_alone_moves_the_model_of_a_round_that_nobody_came_to(self):
         run = self.train(self.job({**BASE, "sampler.kind": "poisson", "sampler.per-round": 1}),
                          "nobody")
-        clients = [int(value) for value in hanse.column(run, "rounds.csv", "clients")]
+        clients = [int(value) for value in harness.column(run, "rounds.csv", "clients")]
         self.assertIn(0, clients)
         self.assertEqual(len(clients), 12)
 
 
 if __name__ == "__main__":
-    hanse.main()
+    harness.main()

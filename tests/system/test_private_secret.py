@@ -8,7 +8,7 @@ import struct
 
 import h5py
 
-import hanse
+import harness
 
 BASE = {"federation.clients": 40, "federation.samples": 2, "sampler.kind": "poisson",
         "sampler.per-round": 5, "model.kind": "linear", "aggregator.kind": "fedavg",
@@ -27,10 +27,10 @@ def secret(run, number):
 
 
 def participants(run):
-    return [(row["round"], row["client"]) for row in hanse.table(run, "participation.csv")]
+    return [(row["round"], row["client"]) for row in harness.table(run, "participation.csv")]
 
 
-class Secrets(hanse.Case):
+class Secrets(harness.Case):
     def run_of(self, name, changes, **others):
         return self.train(self.job({**BASE, **changes}, name=f"{name}.cfg"), name, **others)
 
@@ -40,13 +40,13 @@ class Secrets(hanse.Case):
                                            "privacy.adjacency": "replace"})):
             runs = [self.run_of(f"{name}-{i}", {**SYSTEM, **changes}) for i in (1, 2)]
             self.assertNotEqual(participants(runs[0]), participants(runs[1]), name)
-            self.assertNotEqual(hanse.digest(runs[0]), hanse.digest(runs[1]))
+            self.assertNotEqual(harness.digest(runs[0]), harness.digest(runs[1]))
 
     def test_draws_that_do_not_amplify_keep_their_seed(self):
         changes = {**SYSTEM, "sampler.kind": "uniform", "sampler.seed": 3}
         runs = [self.run_of(f"fixed-{i}", changes) for i in (1, 2)]
         self.assertEqual(participants(runs[0]), participants(runs[1]))
-        self.assertNotEqual(hanse.digest(runs[0]), hanse.digest(runs[1]))
+        self.assertNotEqual(harness.digest(runs[0]), harness.digest(runs[1]))
 
     def test_what_would_tell_the_secret_is_refused(self):
         job = self.job(SYSTEM)
@@ -62,13 +62,13 @@ class Secrets(hanse.Case):
             said = self.hanse("run", job, f"--run.out={run}")
             self.assertIn(f"privacy.seed = {seed}: {flaw}", said.stderr())
             self.assertRegex(said.stdout(), f"privacy +epsilon .* by rdp, delta 1e-05; {flaw}")
-            self.assertEqual(hanse.summary(run)["privacy"]["flaw"], flaw)
+            self.assertEqual(harness.summary(run)["privacy"]["flaw"], flaw)
             self.assertIn(flaw, self.hanse("privacy", job).stdout())
         run = self.path("unknown")
         job = self.job(SYSTEM)
         said = self.hanse("run", job, f"--run.out={run}")
         self.assertNotIn(flaw, said.stderr() + said.stdout())
-        found = hanse.summary(run)
+        found = harness.summary(run)
         self.assertEqual(found["privacy"], {"epsilon": found["metrics"]["privacy_epsilon_rdp"],
                                             "delta": 1e-5, "accountant": "rdp"})
         self.assertNotIn(flaw, self.hanse("privacy", job).stdout())
@@ -113,7 +113,7 @@ class Secrets(hanse.Case):
         copy = self.path("copy")
         self.hanse("resume", run, "--run.rounds=8", f"--run.out={copy}")
         self.hanse("resume", run, "--run.rounds=8", ranks=2)
-        self.assertEqual(hanse.digest(copy), hanse.digest(run))
+        self.assertEqual(harness.digest(copy), harness.digest(run))
         self.assertEqual(participants(copy), participants(run))
 
     def test_repeats_have_noise_of_their_own(self):
@@ -123,11 +123,11 @@ class Secrets(hanse.Case):
         run = self.path("repeats")
         said = self.hanse("run", self.job({**BASE, **changes}), f"--run.out={run}").stderr()
         self.assertIn("privacy.seed = 7: the repeats have noise of their own", said)
-        self.assertEqual(len(set(hanse.summary(run)["model_digests"])), 3)
-        self.assertIn("the seed is known", hanse.summary(run)["privacy"]["flaw"])
+        self.assertEqual(len(set(harness.summary(run)["model_digests"])), 3)
+        self.assertIn("the seed is known", harness.summary(run)["privacy"]["flaw"])
 
 
-class Publishing(hanse.Case):
+class Publishing(harness.Case):
     def publish(self, changes, name="run", expect=0):
         run = self.train(self.job({**SYSTEM, **changes}), name)
         out = self.path(name + "-published")
@@ -145,8 +145,8 @@ class Publishing(hanse.Case):
             self.assertEqual(file.readline(),
                              "round,privacy_epsilon,clip,noise_sd,clipped_share\n")
         for field in ("privacy_epsilon", "clip", "noise_sd", "clipped_share"):
-            self.assertEqual(hanse.column(out, "rounds.csv", field),
-                             hanse.column(run, "rounds.csv", field))
+            self.assertEqual(harness.column(out, "rounds.csv", field),
+                             harness.column(run, "rounds.csv", field))
         self.assertIn("averaged.h5", process.stdout())
         self.assert_one_error(self.hanse("publish", run, out, expect=None), 2, "the folder is there")
 
@@ -165,17 +165,17 @@ class Publishing(hanse.Case):
                               "no such run directory")
 
 
-class Limits(hanse.Case):
+class Limits(harness.Case):
     def test_a_resume_does_not_go_beyond_epsilon(self):
         job = self.job({**BASE, "privacy.noise": "auto", "privacy.epsilon": 4, "run.rounds": 4})
         run = self.train(job, "limited")
-        self.assertLessEqual(hanse.summary(run)["privacy"]["epsilon"], 4)
+        self.assertLessEqual(harness.summary(run)["privacy"]["epsilon"], 4)
         self.assert_one_error(self.hanse("resume", run, "--run.rounds=9", expect=None), 2,
                               "privacy.epsilon = 4", "9 rounds", "privacy.max-epsilon")
         said = self.hanse("resume", run, "--run.rounds=40", "--privacy.max-epsilon=5").stderr()
         self.assertIn("a further round would exceed privacy.max-epsilon = 5", said)
-        self.assertLessEqual(hanse.summary(run)["privacy"]["epsilon"], 5)
-        self.assertGreater(hanse.summary(run)["rounds"], 4)
+        self.assertLessEqual(harness.summary(run)["privacy"]["epsilon"], 5)
+        self.assertGreater(harness.summary(run)["rounds"], 4)
 
     def test_shares_end_at_the_epsilon_that_was_asked_for(self):
         """Whoever comes, and though nobody does."""
@@ -183,10 +183,10 @@ class Limits(hanse.Case):
                         "privacy.epsilon": 8, "sampler.per-round": 2, "run.rounds": 20})
         for seed in (1, 2):
             run = self.train(job, f"shares-{seed}", changes={"run.seed": seed})
-            clients = hanse.column(run, "rounds.csv", "clients")
+            clients = harness.column(run, "rounds.csv", "clients")
             self.assertIn("0", clients)
             self.assertEqual(len(clients), 20)
-            epsilon = [float(value) for value in hanse.column(run, "rounds.csv", "privacy_epsilon")]
+            epsilon = [float(value) for value in harness.column(run, "rounds.csv", "privacy_epsilon")]
             self.assertLessEqual(epsilon[-1], 8)
             self.assertGreater(epsilon[-1], 7.99)
 
@@ -225,17 +225,17 @@ class Limits(hanse.Case):
         self.assertAlmostEqual(full["epsilon_pld"], once["epsilon_pld"], places=6)
 
 
-class Audits(hanse.Case):
+class Audits(harness.Case):
     def test_a_resume_may_begin_to_write_what_is_not_private(self):
         run = self.train(self.job({**BASE, "run.rounds": 3}), "audited")
-        self.assertEqual(set(hanse.column(run, "rounds.csv", "clipped_share_exact")), {""})
+        self.assertEqual(set(harness.column(run, "rounds.csv", "clipped_share_exact")), {""})
         self.hanse("resume", run, "--run.rounds=6", "--privacy.audit=true")
         self.assertEqual([text != "" for text in
-                          hanse.column(run, "rounds.csv", "clipped_share_exact")],
+                          harness.column(run, "rounds.csv", "clipped_share_exact")],
                          [False] * 3 + [True] * 3)
 
 
-class Silence(hanse.Case):
+class Silence(harness.Case):
     def table(self, canary):
         return self.write("in.csv", "label,client,x\n" + "".join(
             f"{canary if client == 0 else 0:g},c{client:02},0\n" * 2 for client in range(20)))
@@ -264,4 +264,4 @@ class Silence(hanse.Case):
 
 
 if __name__ == "__main__":
-    hanse.main()
+    harness.main()

@@ -8,7 +8,7 @@ import shutil
 import signal
 import statistics
 
-import hanse
+import harness
 
 # Rounds without end: a test stops such a run, resumes it to END rounds more, and compares with a
 # run that was never stopped. So nothing depends on how fast the machine is.
@@ -21,17 +21,17 @@ CNN = {"data.shape": "3,8,8", "model.kind": "cnn-cifar", "federation.clients": 8
 END = 7
 
 
-class Repeats(hanse.Case):
+class Repeats(harness.Case):
     JOB = {"run.rounds": 8, "run.repeats": 3, "run.seed": 5}
 
     def check(self, run, straight):
         """As the runs of the seeds, and their means and deviations."""
-        found = hanse.summary(run)
-        self.assertEqual(found["model_digests"], [hanse.digest(one) for one in straight])
+        found = harness.summary(run)
+        self.assertEqual(found["model_digests"], [harness.digest(one) for one in straight])
         for repeat, one in enumerate(straight, 1):
-            self.assertEqual(hanse.text(run, "repeats", str(repeat), "evaluations.csv"),
-                             hanse.text(one, "evaluations.csv"))
-        losses = [hanse.summary(one)["metrics"]["loss_mean"] for one in straight]
+            self.assertEqual(harness.text(run, "repeats", str(repeat), "evaluations.csv"),
+                             harness.text(one, "evaluations.csv"))
+        losses = [harness.summary(one)["metrics"]["loss_mean"] for one in straight]
         self.assertAlmostEqual(found["metrics"]["loss_mean"], statistics.mean(losses), 12)
         self.assertAlmostEqual(found["metrics"]["loss_mean_std"], statistics.stdev(losses), 12)
         self.assertGreater(found["metrics"]["loss_mean_std"], 0)
@@ -42,10 +42,10 @@ class Repeats(hanse.Case):
                     for seed in (5, 6, 7)]
         self.check(self.train(job, "run", ranks=2), straight)
         stopped = self.train(job, "stopped", changes={"run.max-seconds": 1e-3},
-                             expect=hanse.STOPPED)
+                             expect=harness.STOPPED)
         self.assertFalse(os.path.exists(os.path.join(stopped, "summary.json")))
         shutil.rmtree(os.path.join(stopped, "repeats"))  # as a kill before the first checkpoint
-        self.hanse("resume", stopped, "--run.max-seconds=0.001", expect=hanse.STOPPED)
+        self.hanse("resume", stopped, "--run.max-seconds=0.001", expect=harness.STOPPED)
         process = self.hanse("resume", stopped)
         self.assertIn("repeat 3 of 3, seed 7", process.stderr())
         self.check(stopped, straight)
@@ -60,19 +60,19 @@ class Repeats(hanse.Case):
         self.check(stopped, more)
 
 
-class RepeatsWithATarget(hanse.Case):
+class RepeatsWithATarget(harness.Case):
     """Repeats end where they reach their target, and the summary says how many did."""
 
     def best(self, run, repeat):
         return max(float(value) for value in
-                   hanse.column(os.path.join(run, "repeats", str(repeat)), "evaluations.csv",
+                   harness.column(os.path.join(run, "repeats", str(repeat)), "evaluations.csv",
                                 "accuracy_mean"))
 
     def test_means_are_of_those_that_reach_it(self):
         job = self.job({"run.rounds": 8, "run.repeats": 3, "evaluate.every": 1})
         free = self.train(job, "free")
         reached = sorted(self.best(free, repeat) for repeat in (1, 2, 3))
-        summary = hanse.summary(free)
+        summary = harness.summary(free)
         self.assertEqual(summary["rounds_done"], [8, 8, 8])
         self.assertEqual(set(summary["n"].values()), {3})
         self.assertEqual(set(summary["metrics"]),
@@ -82,11 +82,11 @@ class RepeatsWithATarget(hanse.Case):
             run = self.path(f"run-{n}")
             process = self.hanse("run", job, f"--run.out={run}",
                                  f"--run.target=accuracy_mean>={target - 1e-9}")
-            ones = [hanse.summary(os.path.join(run, "repeats", str(i))) for i in (1, 2, 3)]
+            ones = [harness.summary(os.path.join(run, "repeats", str(i))) for i in (1, 2, 3)]
             found = [one["metrics"]["target_round"] for one in ones
                      if "target_round" in one["metrics"]]
             self.assertEqual(len(found), n)
-            summary = hanse.summary(run)
+            summary = harness.summary(run)
             self.assertEqual(summary["n"]["target_round"], n)
             self.assertEqual(summary["n"]["loss_mean"], 3)
             self.assertEqual(summary["rounds_done"], [one["rounds"] for one in ones])
@@ -97,9 +97,9 @@ class RepeatsWithATarget(hanse.Case):
                 self.assertAlmostEqual(summary["metrics"]["target_round"], statistics.mean(found))
 
 
-class Timeline(hanse.Case):
+class Timeline(harness.Case):
     def events(self, run, whole):
-        text = hanse.text(run, "timeline.json")
+        text = harness.text(run, "timeline.json")
         if not whole:  # of a killed run: an array without its end, after the last whole line
             text = text[:text.rindex(",\n")] + "]"
         return json.loads(text)
@@ -109,7 +109,7 @@ class Timeline(hanse.Case):
         run = self.path("run")
         process = self.start("run", job, f"--run.out={run}", ranks=2)
         process.wait_until(lambda: os.path.exists(os.path.join(run, "timeline.json"))
-                           and hanse.text(run, "timeline.json").count("training") > 3
+                           and harness.text(run, "timeline.json").count("training") > 3
                            and self.checkpoints(run), "a timeline")
         process.kill()
         self.wait_until_gone(process, "ranks")
@@ -135,14 +135,14 @@ class Timeline(hanse.Case):
         # Every participant of the rounds behind the checkpoint is there once.
         clients = [event for event in resumed if event["name"].startswith("client ")]
         self.assertEqual(len(clients),
-                         sum(int(n) for n in hanse.column(run, "rounds.csv", "clients")[last:]))
+                         sum(int(n) for n in harness.column(run, "rounds.csv", "clients")[last:]))
 
 
-class StopAndResume(hanse.Case):
+class StopAndResume(harness.Case):
     def stopped(self, process, run):
         """The last round of a run that must have stopped as the contract says."""
         process.wait()
-        self.assertEqual(process.status, hanse.STOPPED, process.describe())
+        self.assertEqual(process.status, harness.STOPPED, process.describe())
         self.assertEqual(process.errors(), [], process.describe())
         said = re.search(r"hanse: stopped after round (\d+); go on with: hanse resume (\S+)",
                          process.stderr())
@@ -168,11 +168,11 @@ class StopAndResume(hanse.Case):
         straight = self.train(job, "straight", changes={"run.rounds": rounds})
         self.assert_digest(run, straight, f"after a stop at round {last}")
         self.assertEqual(self.rounds(run), list(range(1, rounds + 1)))
-        self.assertEqual(hanse.column(run, "rounds.csv", "loss"),
-                         hanse.column(straight, "rounds.csv", "loss"))
-        self.assertEqual(hanse.text(run, "evaluations.csv"),
-                         hanse.text(straight, "evaluations.csv"))
-        self.assertEqual(hanse.text(run, "clients.csv"), hanse.text(straight, "clients.csv"))
+        self.assertEqual(harness.column(run, "rounds.csv", "loss"),
+                         harness.column(straight, "rounds.csv", "loss"))
+        self.assertEqual(harness.text(run, "evaluations.csv"),
+                         harness.text(straight, "evaluations.csv"))
+        self.assertEqual(harness.text(run, "clients.csv"), harness.text(straight, "clients.csv"))
 
     def check(self, changes, ranks, number, to_rank, ranks_after):
         job, run, process = self.start_run(changes, ranks)
@@ -225,12 +225,12 @@ class StopAndResume(hanse.Case):
         self.assertEqual(self.stopped(self.start("resume", run, *changes), run), 2)
 
 
-class Resume(hanse.Case):
+class Resume(harness.Case):
     """What needs no signal."""
 
     def stop_after_one_round(self, changes=None):
         job = self.job(changes)
-        run = self.train(job, "run", changes={"run.max-seconds": 1e-3}, expect=hanse.STOPPED)
+        run = self.train(job, "run", changes={"run.max-seconds": 1e-3}, expect=harness.STOPPED)
         return job, run
 
     def test_same_options(self):
@@ -244,11 +244,11 @@ class Resume(hanse.Case):
 
     def test_finished_run(self):
         run = self.train(self.job(), "run")
-        before = hanse.digest(run)
+        before = harness.digest(run)
         self.hanse("resume", run, ranks=2)
-        self.assertEqual(hanse.digest(run), before)
+        self.assertEqual(harness.digest(run), before)
         self.assertEqual(self.rounds(run), list(range(1, 13)))
-        self.assertEqual(hanse.column(run, "evaluations.csv", "round"), ["4", "8", "12"])
+        self.assertEqual(harness.column(run, "evaluations.csv", "round"), ["4", "8", "12"])
 
     def test_more_rounds(self):
         job = self.job()
@@ -256,7 +256,7 @@ class Resume(hanse.Case):
         self.hanse("resume", run, "--run.rounds=17")
         self.assert_digest(run, self.train(job, "longer", changes={"run.rounds": 17}))
         self.assertEqual(self.rounds(run), list(range(1, 18)))
-        self.assertEqual(hanse.summary(run)["rounds"], 17)
+        self.assertEqual(harness.summary(run)["rounds"], 17)
 
     def test_fewer_rounds_than_done(self):
         run = self.train(self.job(), "run")
@@ -265,13 +265,13 @@ class Resume(hanse.Case):
 
     def test_other_folder(self):
         job, run = self.stop_after_one_round()
-        files = {name: hanse.text(run, name) for name in ("job.cfg", "rounds.csv")}
+        files = {name: harness.text(run, name) for name in ("job.cfg", "rounds.csv")}
         other = self.path("other", "place")
         self.hanse("resume", run, f"--run.out={other}", ranks=2)
         self.assert_digest(other, self.train(job, "straight"))
         self.assertEqual(self.rounds(other), list(range(1, 13)))
         for name, content in files.items():
-            self.assertEqual(hanse.text(run, name), content, f"{name} of the old folder changed")
+            self.assertEqual(harness.text(run, name), content, f"{name} of the old folder changed")
         self.assertFalse(os.path.exists(os.path.join(run, "summary.json")))
         self.assert_one_error(self.hanse("resume", run, f"--run.out={other}", expect=None), 2,
                               other, "hint")
@@ -285,9 +285,9 @@ class Resume(hanse.Case):
         job, run = self.stop_after_one_round()
         changes = {"server.role": "dedicated", "comm.dispatch": "planned", "evaluate.every": 5,
                    "checkpoint.every": 2, "checkpoint.keep": 3, "run.max-seconds": 1000}
-        self.hanse("resume", run, *hanse.options(changes), ranks=2)
+        self.hanse("resume", run, *harness.options(changes), ranks=2)
         self.assert_digest(run, self.train(job, "straight"))
-        self.assertEqual(hanse.column(run, "evaluations.csv", "round"), ["5", "10", "12"])
+        self.assertEqual(harness.column(run, "evaluations.csv", "round"), ["5", "10", "12"])
         self.assertEqual(self.checkpoints(run), [f"round-{n:06d}.h5" for n in (8, 10, 12)])
 
     def test_event_files_are_not_written(self):
@@ -306,7 +306,7 @@ class Resume(hanse.Case):
         """What is said of a run without a checkpoint leads to one that has them."""
         job = self.job({"run.out": "my runs/first", "run.max-seconds": 1e-3})
         run = self.path("my runs/first")
-        self.hanse("run", job, expect=hanse.STOPPED)
+        self.hanse("run", job, expect=harness.STOPPED)
         again = self.hanse("run", job, expect=2)
         self.assert_one_error(again, 2, "holds a run's results", "`hanse resume 'my runs/first'`")
         shutil.rmtree(os.path.join(run, "checkpoints"))  # as a kill before the first one
@@ -328,7 +328,7 @@ class Resume(hanse.Case):
         calls = [lambda key=key, value=value, ranks=ranks: (
             key, self.hanse("resume", run, f"--{key}={value}", ranks=ranks, expect=None))
             for key, value in keys.items() for ranks in (None, 2)]
-        for key, process in hanse.together(calls):
+        for key, process in harness.together(calls):
             self.assert_one_error(process, 2, key, "run.rounds")
         self.assertEqual(self.rounds(run), [1])
 
@@ -351,13 +351,13 @@ class Resume(hanse.Case):
         self.hanse("resume", run)
         straight = self.train(job, "straight")
         self.assert_digest(run, straight)
-        self.assertEqual(hanse.text(run, "evaluations.csv"),
-                         hanse.text(straight, "evaluations.csv"))
-        self.assertEqual(hanse.column(run, "rounds.csv", "loss"),
-                         hanse.column(straight, "rounds.csv", "loss"))
+        self.assertEqual(harness.text(run, "evaluations.csv"),
+                         harness.text(straight, "evaluations.csv"))
+        self.assertEqual(harness.column(run, "rounds.csv", "loss"),
+                         harness.column(straight, "rounds.csv", "loss"))
 
 
-class OtherData(hanse.Case):
+class OtherData(harness.Case):
     """A run goes on with the data it has started with, or not at all."""
 
     JOB = {"data.kind": "csv", "data.client-column": "site", "data.test-fraction": 0.2,
@@ -374,7 +374,7 @@ class OtherData(hanse.Case):
     def test_is_refused(self):
         path = self.write("data.csv", self.table())
         job = self.job({**self.JOB, "data.path": path, "data.label-column": "label"})
-        run = self.train(job, "run", changes={"run.max-seconds": 1e-3}, expect=hanse.STOPPED)
+        run = self.train(job, "run", changes={"run.max-seconds": 1e-3}, expect=harness.STOPPED)
         others = {
             "7 clients, there were 8": self.table(sites=7),
             "72 samples, there were 80": self.table(each=9),
@@ -385,7 +385,7 @@ class OtherData(hanse.Case):
             "the names of the clients": self.table(site="t"),
             "the names of the classes": self.table(label=lambda i: i % 3 + 4),
         }
-        self.assertIn("\nclients = 8\n", hanse.text(run, "job.cfg"))
+        self.assertIn("\nclients = 8\n", harness.text(run, "job.cfg"))
         for what, text in others.items():
             self.write("data.csv", text)
             for ranks in (None, 2):
@@ -396,15 +396,15 @@ class OtherData(hanse.Case):
         self.hanse("resume", run, ranks=2)
         straight = self.train(job, "straight")
         self.assert_digest(run, straight)
-        self.assertEqual(hanse.summary(run)["data_digest"], hanse.summary(straight)["data_digest"])
+        self.assertEqual(harness.summary(run)["data_digest"], harness.summary(straight)["data_digest"])
         checkpoint = os.path.join(run, "checkpoints", self.checkpoints(run)[-1])
-        self.assertIn(hanse.summary(run)["data_digest"],
+        self.assertIn(harness.summary(run)["data_digest"],
                       self.hanse("inspect", checkpoint).stdout())
 
     def test_may_lie_elsewhere(self):
         path = self.write("first/data.csv", self.table())
         job = self.job({**self.JOB, "data.path": path, "data.label-column": "label"})
-        run = self.train(job, "run", changes={"run.max-seconds": 1e-3}, expect=hanse.STOPPED)
+        run = self.train(job, "run", changes={"run.max-seconds": 1e-3}, expect=harness.STOPPED)
         os.rename(self.path("first"), self.path("second"))
         refused = self.hanse("resume", run, expect=2)
         self.assert_one_error(refused, 2, "no such file", path, "hint: --data.path=")
@@ -412,7 +412,7 @@ class OtherData(hanse.Case):
         refused = self.hanse("resume", run, f"--data.path={other}", expect=2)
         self.assert_one_error(refused, 2, "the data are not those of the checkpoint", other)
         self.hanse("resume", run, f"--data.path={self.path('second', 'data.csv')}", ranks=2)
-        self.assertIn(f"\npath = {self.path('second', 'data.csv')}\n", hanse.text(run, "job.cfg"))
+        self.assertIn(f"\npath = {self.path('second', 'data.csv')}\n", harness.text(run, "job.cfg"))
         straight = self.train(job, "straight",
                               changes={"data.path": self.path("second", "data.csv")})
         self.assert_digest(run, straight)
@@ -420,7 +420,7 @@ class OtherData(hanse.Case):
     def test_a_relative_path_is_told_with_its_folder(self):
         path = self.write("data.csv", self.table())
         job = self.job({**self.JOB, "data.path": "data.csv", "data.label-column": "label"})
-        run = self.train(job, "run", changes={"run.max-seconds": 1e-3}, expect=hanse.STOPPED)
+        run = self.train(job, "run", changes={"run.max-seconds": 1e-3}, expect=harness.STOPPED)
         os.rename(path, self.path("moved.csv"))
         refused = self.hanse("resume", run, expect=2)
         self.assert_one_error(refused, 2, f"data.csv, looked for in {self.folder}", "data.path")
@@ -429,7 +429,7 @@ class OtherData(hanse.Case):
         old = os.path.join(self.train(self.job({"run.rounds": 2}), "first"), "model.h5")
         other = os.path.join(self.train(self.job({"run.rounds": 3}), "other"), "model.h5")
         job = self.job({"model.start": old})
-        run = self.train(job, "run", changes={"run.max-seconds": 1e-3}, expect=hanse.STOPPED)
+        run = self.train(job, "run", changes={"run.max-seconds": 1e-3}, expect=harness.STOPPED)
         straight = self.train(job, "straight")
         moved = self.path("moved.h5")
         os.rename(old, moved)
@@ -452,7 +452,7 @@ class OtherData(hanse.Case):
         job = self.job({"sampler.availability": self.write("there.csv", lines),
                         "sampler.per-round": 20})
         straight = self.train(job, "straight")
-        run = self.train(job, "run", changes={"run.max-seconds": 1e-3}, expect=hanse.STOPPED)
+        run = self.train(job, "run", changes={"run.max-seconds": 1e-3}, expect=harness.STOPPED)
         os.rename(self.path("there.csv"), self.path("moved.csv"))
         self.assert_one_error(self.hanse("resume", run, expect=2), 2, "no such file: ",
                               "sampler.availability")
@@ -466,4 +466,4 @@ class OtherData(hanse.Case):
 
 
 if __name__ == "__main__":
-    hanse.main()
+    harness.main()

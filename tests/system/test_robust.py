@@ -5,7 +5,7 @@ import math
 import os
 import statistics
 
-import hanse
+import harness
 
 SILOS = {"federation.clients": 11, "sampler.kind": "full", "model.kind": "mlp",
          "model.hidden": "9", "aggregator.byzantine": 2}
@@ -29,7 +29,7 @@ ATTACKS = ["sign-flip", "ipm", "alie", "optimal-alie", "optimal-ipm", "min-max",
            "mimic", "gauss", "nan", "label-flip", "replace"]
 
 
-class EveryRule(hanse.Case):
+class EveryRule(harness.Case):
     """The same bits on one rank, on four, and stopped and resumed on others."""
 
     def check(self, name, changes):
@@ -40,8 +40,8 @@ class EveryRule(hanse.Case):
         self.hanse("resume", stopped, "--run.rounds=12", ranks=3)
         self.assert_digest(stopped, alone, name)
         for field in ("kappa_hat", "byzantine_weight", "rejected"):
-            self.assertEqual(hanse.column(stopped, "rounds.csv", field),
-                             hanse.column(alone, "rounds.csv", field), name)
+            self.assertEqual(harness.column(stopped, "rounds.csv", field),
+                             harness.column(alone, "rounds.csv", field), name)
 
     def test_each_with_some_of_the_attacks(self):
         every = os.environ.get("HANSE_EVERY_ATTACK") == "1"
@@ -50,7 +50,7 @@ class EveryRule(hanse.Case):
             changes = {**SILOS, "aggregator.kind": rule, "attack.clients": "2,5", **more}
             for attack in ATTACKS if every else (ATTACKS[i % 12], ATTACKS[(5 * i + 3) % 12]):
                 cases[f"{rule}-{attack}"] = {**changes, "attack.kind": attack}
-        hanse.together([lambda name=name: self.check(name, cases[name]) for name in cases])
+        harness.together([lambda name=name: self.check(name, cases[name]) for name in cases])
 
     def test_an_honest_round_is_the_mean(self):
         # Momentum makes float rows of all updates, which rules that keep them need anyway.
@@ -68,7 +68,7 @@ class EveryRule(hanse.Case):
             self.assert_digest(run, mean, name)
 
 
-class Bounds(hanse.Case):
+class Bounds(harness.Case):
     """With too few participants attackers who send one row win every round."""
 
     def check(self, *parts, status=2, **changes):
@@ -98,11 +98,11 @@ class Bounds(hanse.Case):
                 "sampler.availability": 0.7}
         self.check("krum with f = 2 needs at least 7 rows", status=1, **away)
         run = self.train(self.job({**SILOS, **away, "aggregator.shortfall": "skip"}), "skip", 2)
-        seen = [int(row["clients"]) for row in hanse.table(run, "rounds.csv")]
+        seen = [int(row["clients"]) for row in harness.table(run, "rounds.csv")]
         self.assertTrue(min(seen) < 7)
 
 
-class Columns(hanse.Case):
+class Columns(harness.Case):
     def test_no_value_that_counts_is_cut(self):
         """Prices around 30,000 in 40 rows: a step of rate 1/2 from zeros is half of their median."""
         prices = [30000 + 37 * i % 201 for i in range(40)]
@@ -150,7 +150,7 @@ class Columns(hanse.Case):
         job = self.job({**SILOS, "aggregator.kind": "multi-krum", "aggregator.before": "arc",
                         "attack.clients": 2, "attack.kind": "sign-flip", "attack.strength": 5})
         run = self.train(job, "run", 2)
-        for row in hanse.table(run, "rounds.csv"):
+        for row in harness.table(run, "rounds.csv"):
             self.assertEqual(row["rejected"], "0")
             self.assertGreater(float(row["kappa_hat"]), 0)
             self.assertTrue(0 <= float(row["byzantine_weight"]) <= 1)
@@ -167,7 +167,7 @@ class Columns(hanse.Case):
                             "attack.kind": "sign-flip", "attack.strength": 30,
                             "run.rounds": 1})
             run = self.train(job, kind, 2)
-            kappa[kind] = float(hanse.column(run, "rounds.csv", "kappa_hat")[0])
+            kappa[kind] = float(harness.column(run, "rounds.csv", "kappa_hat")[0])
         self.assertLess(2 * kappa["trimmed-mean"], kappa["fedavg"])
 
     def test_kappa_is_below_what_is_proven(self):
@@ -180,7 +180,7 @@ class Columns(hanse.Case):
                             "aggregator.iterations": 100, "aggregator.smoothing": 1e-6,
                             "attack.kind": "optimal-alie"}, name=f"{kind}.cfg")
             run = self.train(job, kind, 2)
-            found = [float(x) for x in hanse.column(run, "rounds.csv", "kappa_hat")]
+            found = [float(x) for x in harness.column(run, "rounds.csv", "kappa_hat")]
             self.assertLess(max(found), proven, kind)
             self.assertGreater(min(found), 0, kind)
 
@@ -189,14 +189,14 @@ class Columns(hanse.Case):
         for kind in ("multi-krum", "trimmed-mean", "centered-clipping"):
             job = self.job({**changes, "aggregator.kind": kind}, name=f"{kind}.cfg")
             run = self.train(job, kind, 2)
-            self.assertEqual(set(hanse.column(run, "rounds.csv", "rejected")), {"2"})
+            self.assertEqual(set(harness.column(run, "rounds.csv", "rejected")), {"2"})
             self.assertTrue(all(math.isfinite(float(x))
-                                for x in hanse.column(run, "rounds.csv", "loss")))
+                                for x in harness.column(run, "rounds.csv", "loss")))
         self.assert_one_error(self.hanse("run", self.job(changes), ranks=2, expect=None), 1,
                               "client", "not finite")
 
 
-class Traces(hanse.Case):
+class Traces(harness.Case):
     def test_replay_gives_the_weights_of_the_run(self):
         for kind, more in {"krum": {}, "centered-clipping": {"aggregator.radius": 0.05},
                            "geometric-median": {"aggregator.before": "bucketing(2)",
@@ -207,11 +207,11 @@ class Traces(hanse.Case):
             run = self.train(job, kind, 2)
             path = os.path.join(run, "trace-aggregator.json")
             replayed = json.loads(self.hanse("replay", path).stdout())["rounds"]
-            weights = [float(line["weight"]) for line in hanse.table(run, "participation.csv")]
+            weights = [float(line["weight"]) for line in harness.table(run, "participation.csv")]
             for t, found in enumerate(replayed):
                 for i in range(11):
                     self.assertAlmostEqual(found["weights"][i], weights[11 * t + i], places=5)
 
 
 if __name__ == "__main__":
-    hanse.main()
+    harness.main()

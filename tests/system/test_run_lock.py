@@ -4,13 +4,13 @@ import os
 import signal
 import time
 
-import hanse
+import harness
 
 ENDLESS = {"run.rounds": 10000000, "evaluate.every": 0, "checkpoint.every": 5,
            "checkpoint.keep": 1000}
 
 
-class SecondRun(hanse.Case):
+class SecondRun(harness.Case):
     def start_endless(self, ranks):
         job = self.job(ENDLESS)
         run = self.path(f"run-{ranks}")
@@ -29,14 +29,14 @@ class SecondRun(hanse.Case):
         self.check_refused(run, owner, "resume", run, ranks=ranks)
         self.check_refused(run, owner, "run", job, f"--run.out={run}", "--run.overwrite=true",
                            ranks=ranks)
-        rows = len(hanse.table(run, "rounds.csv"))
+        rows = len(harness.table(run, "rounds.csv"))
         self.wait_for_rounds(process, run, rows + 100)  # the first goes on
         self.end(process)
         self.check_goes_on(run, job, ranks)
 
     def end(self, process):
         for pid in [process.popen.pid, *process.ranks().values()]:
-            hanse.kill(pid)
+            harness.kill(pid)
         process.wait()
 
     def test_alone(self):
@@ -51,16 +51,16 @@ class SecondRun(hanse.Case):
         self.check_refused(run, process.popen.pid, "resume", other, f"--run.out={run}",
                            "--run.overwrite=true")
         process.signal(signal.SIGTERM)
-        self.assertEqual(process.wait().status, hanse.STOPPED)
+        self.assertEqual(process.wait().status, harness.STOPPED)
 
     def test_ranks_that_outlive_their_mpirun(self):
         """Open MPI's ranks notice after some seconds; until then they write, and hold the lock."""
         job, run, process = self.start_endless(3)
         os.kill(process.popen.pid, signal.SIGKILL)
-        end_s = time.monotonic() + hanse.SECONDS_TO_END
+        end_s = time.monotonic() + harness.SECONDS_TO_END
         while True:
             resumed = self.hanse("resume", run, "--run.max-seconds=1e-3", expect=None)
-            if resumed.status == hanse.STOPPED:
+            if resumed.status == harness.STOPPED:
                 break
             self.assert_one_error(resumed, 2, "another run writes this folder", run)
             self.assertLess(time.monotonic(), end_s, "the lock outlives the ranks")
@@ -68,7 +68,7 @@ class SecondRun(hanse.Case):
         self.check_goes_on(run, job, 3)
 
 
-class NoLocks(hanse.Case):
+class NoLocks(harness.Case):
     """File systems answer in many ways that they give no lock: the run goes on without one."""
 
     # EIO, EINVAL, ENOTTY, ENOLCK, ENOSYS, EOPNOTSUPP, EREMOTEIO, and the kernel's ENOTSUPP, which
@@ -81,19 +81,19 @@ class NoLocks(hanse.Case):
         def attempt(error, ranks=None):
             run = self.path(f"run-{error}-{ranks}")
             process = self.hanse("run", job, f"--run.out={run}", ranks=ranks, environment={
-                "LD_PRELOAD": hanse.faulty_disk(), "FAULTY_DISK_FOLDER": run,
+                "LD_PRELOAD": harness.faulty_disk(), "FAULTY_DISK_FOLDER": run,
                 "FAULTY_DISK_LOCK": error})
             told = [line for line in process.lines() if "lock" in line]
             self.assertEqual(len(told), 1, process.describe())
             self.assertRegex(told[0], "^hanse: warning: .*gives no lock .*second run")
             self.assertIn(run, told[0])
-            return hanse.digest(run)
+            return harness.digest(run)
 
-        found = hanse.together([lambda e=e: attempt(e) for e in self.ERRORS])
-        self.assertEqual({*found, attempt(524, ranks=2)}, {hanse.digest(self.train(job, "run"))})
+        found = harness.together([lambda e=e: attempt(e) for e in self.ERRORS])
+        self.assertEqual({*found, attempt(524, ranks=2)}, {harness.digest(self.train(job, "run"))})
 
 
-class RefusedRun(hanse.Case):
+class RefusedRun(harness.Case):
     """What did not begin leaves nothing behind."""
 
     def test_leaves_no_folder(self):
@@ -112,4 +112,4 @@ class RefusedRun(hanse.Case):
 
 
 if __name__ == "__main__":
-    hanse.main()
+    harness.main()

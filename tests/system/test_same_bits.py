@@ -5,7 +5,7 @@ import os
 import h5py
 import numpy as np
 
-import hanse
+import harness
 
 MODELS = {
     "linear": {
@@ -100,23 +100,23 @@ MORE_PLACES = [
 ]
 
 
-class SameBits(hanse.Case):
+class SameBits(harness.Case):
     def compare(self, changes, places):
         job = self.job(changes)
         alone = self.train(job, "alone")
-        runs = hanse.together([
+        runs = harness.together([
             lambda i=i, ranks=ranks, more=more: self.train(job, f"place-{i}", ranks, more)
             for i, (ranks, more) in enumerate(places)])
         for run, place in zip(runs, places):
             what = f"at (ranks, options) {place}"
             self.assert_digest(run, alone, what)
-            self.assertEqual(hanse.text(run, "evaluations.csv"),
-                             hanse.text(alone, "evaluations.csv"), what)
-            self.assertEqual(hanse.text(run, "clients.csv"), hanse.text(alone, "clients.csv"), what)
+            self.assertEqual(harness.text(run, "evaluations.csv"),
+                             harness.text(alone, "evaluations.csv"), what)
+            self.assertEqual(harness.text(run, "clients.csv"), harness.text(alone, "clients.csv"), what)
             for field in ("round", "clients", "loss"):
-                self.assertEqual(hanse.column(run, "rounds.csv", field),
-                                 hanse.column(alone, "rounds.csv", field), what)
-            self.assertEqual(hanse.summary(run)["ranks"], place[0])
+                self.assertEqual(harness.column(run, "rounds.csv", field),
+                                 harness.column(alone, "rounds.csv", field), what)
+            self.assertEqual(harness.summary(run)["ranks"], place[0])
 
     def test_linear(self):
         self.compare(MODELS["linear"], PLACES + MORE_PLACES)
@@ -151,9 +151,9 @@ class SameBits(hanse.Case):
         # Each of them changes the training, and none the evaluation of a model that stays.
         for key in ("client.crop", "client.flip", "client.cutout", "client.mixup"):
             other = self.train(self.job(changes), key, changes={key: 0})
-            self.assertNotEqual(hanse.digest(other), hanse.digest(run), key)
+            self.assertNotEqual(harness.digest(other), harness.digest(run), key)
         still = {"run.rounds": 1, "client.lr": 1e-30}
-        losses = [hanse.column(self.train(self.job(changes), f"still-{crop}", changes={
+        losses = [harness.column(self.train(self.job(changes), f"still-{crop}", changes={
             **still, "client.crop": crop}), "evaluations.csv", "loss_mean") for crop in (0, 5)]
         self.assertEqual(*losses)
 
@@ -171,35 +171,35 @@ class SameBits(hanse.Case):
 
     def test_seed_matters(self):
         job = self.job()
-        self.assertNotEqual(hanse.digest(self.train(job, "one")),
-                            hanse.digest(self.train(job, "other", changes={"run.seed": 6})))
+        self.assertNotEqual(harness.digest(self.train(job, "one")),
+                            harness.digest(self.train(job, "other", changes={"run.seed": 6})))
 
 
-class RoundZero(hanse.Case):
+class RoundZero(harness.Case):
     """evaluate.start: a line for the initial model, and nothing else changes."""
 
     def test_initial_model_is_evaluated(self):
         job = self.job({"run.rounds": 6, "evaluate.every": 3})
-        plain, still, alone, three, stopped = hanse.together([
+        plain, still, alone, three, stopped = harness.together([
             lambda: self.train(job, "plain"),
             lambda: self.train(job, "still", changes={"run.rounds": 1, "client.lr": 1e-30}),
             lambda: self.train(job, "alone", changes={"evaluate.start": "true"}),
             lambda: self.train(job, "three", 3, {"evaluate.start": "true"}),
             lambda: self.train(job, "stopped", changes={"evaluate.start": "true",
                                                         "run.max-seconds": 1e-3},
-                               expect=hanse.STOPPED)])
-        self.assertEqual(hanse.column(alone, "evaluations.csv", "round"), ["0", "3", "6"])
+                               expect=harness.STOPPED)])
+        self.assertEqual(harness.column(alone, "evaluations.csv", "round"), ["0", "3", "6"])
         for name in ("loss_mean", "accuracy_mean", "loss_std"):
-            first, *others = hanse.column(alone, "evaluations.csv", name)
-            self.assertEqual([first], hanse.column(still, "evaluations.csv", name))
-            self.assertEqual(others, hanse.column(plain, "evaluations.csv", name))
+            first, *others = harness.column(alone, "evaluations.csv", name)
+            self.assertEqual([first], harness.column(still, "evaluations.csv", name))
+            self.assertEqual(others, harness.column(plain, "evaluations.csv", name))
         self.hanse("resume", stopped, "--run.max-seconds=0")
         for run in (three, stopped):
-            self.assertEqual(hanse.text(run, "evaluations.csv"), hanse.text(alone, "evaluations.csv"))
+            self.assertEqual(harness.text(run, "evaluations.csv"), harness.text(alone, "evaluations.csv"))
             self.assert_digest(run, plain)
 
 
-class Best(hanse.Case):
+class Best(harness.Case):
     """evaluate.best, run.patience and run.target."""
 
     JOB = {"run.rounds": 60, "evaluate.every": 1, "checkpoint.every": 2, "client.lr": 2}
@@ -207,11 +207,11 @@ class Best(hanse.Case):
     def test_the_run_ends_and_the_best_model_is_kept(self):
         job = self.job(self.JOB)
         watch = {"evaluate.best": "loss_mean", "run.patience": 3}
-        alone, three, plain = hanse.together([
+        alone, three, plain = harness.together([
             lambda: self.train(job, "alone", changes=watch),
             lambda: self.train(job, "three", 3, watch),
             lambda: self.train(job, "plain")])
-        losses = [float(x) for x in hanse.column(plain, "evaluations.csv", "loss_mean")]
+        losses = [float(x) for x in harness.column(plain, "evaluations.csv", "loss_mean")]
         best, since, end = 0, 0, None
         for i, loss in enumerate(losses):
             best, since = (i, 0) if loss < losses[best] or i == 0 else (best, since + 1)
@@ -219,34 +219,34 @@ class Best(hanse.Case):
                 end = i
                 break
         self.assertIsNotNone(end, "the job must not improve for ever")
-        self.assertEqual(len(hanse.column(alone, "rounds.csv", "loss")), end + 1)
-        self.assertEqual(hanse.summary(alone)["metrics"]["best_round"], best + 1)
+        self.assertEqual(len(harness.column(alone, "rounds.csv", "loss")), end + 1)
+        self.assertEqual(harness.summary(alone)["metrics"]["best_round"], best + 1)
         short = self.train(job, "short", changes={"run.rounds": best + 1})
         with open(os.path.join(alone, "best.h5"), "rb") as mine, \
                 open(os.path.join(short, "model.h5"), "rb") as straight:
             self.assertEqual(mine.read(), straight.read())
         stopped = self.train(job, "stopped", changes={**watch, "run.max-seconds": 1e-3},
-                             expect=hanse.STOPPED)
+                             expect=harness.STOPPED)
         self.hanse("resume", stopped, "--run.max-seconds=0", ranks=2)
         for run in (three, stopped):
             self.assert_digest(run, alone)
-            self.assertEqual(hanse.text(run, "evaluations.csv"), hanse.text(alone, "evaluations.csv"))
+            self.assertEqual(harness.text(run, "evaluations.csv"), harness.text(alone, "evaluations.csv"))
         aim = min(losses[:3]) + 1e-6
         target = self.train(job, "target", changes={"run.target": f"loss_mean<={aim}"})
         reached = next(i for i, loss in enumerate(losses, 1) if loss <= aim)
-        found = hanse.summary(target)["metrics"]
+        found = harness.summary(target)["metrics"]
         self.assertEqual(found["target_round"], reached)
-        seconds = sum(float(x) for x in hanse.column(target, "rounds.csv", "seconds"))
+        seconds = sum(float(x) for x in harness.column(target, "rounds.csv", "seconds"))
         self.assertAlmostEqual(found["target_seconds"], seconds, delta=1e-3 * reached)
         self.assertEqual(found["target_bytes"], 0)  # of one rank
-        self.assertEqual(len(hanse.column(target, "rounds.csv", "loss")), reached)
+        self.assertEqual(len(harness.column(target, "rounds.csv", "loss")), reached)
 
     def test_spreads_are_better_small_and_metrics_that_are_asked_for_are_known(self):
         job = self.job({**self.JOB, "run.rounds": 8, "evaluate.metrics": "balanced-accuracy"})
         for name, best in (("accuracy_gap", min), ("balanced_accuracy", max)):
             run = self.train(job, name, changes={"evaluate.best": name})
-            seen = [float(x) for x in hanse.column(run, "evaluations.csv", name)]
-            self.assertAlmostEqual(hanse.summary(run)["metrics"]["best"], best(seen), places=6)
+            seen = [float(x) for x in harness.column(run, "evaluations.csv", name)]
+            self.assertAlmostEqual(harness.summary(run)["metrics"]["best"], best(seen), places=6)
 
     def test_bad_rules_are_refused(self):
         job = self.job(self.JOB)
@@ -261,7 +261,7 @@ class Best(hanse.Case):
             self.assert_one_error(process, 2, *parts)
 
 
-class Validation(hanse.Case):
+class Validation(harness.Case):
     """data.validation-fraction, federation.validation-clients and evaluate.on."""
 
     JOB = {"data.validation-fraction": 0.25, "federation.validation-clients": 3,
@@ -270,34 +270,34 @@ class Validation(hanse.Case):
 
     def test_validation_decides_and_tests_stand_beside_it(self):
         job = self.job(self.JOB)
-        alone, three, one, stopped = hanse.together([
+        alone, three, one, stopped = harness.together([
             lambda: self.train(job, "alone"),
             lambda: self.train(job, "three", 3),
             lambda: self.train(job, "one", changes={"evaluate.on": "validation"}),
             lambda: self.train(job, "stopped", changes={"run.max-seconds": 1e-3},
-                               expect=hanse.STOPPED)])
+                               expect=harness.STOPPED)])
         refused = self.hanse("resume", stopped, "--evaluate.on=test", expect=None)
         self.assert_one_error(refused, 2, "evaluate.on")
         self.hanse("resume", stopped, "--run.max-seconds=0", ranks=2)
         for run in (three, stopped):
             self.assert_digest(run, alone)
             for name in ("evaluations.csv", "clients.csv", "partition.csv"):
-                self.assertEqual(hanse.text(run, name), hanse.text(alone, name))
+                self.assertEqual(harness.text(run, name), harness.text(alone, name))
         self.assert_digest(one, alone, "by where they are evaluated")
-        losses = {name: [float(x) for x in hanse.column(alone, "evaluations.csv", name)]
+        losses = {name: [float(x) for x in harness.column(alone, "evaluations.csv", name)]
                   for name in ("loss_mean", "validation_loss_mean")}
-        best = hanse.summary(alone)["metrics"]["best_round"]
+        best = harness.summary(alone)["metrics"]["best_round"]
         by_validation = losses["validation_loss_mean"]
         self.assertEqual(best, 1 + by_validation.index(min(by_validation)))
         self.assertNotEqual(best, 1 + losses["loss_mean"].index(min(losses["loss_mean"])),
                             "the job must tell the two apart")
         for name in ("loss_mean", "accuracy_worst10", "held_out_loss_mean"):
-            self.assertEqual(hanse.column(one, "evaluations.csv", name),
-                             hanse.column(alone, "evaluations.csv", f"validation_{name}"))
-        self.assertEqual(hanse.column(one, "evaluations.csv", "split")[0], "validation")
-        splits = hanse.column(alone, "clients.csv", "split")
+            self.assertEqual(harness.column(one, "evaluations.csv", name),
+                             harness.column(alone, "evaluations.csv", f"validation_{name}"))
+        self.assertEqual(harness.column(one, "evaluations.csv", "split")[0], "validation")
+        splits = harness.column(alone, "clients.csv", "split")
         self.assertEqual(splits, ["test"] * 18 + ["validation"] * 3 + ["test"] * 2)
-        for shown, other in zip(hanse.table(one, "clients.csv"), hanse.table(alone, "clients.csv")):
+        for shown, other in zip(harness.table(one, "clients.csv"), harness.table(alone, "clients.csv")):
             if other["validation_loss"]:
                 self.assertEqual(shown["loss"], other["validation_loss"])
 
@@ -310,7 +310,7 @@ class Validation(hanse.Case):
         again = self.train(job, "again", 2, read)
         self.assert_digest(again, first)
         for name in ("evaluations.csv", "partition.csv"):
-            self.assertEqual(hanse.text(again, name), hanse.text(first, name))
+            self.assertEqual(harness.text(again, name), harness.text(first, name))
         refused = self.hanse("run", job, "--data.kind=hanse", "--data.path=data.h5", expect=None)
         self.assert_one_error(refused, 2, "data.validation-fraction", "hanse convert")
 
@@ -328,7 +328,7 @@ class Validation(hanse.Case):
             self.assert_one_error(process, 2, *parts)
 
 
-class OverTime(hanse.Case):
+class OverTime(harness.Case):
     """evaluate.clients, evaluate.history and confusion.csv."""
 
     TABLES = ("evaluations.csv", "classes.csv", "clients.csv", "confusion.csv")
@@ -346,7 +346,7 @@ class OverTime(hanse.Case):
                         "federation.held-out": 2, "evaluate.metrics": "classes, confusion",
                         "run.rounds": 9})
         drawn = {"evaluate.clients": 4}
-        alone, three, every = hanse.together([
+        alone, three, every = harness.together([
             lambda: self.train(job, "alone", changes=drawn),
             lambda: self.train(job, "three", 3, drawn),
             lambda: self.train(job, "every", 2)])
@@ -360,13 +360,13 @@ class OverTime(hanse.Case):
             self.assertEqual(list(seen.sum(axis=1)), [6] * 6)
             self.assertTrue(np.array_equal(found[name][seen], full[name][seen]))
         self.assertGreater(len({tuple(line) for line in seen}), 3, "drawn anew")
-        self.assertEqual(hanse.column(alone, "evaluations.csv", "clients_evaluated"), ["4"] * 6)
-        clients = hanse.table(alone, "clients.csv")
+        self.assertEqual(harness.column(alone, "evaluations.csv", "clients_evaluated"), ["4"] * 6)
+        clients = harness.table(alone, "clients.csv")
         self.assertEqual([int(row["client"]) for row in clients], list(np.flatnonzero(seen[-1])))
         for row in clients:
             self.assertAlmostEqual(float(row["loss"]), found["loss"][-1][int(row["client"])],
                                    delta=1e-6)
-        confusion = hanse.table(alone, "confusion.csv")
+        confusion = harness.table(alone, "confusion.csv")
         trained = [row for row in clients if row["held_out"] == "0"]
         right = sum(int(row["samples"]) for row in confusion if row["label"] == row["predicted"])
         self.assertEqual(sum(int(row["samples"]) for row in confusion),
@@ -374,7 +374,7 @@ class OverTime(hanse.Case):
         self.assertAlmostEqual(right, sum(int(row["samples"]) * float(row["accuracy"])
                                           for row in trained), places=5)
         # From a checkpoint between evaluations, into another folder and over what is there.
-        before = {name: hanse.text(alone, name) for name in self.TABLES}
+        before = {name: harness.text(alone, name) for name in self.TABLES}
         for checkpoint in self.checkpoints(alone)[1:]:
             os.remove(os.path.join(alone, "checkpoints", checkpoint))
         self.hanse("resume", alone, f"--run.out={self.path('other')}", ranks=2)
@@ -382,12 +382,12 @@ class OverTime(hanse.Case):
         for run in (three, alone, self.path("other")):
             self.assert_digest(run, every)
             for name in self.TABLES:
-                self.assertEqual(hanse.text(run, name), before[name], f"{run} {name}")
+                self.assertEqual(harness.text(run, name), before[name], f"{run} {name}")
             for name, values in self.history(run).items():
                 self.assertTrue(np.array_equal(values, found[name], equal_nan=True), name)
 
 
-class Compression(hanse.Case):
+class Compression(harness.Case):
     """comm.compress: what clients send is summed, and what they keep goes with them."""
 
     KINDS = {"top-k": ({"comm.keep": 0.05}, 16 * 41 / 8),  # 16 of 325 values with 9 bits of place
@@ -397,28 +397,28 @@ class Compression(hanse.Case):
 
     def test_same_bits_anywhere_and_after_a_resume(self):
         plain = self.train(self.job(), "plain")
-        self.assertEqual(set(hanse.column(plain, "rounds.csv", "bytes_updates")), {str(5 * 4 * 325)})
+        self.assertEqual(set(harness.column(plain, "rounds.csv", "bytes_updates")), {str(5 * 4 * 325)})
         for kind, (options, size) in self.KINDS.items():
             job = self.job({**options, "comm.compress": kind, "checkpoint.every": 5}, f"{kind}.cfg")
-            alone, three, half = hanse.together([
+            alone, three, half = harness.together([
                 lambda: self.train(job, f"{kind}-alone"),
                 lambda: self.train(job, f"{kind}-three", 3),
                 lambda: self.train(job, f"{kind}-half", 2, {"run.rounds": 5})])
             self.hanse("resume", half, "--run.rounds=12", ranks=4)
-            self.assertNotEqual(hanse.digest(alone), hanse.digest(plain))
+            self.assertNotEqual(harness.digest(alone), harness.digest(plain))
             for run in (three, half):
                 self.assert_digest(run, alone, kind)
-            for row in hanse.table(three, "rounds.csv"):
+            for row in harness.table(three, "rounds.csv"):
                 self.assertEqual(int(row["bytes_updates"]), int(row["clients"]) * size, kind)
 
     def test_all_entries_are_the_update(self):
         """But for the rounding of each to float32."""
         job = self.job(MODELS["mlp"])
         plain = self.train(job, "plain")
-        expected = [float(x) for x in hanse.column(plain, "evaluations.csv", "loss_mean")]
+        expected = [float(x) for x in harness.column(plain, "evaluations.csv", "loss_mean")]
         for kind in ("top-k", "random-k"):
             run = self.train(job, kind, 2, {"comm.compress": kind, "comm.keep": 1000000})
-            for found, loss in zip(hanse.column(run, "evaluations.csv", "loss_mean"), expected):
+            for found, loss in zip(harness.column(run, "evaluations.csv", "loss_mean"), expected):
                 self.assertAlmostEqual(float(found), loss, delta=1e-5)
 
     def test_what_rules_see_and_what_cannot_be(self):
@@ -426,7 +426,7 @@ class Compression(hanse.Case):
         for changes, *parts in [({"aggregator.kind": "fedmgda+"}, "fedmgda+ sees what clients send"),
                                 ({"sampler.kind": "vrb"}, "vrb sees what clients send")]:
             process = self.hanse("run", job, f"--run.out={self.path('seen')}",
-                                 "--run.overwrite=true", *hanse.options(changes))
+                                 "--run.overwrite=true", *harness.options(changes))
             self.assertIn("updates are compressed: ", process.stderr())
             self.assertIn(parts[0], process.stderr())
         for changes, *parts in [
@@ -434,11 +434,11 @@ class Compression(hanse.Case):
                 ({"comm.compress": "quantize", "comm.bits": 1}, "comm.bits"),
                 ({"run.protocol": "centralized"}, "sends no updates", "comm.compress")]:
             process = self.hanse("run", job, f"--run.out={self.path('no')}",
-                                 *hanse.options(changes), expect=None)
+                                 *harness.options(changes), expect=None)
             self.assert_one_error(process, 2, *parts)
 
 
-class Seeds(hanse.Case):
+class Seeds(harness.Case):
     """data.seed, model.seed, sampler.seed and client.seed are run.seed unless they are given."""
 
     NAMES = ["data.seed", "model.seed", "sampler.seed", "client.seed"]
@@ -447,7 +447,7 @@ class Seeds(hanse.Case):
         job = self.job({"federation.partition": "dirichlet", "run.rounds": 3})
         given = {"same": dict.fromkeys(self.NAMES, 9)}
         given.update({name: {name: 8} for name in self.NAMES})
-        runs = dict(zip(["of run.seed", *given], hanse.together([
+        runs = dict(zip(["of run.seed", *given], harness.together([
             lambda: self.train(job, "nine", changes={"run.seed": 9}),
             lambda: self.train(job, "same", 2, {"run.seed": 7, **given["same"]}),
             *[lambda name=name: self.train(job, name, changes={"run.seed": 9, **given[name]})
@@ -455,18 +455,18 @@ class Seeds(hanse.Case):
         nine = runs.pop("of run.seed")
         self.assert_digest(runs.pop("same"), nine, "nothing else follows from run.seed")
         for name, run in runs.items():
-            self.assertNotEqual(hanse.digest(run), hanse.digest(nine), name)
-            same = hanse.text(run, "partition.csv") == hanse.text(nine, "partition.csv")
+            self.assertNotEqual(harness.digest(run), harness.digest(nine), name)
+            same = harness.text(run, "partition.csv") == harness.text(nine, "partition.csv")
             self.assertEqual(same, name != "data.seed")
 
 
-class SameBitsOfPartitions(hanse.Case):
+class SameBitsOfPartitions(harness.Case):
     def compare(self, changes):
         job = self.job(changes)
-        alone, three = hanse.together([lambda: self.train(job, "alone"),
+        alone, three = harness.together([lambda: self.train(job, "alone"),
                                        lambda: self.train(job, "three", 3)])
         self.assert_digest(three, alone)
-        self.assertEqual(hanse.text(three, "clients.csv"), hanse.text(alone, "clients.csv"))
+        self.assertEqual(harness.text(three, "clients.csv"), harness.text(alone, "clients.csv"))
 
     def test_iid(self):
         self.compare({"federation.partition": "iid", "data.test-fraction": 0})
@@ -490,16 +490,16 @@ class SameBitsOfPartitions(hanse.Case):
                       "client.lr": 0.01})
 
 
-class FastReduction(hanse.Case):
+class FastReduction(harness.Case):
     def test_is_close_to_exact(self):
         job = self.job({"run.rounds": 30})
         exact = self.train(job, "exact")
         fast = self.train(job, "fast", 3, {"comm.reduction": "fast"})
-        for name, value in hanse.summary(exact)["metrics"].items():
+        for name, value in harness.summary(exact)["metrics"].items():
             if "loss" in name:
-                self.assertAlmostEqual(hanse.summary(fast)["metrics"][name], value, places=4,
+                self.assertAlmostEqual(harness.summary(fast)["metrics"][name], value, places=4,
                                        msg=name)
 
 
 if __name__ == "__main__":
-    hanse.main()
+    harness.main()

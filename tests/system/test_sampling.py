@@ -4,7 +4,7 @@ import json
 import math
 import os
 
-import hanse
+import harness
 import test_bad_input
 
 # A horizon of its own: a run that is stopped has fewer rounds. Rates that move the probabilities.
@@ -13,10 +13,10 @@ LEARNING = {"federation.partition": "power-law", "sampler.horizon": 12,
 
 
 def numbers(run, name, field):
-    return [float(value) if value else math.nan for value in hanse.column(run, name, field)]
+    return [float(value) if value else math.nan for value in harness.column(run, name, field)]
 
 
-class Case(hanse.Case):
+class Case(harness.Case):
     def check(self, name, changes):
         """The straight run, which one stopped on two ranks and resumed on three must equal, whose
         rules are proved pure meanwhile."""
@@ -26,7 +26,7 @@ class Case(hanse.Case):
                              changes={"run.rounds": 5, "run.check-rules": "true"})
         self.hanse("resume", stopped, "--run.rounds=12", ranks=3)
         self.assert_digest(stopped, straight, name)
-        self.assertEqual(hanse.text(stopped, "sampling.csv"), hanse.text(straight, "sampling.csv"))
+        self.assertEqual(harness.text(stopped, "sampling.csv"), harness.text(straight, "sampling.csv"))
         return straight
 
     def replay(self, path):
@@ -77,15 +77,15 @@ class EverySampler(Case):
         # With as many draws a round vrb would draw the same: its share of uniform draws is 1 here.
         jobs.append(("uniform-repeats", {"sampler.replacement": "true", "sampler.per-round": 6}))
         jobs.append(("vrb-by-losses", {"sampler.kind": "vrb", "sampler.variant": "reference"}))
-        runs = hanse.together([lambda job=job: self.check_traces(*job) for job in jobs])
+        runs = harness.together([lambda job=job: self.check_traces(*job) for job in jobs])
         # No kind is another one under a wrong name.
-        self.assertEqual(len(set(map(hanse.digest, runs))), len(jobs))
+        self.assertEqual(len(set(map(harness.digest, runs))), len(jobs))
 
     def test_without_replacement_and_some_away(self):
         jobs = [(kind, {"sampler.kind": kind, "sampler.availability": 0.4,
                         **({"sampler.replacement": "false"} if has_both else {})})
                 for kind, has_both in self.samplers().items()]
-        hanse.together([lambda job=job: self.check_traces(*job) for job in jobs])
+        harness.together([lambda job=job: self.check_traces(*job) for job in jobs])
 
     def test_probabilities_are_reported(self):
         job = {**LEARNING, "sampler.kind": "adaptive-osmd", "run.trace": "true"}
@@ -95,24 +95,24 @@ class EverySampler(Case):
             said = self.hanse("replay", "--check", os.path.join(run, f"trace-{name}.json")).stdout()
             self.assertEqual(said, f"{rule} is pure: run twice, and once from its saved state in "
                                    "every round, it has the same bits\n")
-        metrics = hanse.summary(run)["metrics"]
+        metrics = harness.summary(run)["metrics"]
         self.assertLess(metrics["sampling_entropy"], math.log(23))
         least, p10, median, p90, most = (metrics["sampling_" + name]
                                          for name in ("min", "p10", "median", "p90", "max"))
         self.assertTrue(0.4 / 23 - 1e-9 <= least <= p10 <= median <= p90 <= most < 1)
         self.assertGreater(most, 1 / 23)
-        self.assertEqual(len(hanse.column(run, "evaluations.csv", "sampling_max")), 3)
+        self.assertEqual(len(harness.column(run, "evaluations.csv", "sampling_max")), 3)
         uniform = self.train(self.job(), "uniform")
-        self.assertNotIn("sampling_max", hanse.table(uniform, "evaluations.csv")[0])
+        self.assertNotIn("sampling_max", harness.table(uniform, "evaluations.csv")[0])
 
     def test_the_horizon_is_that_of_the_first_start(self):
         job = self.job({**LEARNING, "sampler.kind": "adaptive-osmd", "sampler.horizon": None})
         straight = self.train(job, "straight")
         stopped = self.train(job, "stopped", changes={"run.rounds": 5})
         self.hanse("resume", stopped, "--run.rounds=12")
-        self.assertIn("horizon = 5\n", hanse.text(stopped, "job.cfg"))
-        self.assertIn("horizon = 12\n", hanse.text(straight, "job.cfg"))
-        self.assertNotEqual(hanse.digest(stopped), hanse.digest(straight))
+        self.assertIn("horizon = 5\n", harness.text(stopped, "job.cfg"))
+        self.assertIn("horizon = 12\n", harness.text(straight, "job.cfg"))
+        self.assertNotEqual(harness.digest(stopped), harness.digest(straight))
         same = self.train(job, "same", changes={"sampler.horizon": 5})
         self.assert_digest(stopped, same)
 
@@ -122,7 +122,7 @@ class Scaffold(Case):
         changes = {"client.update": "scaffold"}
         jobs = {"uniform": changes, "osmd": {**changes, "sampler.kind": "adaptive-osmd"},
                 "away": {**changes, "sampler.availability": "blocks(5,2)"}}
-        runs = hanse.together([lambda name=name: self.check(name, jobs[name]) for name in jobs])
+        runs = harness.together([lambda name=name: self.check(name, jobs[name]) for name in jobs])
         for run in runs:
             lines = self.hanse("inspect", os.path.join(run, "checkpoints", "round-000012.h5"))
             self.assertIn("with state, 325 float32 each", lines.stdout())
@@ -131,7 +131,7 @@ class Scaffold(Case):
     def test_is_not_sgd(self):
         runs = [self.train(self.job({"client.update": kind}, kind), kind + "-run")
                 for kind in ("sgd", "scaffold")]
-        self.assertNotEqual(*map(hanse.digest, runs))
+        self.assertNotEqual(*map(harness.digest, runs))
 
 
 class Availability(Case):
@@ -166,9 +166,9 @@ class Availability(Case):
         self.assertEqual(available, [20] * 4 + [23] + [3] * 3 + [0] * 3 + [23])
         clients = numbers(run, "rounds.csv", "clients")
         self.assertEqual(clients[5:11], [3, 3, 3, 0, 0, 0])
-        self.assertEqual(hanse.column(run, "rounds.csv", "loss")[8:11], ["", "", ""])
+        self.assertEqual(harness.column(run, "rounds.csv", "loss")[8:11], ["", "", ""])
         self.assertEqual([line["variance_estimate"] == ""
-                          for line in hanse.table(run, "sampling.csv")],
+                          for line in harness.table(run, "sampling.csv")],
                          [8 <= round < 11 for round in range(12)])
 
     def test_nobody_there_leaves_the_model(self):
@@ -195,13 +195,13 @@ class Regret(Case):
                 total += variance[t] - best[t]
                 self.assertAlmostEqual(regret[t], total, delta=1e-7 * sum(variance))
             self.assertEqual(regret[-1] > 1e-3 * sum(best), kind != "optimal", kind)
-            self.assertEqual(hanse.column(without, "sampling.csv", "regret"), [""] * 12)
+            self.assertEqual(harness.column(without, "sampling.csv", "regret"), [""] * 12)
 
     def test_may_begin_with_a_resume(self):
         job = self.job({**LEARNING, "sampler.kind": "osmd"})
         run = self.train(job, "run", changes={"run.rounds": 5})
         self.hanse("resume", run, "--run.rounds=12", "--evaluate.regret=true", ranks=2)
-        regret = hanse.column(run, "sampling.csv", "regret")
+        regret = harness.column(run, "sampling.csv", "regret")
         self.assertEqual([value == "" for value in regret], [True] * 5 + [False] * 7)
 
     def test_a_client_that_diverges_is_named(self):
@@ -333,4 +333,4 @@ class BadInput(test_bad_input.BadInput):
 
 
 if __name__ == "__main__":
-    hanse.main()
+    harness.main()

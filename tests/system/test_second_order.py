@@ -3,7 +3,7 @@
 import json
 import os
 
-import hanse
+import harness
 import test_bad_input
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -15,7 +15,7 @@ FEDNEW = {**SILOS, "client.update": "fednew"}
 FEDNL = {**SILOS, "client.update": "fednl"}
 
 
-class AnyRanks(hanse.Case):
+class AnyRanks(harness.Case):
     """The straight run, which those on more ranks and one stopped and resumed must equal."""
 
     def check(self, name, changes):
@@ -27,8 +27,8 @@ class AnyRanks(hanse.Case):
         stopped = self.train(job, name + "-stopped", ranks=2, changes={"run.rounds": 5})
         self.hanse("resume", stopped, "--run.rounds=12", ranks=3)
         self.assert_digest(stopped, straight, f"{name} resumed")
-        self.assertEqual(hanse.text(stopped, "clients.csv"), hanse.text(straight, "clients.csv"))
-        return hanse.digest(straight)
+        self.assertEqual(harness.text(stopped, "clients.csv"), harness.text(straight, "clients.csv"))
+        return harness.digest(straight)
 
     def test_same_bits(self):
         jobs = {"fednew": FEDNEW,
@@ -41,7 +41,7 @@ class AnyRanks(hanse.Case):
                 "top": {**FEDNL, "client.compressor": "top", "client.hessian-start": "zero"},
                 "projection": {**FEDNL, "client.safeguard": "projection",
                                "client.hessian-rate": 0.5, "aggregator.weights": "uniform"}}
-        digests = hanse.together([lambda name=name: self.check(name, jobs[name]) for name in jobs])
+        digests = harness.together([lambda name=name: self.check(name, jobs[name]) for name in jobs])
         self.assertEqual(len(set(digests)), len(jobs))
 
     def test_a_float32_sum(self):
@@ -49,31 +49,31 @@ class AnyRanks(hanse.Case):
             job = self.job(changes, name=f"{name}.cfg")
             exact = self.train(job, name + "-exact")
             fast = self.train(job, name + "-fast", 2, {"comm.reduction": "fast"})
-            self.assertAlmostEqual(hanse.summary(fast)["metrics"]["train_loss_mean"],
-                                   hanse.summary(exact)["metrics"]["train_loss_mean"], places=4)
+            self.assertAlmostEqual(harness.summary(fast)["metrics"]["train_loss_mean"],
+                                   harness.summary(exact)["metrics"]["train_loss_mean"], places=4)
 
 
-class Heart(hanse.Case):
+class Heart(harness.Case):
     """Twenty rounds of FedNL are at the optimum; fedavg is not after fifty."""
 
     def loss(self, name, *changes):
         run = self.path(name)
         self.hanse("run", *HEART, f"--run.out={run}", *changes)
-        return hanse.summary(run)["metrics"]["train_loss_weighted"]
+        return harness.summary(run)["metrics"]["train_loss_weighted"]
 
     def test_rounds_to_the_optimum(self):
         calls = [("optimum", "--client.update=fednl", "--run.rounds=40"),
                  ("fednl", "--client.update=fednl", "--run.rounds=20"),
                  ("fednew", "--client.update=fednew", "--run.rounds=30"),
                  ("fedavg", "--client.update=sgd", "--run.rounds=50")]
-        optimum, fednl, fednew, fedavg = hanse.together(
+        optimum, fednl, fednew, fedavg = harness.together(
             [lambda call=call: self.loss(*call) for call in calls])
         self.assertAlmostEqual(fednl, optimum, delta=1e-5)
         self.assertAlmostEqual(fednew, optimum, delta=1e-4)
         self.assertGreater(abs(fedavg - optimum), 1e-3)
 
 
-class Plan(hanse.Case):
+class Plan(harness.Case):
     def bytes_sent(self, update):
         """Of a round on two ranks."""
         job = self.job({**SILOS, "client.update": update}, name=f"{update}.cfg")
@@ -114,7 +114,7 @@ class BadInput(test_bad_input.BadInput):
             self.refuse(key, changes={**FEDNL, key: value}, places=(None,))
 
 
-class Failure(hanse.Case):
+class Failure(harness.Case):
     def test_a_hessian_that_is_not_positive_definite(self):
         """More parameters than samples and no penalty: a singular Hessian, known from the start."""
         job = self.job({**FEDNL, "client.weight-decay": 0, "federation.samples": 4})
@@ -123,4 +123,4 @@ class Failure(hanse.Case):
 
 
 if __name__ == "__main__":
-    hanse.main()
+    harness.main()

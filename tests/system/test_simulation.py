@@ -3,7 +3,7 @@
 import json
 import os
 
-import hanse
+import harness
 
 SAMPLE_S = 0.01
 SIMULATED = {"simulate.sample-us": 1e6 * SAMPLE_S, "data.test-fraction": 0,
@@ -16,12 +16,12 @@ KINDS = [{"client.update": "scaffold"}, {"client.update": "feddyn", "server.opti
          {"client.personal": "fc1.bias"}]
 
 
-class Simulation(hanse.Case):
+class Simulation(harness.Case):
     def simulate(self, name, ranks=None, changes=None):
         return self.train(self.job(SIMULATED, f"{name}.cfg"), name, ranks, changes)
 
     def seconds(self, run, column):
-        return [float(value) for value in hanse.column(run, "rounds.csv", column)]
+        return [float(value) for value in harness.column(run, "rounds.csv", column)]
 
     def assert_times(self, found, expected, more=0.05):
         """Of rounds; the processor's own work is on top."""
@@ -33,7 +33,7 @@ class Simulation(hanse.Case):
 class Ranks(Simulation):
     def test_one_and_64(self):
         """The model of one rank; each of the five clients trains on a rank of its own."""
-        one, many = hanse.together([
+        one, many = harness.together([
             lambda: self.simulate("one"),
             lambda: self.simulate("many", 64, {
                 "run.rounds": 12, "simulate.hosts": 32, "simulate.cores": 2,
@@ -44,11 +44,11 @@ class Ranks(Simulation):
         self.assert_times(self.seconds(many, "seconds_train"), CLIENT_S)
         for seconds in self.seconds(many, "seconds_comm"):  # of trees of 32 hosts
             self.assertGreater(seconds, 0.02)
-        summary = hanse.summary(many)
+        summary = harness.summary(many)
         self.assertIs(summary["simulated"], True)
         self.assertNotIn("metrics", summary)
         self.assertLess(summary["accounts"]["phases"]["training"]["least"], CLIENT_S)  # rank 0's
-        events = json.loads(hanse.text(many, "timeline.json"))
+        events = json.loads(harness.text(many, "timeline.json"))
         clients = [event for event in events if event["name"] == "client 3"]
         self.assertGreater(len(clients), 0)
         for event in clients:
@@ -74,7 +74,7 @@ class Ranks(Simulation):
             with self.subTest(changes=changes):
                 self.assert_digest(*runs)
                 self.assert_times(self.seconds(runs[0], "seconds_train"), 5 * CLIENT_S, 0.2)
-        hanse.together([lambda number=number, changes=changes: check(number, changes)
+        harness.together([lambda number=number, changes=changes: check(number, changes)
                         for number, changes in enumerate(KINDS)])
 
 
@@ -88,10 +88,10 @@ class NoTraining(Simulation):
         self.assertNotIn("accuracy", process.stdout())
         for name in ("model.h5", "clients.csv"):
             self.assertFalse(os.path.exists(os.path.join(run, name)), name)
-        self.assertEqual(hanse.table(run, "evaluations.csv"), [])
+        self.assertEqual(harness.table(run, "evaluations.csv"), [])
         trained = self.train(self.job(), "trained")
-        self.assertNotIn("simulated", hanse.summary(trained))
-        self.assertNotEqual(hanse.digest(run), hanse.digest(trained))
+        self.assertNotIn("simulated", harness.summary(trained))
+        self.assertNotEqual(harness.digest(run), harness.digest(trained))
 
     def test_bad_input(self):
         for changes, words in (
@@ -105,4 +105,4 @@ class NoTraining(Simulation):
 
 
 if __name__ == "__main__":
-    hanse.main()
+    harness.main()

@@ -5,7 +5,7 @@ import json
 import os
 import signal
 
-import hanse
+import harness
 
 MB = 1e6
 MANY = 9223372036854775807
@@ -13,7 +13,7 @@ PAIRS = {"data.shape": "1,4,4", "data.classes": 4, "data.test-fraction": 0, "mod
          "federation.samples": 2, "sampler.kind": "full", "run.rounds": 1, "evaluate.every": 0}
 
 
-class Refused(hanse.Case):
+class Refused(harness.Case):
     def refuse(self, *parts, changes=None, verb="run", ranks=None, **limits):
         arguments = [f"--run.out={self.path('run')}"] if verb == "run" else []
         process = self.hanse(verb, self.job(changes), *arguments, ranks=ranks, expect=None,
@@ -70,8 +70,8 @@ class Refused(hanse.Case):
                 self.assert_one_error(asked, 2, f"'{name}' is no family", "it has", "Nehalem")
 
 
-@hanse.measures_memory
-class AsPlanned(hanse.Case):
+@harness.measures_memory
+class AsPlanned(harness.Case):
     """The greatest memory of a run, against that which its plan says."""
 
     def plan(self, job):
@@ -80,7 +80,7 @@ class AsPlanned(hanse.Case):
     def compare(self, name, changes):
         job = self.job({**PAIRS, **changes}, name=f"{name}.cfg")
         plan = self.plan(job)
-        peak = hanse.summary(self.train(job, name))["peak_memory_bytes"]
+        peak = harness.summary(self.train(job, name))["peak_memory_bytes"]
         self.assertAlmostEqual(plan["peak_bytes"] / peak, 1, delta=0.15,
                                msg=f"{name}: {peak}, {plan}")
         return plan, peak
@@ -96,7 +96,7 @@ class AsPlanned(hanse.Case):
         few = {"sampler.kind": "uniform", "sampler.per-round": 6, "federation.clients": clients}
         plan, peak = self.compare("all", few)
         self.assertEqual(plan["scores_bytes"], 64 * clients)
-        some = hanse.summary(self.train(self.job({**PAIRS, **few, "evaluate.clients": 1000}),
+        some = harness.summary(self.train(self.job({**PAIRS, **few, "evaluate.clients": 1000}),
                                         "some"))["peak_memory_bytes"]
         self.assertLess(peak, some + 64 * clients + 2 * MB)
 
@@ -113,7 +113,7 @@ class AsPlanned(hanse.Case):
         self.assertGreater(plan["rank_bytes"] - without["rank_bytes"], 8 * row)
 
 
-class Removed(hanse.Case):
+class Removed(harness.Case):
     def test_a_run_directory_in_mid_run(self):
         """Nothing is promised that is gone, and nothing is left in a new folder."""
         job = self.job({"run.rounds": 10000000, "checkpoint.every": 20, "evaluate.every": 0,
@@ -131,12 +131,12 @@ class Removed(hanse.Case):
         self.assertFalse(os.path.exists(os.path.join(run, "failed.txt")))
 
 
-class Stop(hanse.Case):
+class Stop(harness.Case):
     def test_a_long_round_says_what_it_waits_for(self):
         long = self.job({"client.steps": 10**12, "sampler.per-round": 1})
         for name, changes in (("asked", {}), ("in-time", {"run.max-seconds": 1})):
             run = self.path(name)
-            process = self.start("run", long, f"--run.out={run}", *hanse.options(changes))
+            process = self.start("run", long, f"--run.out={run}", *harness.options(changes))
             process.wait_until(lambda: os.path.exists(os.path.join(run, "rounds.csv")), "rounds")
             if not changes:
                 process.signal(signal.SIGUSR1)
@@ -147,4 +147,4 @@ class Stop(hanse.Case):
 
 
 if __name__ == "__main__":
-    hanse.main()
+    harness.main()

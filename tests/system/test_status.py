@@ -7,12 +7,12 @@ import shutil
 import signal
 import time
 
-import hanse
+import harness
 
 ENDLESS = {"run.rounds": 10000000, "evaluate.every": 100, "checkpoint.every": 0}
 
 
-class Status(hanse.Case):
+class Status(harness.Case):
     def status(self, *paths):
         return json.loads(self.hanse("status", *paths, "--json").stdout())
 
@@ -24,7 +24,7 @@ class Status(hanse.Case):
         run = self.path(out)
         process = self.start("run", self.job({**ENDLESS, **(changes or {})}), f"--run.out={run}",
                              ranks=ranks)
-        process.wait_until(lambda: hanse.table(run, "evaluations.csv"), "an evaluation")
+        process.wait_until(lambda: harness.table(run, "evaluations.csv"), "an evaluation")
         return run, process
 
     def test_done(self):
@@ -33,13 +33,13 @@ class Status(hanse.Case):
             ["run", "state", "rounds", "of_rounds", "rounds_per_second", "seconds_left", "metric",
              "value", "evaluated_round"]))
         status = self.one(run)
-        found = hanse.table(run, "evaluations.csv")[-1]
+        found = harness.table(run, "evaluations.csv")[-1]
         self.assertEqual((status["run"], status["state"], status["rounds"], status["of_rounds"]),
                          (run, "done", 12, 12))
         self.assertEqual((status["metric"], status["value"], status["evaluated_round"]),
                          ("accuracy_mean", float(found["accuracy_mean"]), 12))
         seconds = sum(float(row["seconds"]) + float(row["seconds_evaluate"])
-                      for row in hanse.table(run, "rounds.csv"))
+                      for row in harness.table(run, "rounds.csv"))
         self.assertAlmostEqual(status["rounds_per_second"] * seconds / 12, 1, places=4)
         self.assertIsNone(status["seconds_left"])
         head, line = self.hanse("status", "run").stdout().splitlines()
@@ -56,7 +56,7 @@ class Status(hanse.Case):
             self.assertAlmostEqual(status["seconds_left"] * status["rounds_per_second"],
                                    10000000 - status["rounds"], delta=1)
             for pid in [process.popen.pid, *process.ranks().values()]:
-                hanse.kill(pid)
+                harness.kill(pid)
             process.wait()
             self.assertTrue(os.path.exists(os.path.join(run, "lock")))
             status = self.one(run)
@@ -66,7 +66,7 @@ class Status(hanse.Case):
     def test_stopped_on_request(self):
         run, process = self.start_endless()
         process.signal(signal.SIGTERM)
-        self.assertEqual(process.wait().status, hanse.STOPPED)
+        self.assertEqual(process.wait().status, harness.STOPPED)
         self.assertEqual(self.one(run)["state"], "stopped")
 
     def test_failed(self):
@@ -115,7 +115,7 @@ class Status(hanse.Case):
             run = self.train(self.job(changes), metric)
             self.assertEqual(self.one(run)["metric"], metric)
             self.assertEqual(self.one(run)["value"],
-                             float(hanse.column(run, "evaluations.csv", metric)[-1]))
+                             float(harness.column(run, "evaluations.csv", metric)[-1]))
 
     def test_a_line_in_the_middle_of_being_written(self):
         run = self.train(self.job({"evaluate.every": 0}), "run")
@@ -172,4 +172,4 @@ class Status(hanse.Case):
 
 
 if __name__ == "__main__":
-    hanse.main()
+    harness.main()

@@ -5,7 +5,7 @@ import os
 import pathlib
 import random
 
-import hanse
+import harness
 
 HEART = pathlib.Path(__file__).resolve().parents[2] / "data" / "heart"
 RAW = {"data.kind": "csv", "data.path": HEART / "processed.*.data", "data.label-column": "target",
@@ -28,7 +28,7 @@ def visits(seed=1):
     return "\n".join(lines) + "\n"
 
 
-class Tables(hanse.Case):
+class Tables(harness.Case):
     def visits(self, changes=None):
         return {"data.kind": "csv", "data.path": self.write("visits.csv", visits()),
                 "data.client-column": "hospital", "data.label-column": "ill",
@@ -38,8 +38,8 @@ class Tables(hanse.Case):
 
     def test_the_same_bits_everywhere(self):
         run, resumed = self.compare_places(self.visits({"federation.held-out": "hospital-3"}))
-        self.assertEqual(hanse.summary(run)["data_digest"], hanse.summary(resumed)["data_digest"])
-        table = hanse.table(run, "clients.csv")
+        self.assertEqual(harness.summary(run)["data_digest"], harness.summary(resumed)["data_digest"])
+        table = harness.table(run, "clients.csv")
         self.assertEqual([row["name"] for row in table if row["held_out"] == "1"], ["hospital-3"])
 
     def test_raw_files_of_heart_and_what_the_start_says(self):
@@ -53,7 +53,7 @@ class Tables(hanse.Case):
         for label in ("test area under the ROC curve ", "test accuracy, held-out clients ",
                       "test area under the ROC curve, held-out clients "):
             self.assertIn("\n" + label, process.stdout())
-        self.assertIn("held-out = va\n", hanse.text(self.path("run"), "job.cfg"))
+        self.assertIn("held-out = va\n", harness.text(self.path("run"), "job.cfg"))
 
     def test_other_data_are_no_resume(self):
         run = self.train(self.job(self.visits()), "run", changes={"run.rounds": 3})
@@ -76,4 +76,4 @@ class Tables(hanse.Case):
 
 
 if __name__ == "__main__":
-    hanse.main()
+    harness.main()

@@ -4,7 +4,7 @@ import os
 import shutil
 import signal
 
-import hanse
+import harness
 
 # Clients that differ a hundredfold in samples, speed and links: their tasks take 0.1 to 5 s.
 UNEQUAL = {
@@ -87,22 +87,22 @@ EQUAL = {"clock.kind": "virtual", "async.kind": "fedbuff", "async.concurrency": 
          "async.buffer": 5}
 
 
-class VirtualCase(hanse.Case):
+class VirtualCase(harness.Case):
     def virtual(self, run):
         """The lines of rounds.csv from virtual_seconds on, with their header."""
-        lines = [line.split(",") for line in hanse.text(run, "rounds.csv").splitlines()]
+        lines = [line.split(",") for line in harness.text(run, "rounds.csv").splitlines()]
         begin = lines[0].index("virtual_seconds")
         return [line[begin:] for line in lines]
 
     def numbers(self, run, field):
-        return [float(x) for x in hanse.column(run, "rounds.csv", field)]
+        return [float(x) for x in harness.column(run, "rounds.csv", field)]
 
     def assert_same(self, run, other, what):
         self.assert_digest(run, other, what)
         self.assertEqual(self.virtual(run), self.virtual(other), what)
         for name in ("participation.csv", "sampling.csv", "evaluations.csv", "clients.csv"):
-            self.assertEqual(hanse.text(run, name), hanse.text(other, name), f"{name} {what}")
-        self.assertEqual(hanse.summary(run)["metrics"], hanse.summary(other)["metrics"], what)
+            self.assertEqual(harness.text(run, name), harness.text(other, name), f"{name} {what}")
+        self.assertEqual(harness.summary(run)["metrics"], harness.summary(other)["metrics"], what)
 
     def compare(self, changes):
         """On one rank, on four, and on two and behind the evaluation of round 8 on three: all end
@@ -112,7 +112,7 @@ class VirtualCase(hanse.Case):
         run = self.train(job, "halves", 2, {"run.rounds": 8})
         self.hanse("resume", run, "--run.rounds=12", ranks=3)
         self.assert_same(run, alone, "on two and three ranks")
-        ranks, more = hanse.PLACES[-1]
+        ranks, more = harness.PLACES[-1]
         self.assert_same(self.train(job, "place", ranks, more), alone, f"at {(ranks, more)}")
         seconds = self.numbers(alone, "virtual_seconds")
         self.assertEqual(seconds, sorted(seconds))
@@ -120,18 +120,18 @@ class VirtualCase(hanse.Case):
         return job, alone
 
     def compare_every_stop(self, changes):
-        """Also as a whole at every one of hanse.PLACES, and stopped behind each of seven rounds."""
+        """Also as a whole at every one of harness.PLACES, and stopped behind each of seven rounds."""
         job, alone = self.compare(changes)
-        for i, (ranks, more) in enumerate(hanse.PLACES[:-1]):
+        for i, (ranks, more) in enumerate(harness.PLACES[:-1]):
             run = self.train(job, f"place-{i}", ranks, more)
             self.assert_same(run, alone, f"at (ranks, options) {(ranks, more)}")
         stop = {"run.max-seconds": 1e-9}  # after one round
-        run = self.train(job, "stopped", PARTS[0], stop, expect=hanse.STOPPED)
+        run = self.train(job, "stopped", PARTS[0], stop, expect=harness.STOPPED)
         # A round that a busy machine does not end within 3 s is left, and comes again.
         for ranks in PARTS[1:] + (None, None, None):
             if len(self.rounds(run)) == len(PARTS):
                 break
-            self.hanse("resume", run, *hanse.options(stop), ranks=ranks, expect=hanse.STOPPED)
+            self.hanse("resume", run, *harness.options(stop), ranks=ranks, expect=harness.STOPPED)
         self.assertEqual(len(self.rounds(run)), len(PARTS))
         self.hanse("resume", run, "--run.max-seconds=0")
         self.assert_same(run, alone, "after resumes")
@@ -141,7 +141,7 @@ class VirtualCase(hanse.Case):
         self.assert_digest(run, other, what)
         self.assertEqual(self.virtual(run), self.virtual(other), what)
         for name in ("participation.csv", "sampling.csv", "clients.csv"):
-            self.assertEqual(hanse.text(run, name), hanse.text(other, name), f"{name} {what}")
+            self.assertEqual(harness.text(run, name), harness.text(other, name), f"{name} {what}")
 
 
 class SameTime(VirtualCase):
@@ -204,12 +204,12 @@ class SameAsWithoutAClock(VirtualCase):
             plain = self.train(self.job(more), f"plain-{i}")
             timed = self.train(self.job({**more, "clock.kind": "virtual"}), f"timed-{i}", 2)
             self.assert_digest(timed, plain, str(more))
-            self.assertEqual(hanse.text(timed, "evaluations.csv"),
-                             hanse.text(plain, "evaluations.csv"))
+            self.assertEqual(harness.text(timed, "evaluations.csv"),
+                             harness.text(plain, "evaluations.csv"))
             slow = self.train(self.job({**UNEQUAL, **more, "client.epochs": 1,
                                         "federation.partition": None}), f"slow-{i}")
             self.assert_digest(slow, plain, "who is slow does not matter where all are awaited")
-        self.assertNotIn("virtual_seconds", hanse.text(plain, "rounds.csv"))
+        self.assertNotIn("virtual_seconds", harness.text(plain, "rounds.csv"))
         self.assertEqual(self.numbers(timed, "round_virtual_seconds"), [WAVE_S] * 12)
         self.assertEqual(self.numbers(timed, "virtual_seconds"),
                          [round(WAVE_S * t, 6) for t in range(1, 13)])
@@ -230,7 +230,7 @@ class SameAsWithoutAClock(VirtualCase):
         self.assertEqual(self.numbers(run, "counted"), [0] * 12)
         self.assertEqual(self.numbers(run, "virtual_seconds"),
                          [round(0.001 * t, 6) for t in range(1, 13)])
-        self.assertEqual(len(set(hanse.column(run, "evaluations.csv", "loss_mean"))), 1)
+        self.assertEqual(len(set(harness.column(run, "evaluations.csv", "loss_mean"))), 1)
 
     def test_a_buffer_of_all_that_are_in_flight(self):
         jobs = [{"sampler.kind": "uniform"},
@@ -255,8 +255,8 @@ class SameAsWithoutAClock(VirtualCase):
         run = self.train(job, "buffered", changes={**EQUAL, "async.open-slots": 5})
         waits = self.train(job, "all")
         self.assert_digest(run, waits)
-        self.assertEqual(hanse.column(run, "rounds.csv", "virtual_seconds"),
-                         hanse.column(waits, "rounds.csv", "virtual_seconds"))
+        self.assertEqual(harness.column(run, "rounds.csv", "virtual_seconds"),
+                         harness.column(waits, "rounds.csv", "virtual_seconds"))
 
 
 class Staleness(VirtualCase):
@@ -267,9 +267,9 @@ class Staleness(VirtualCase):
         self.assertEqual(self.numbers(run, "in_flight_mean"), [15] * 12)
         self.assertEqual(self.numbers(run, "virtual_seconds"),
                          [round(WAVE_S * (1 + t // 3), 6) for t in range(12)])
-        counts = hanse.summary(run)["metrics"]
+        counts = harness.summary(run)["metrics"]
         self.assertEqual([counts[f"staleness_{n}"] for n in (0, 1, 2, 4)], [20, 20, 20, 0])
-        counted = [int(row["counted"]) for row in hanse.table(run, "clients.csv")]
+        counted = [int(row["counted"]) for row in harness.table(run, "clients.csv")]
         self.assertEqual(sum(counted), 12 * 5)
 
     def test_updates_that_are_too_old_are_thrown_away(self):
@@ -286,14 +286,14 @@ class Staleness(VirtualCase):
         for balance, spread in (("none", 4), ("frequency", 1.02)):
             run = self.train(self.job(changes), balance, changes={"async.balance": balance})
             sums = {}
-            for line in hanse.table(run, "participation.csv"):
+            for line in harness.table(run, "participation.csv"):
                 sums[line["client"]] = sums.get(line["client"], 0) + float(line["weight"])
             self.assertEqual(len(sums), 23)
             self.assertEqual(max(sums.values()) / min(sums.values()) > spread, balance == "none")
 
     def test_lines_of_participants(self):
         run = self.train(self.job({**UNEQUAL, **FEDBUFF, "aggregator.weights": "uniform"}), "run")
-        lines = hanse.table(run, "participation.csv")
+        lines = harness.table(run, "participation.csv")
         self.assertEqual(len(lines), 12 * 4)
         for line in lines:
             tau = int(line["staleness"])
@@ -318,16 +318,16 @@ class Watch(VirtualCase):
         changes = {**UNEQUAL, **FEDBUFF, "run.rounds": 100, "evaluate.every": 7,
                    "evaluate.history": "true", "aggregator.kind": "afl"}
         run = self.train(self.job(changes), "run", changes={"run.virtual-seconds": 3})
-        early = hanse.column(run, "evaluations.csv", "round")
+        early = harness.column(run, "evaluations.csv", "round")
         self.assertNotEqual(int(early[-1]) % 7, 0)
         self.hanse("resume", run, "--run.virtual-seconds=5", "--run.max-seconds=1e-9",
-                   expect=hanse.STOPPED)
+                   expect=harness.STOPPED)
         self.hanse("resume", run, "--run.virtual-seconds=5", ranks=2)
         straight = self.train(self.job(changes), "straight", changes={"run.virtual-seconds": 5})
         self.assert_same(run, straight, "after more seconds")
         for name in ("decisions.csv", "metrics.jsonl"):
-            self.assertEqual(hanse.text(run, name), hanse.text(straight, name), name)
-        rounds = [int(t) for t in hanse.column(run, "evaluations.csv", "round")]
+            self.assertEqual(harness.text(run, name), harness.text(straight, name), name)
+        rounds = [int(t) for t in harness.column(run, "evaluations.csv", "round")]
         self.assertEqual(rounds[:-1], list(range(7, rounds[-1], 7)))
 
     def test_a_run_that_ends_early_has_its_last_checkpoint(self):
@@ -350,14 +350,14 @@ class Watch(VirtualCase):
         due = [t for t, (before, now) in enumerate(zip([0, *seconds], seconds), 1)
                if now // 5 > before // 5]
         self.assertGreater(len(due), 5)
-        evaluated = [int(t) for t in hanse.column(run, "evaluations.csv", "round")]
+        evaluated = [int(t) for t in harness.column(run, "evaluations.csv", "round")]
         self.assertEqual(evaluated, sorted({*due, 40}))
 
     def test_the_virtual_seconds_to_a_target(self):
         run = self.train(self.job({**UNEQUAL, "evaluate.every": 2}), "run",
                          changes={"run.target": "loss_mean<=100"})
         self.assertEqual(self.rounds(run), [1, 2])
-        found = hanse.summary(run)["metrics"]["target_virtual_seconds"]
+        found = harness.summary(run)["metrics"]["target_virtual_seconds"]
         self.assertAlmostEqual(found, self.numbers(run, "virtual_seconds")[1], places=5)
 
     def test_who_is_too_slow_ever_to_count(self):
@@ -368,11 +368,11 @@ class Watch(VirtualCase):
         self.assertEqual(process.status, 0, process.describe())
         self.assertIn("1 of 6 clients", process.stderr())
         run = self.path("run")
-        metrics = hanse.summary(run)["metrics"]
+        metrics = harness.summary(run)["metrics"]
         self.assertAlmostEqual(metrics["unreachable_share"], 1 / 6)
         self.assertEqual(metrics["participation_min"], 0)
         # Of 400 rounds: shares 2/3, 2/3, 2/3, 3/5, 2/5 and 0, from the fastest to the slowest.
-        counted = sorted((int(row["counted"]) for row in hanse.table(run, "clients.csv")),
+        counted = sorted((int(row["counted"]) for row in harness.table(run, "clients.csv")),
                          reverse=True)
         self.assertEqual(sum(counted), 1200)
         self.assertEqual(counted[-1], 0)
@@ -380,7 +380,7 @@ class Watch(VirtualCase):
             self.assertAlmostEqual(count / 400, share, delta=0.1)
         arrival = self.train(self.job(changes), "arrival",
                              changes={"aggregator.estimator": "arrival"})
-        weights = {float(line["weight"]) for line in hanse.table(arrival, "participation.csv")
+        weights = {float(line["weight"]) for line in harness.table(arrival, "participation.csv")
                    if line["counted"] == "1"}
         for weight, pi in zip(sorted(weights), (2 / 3, 3 / 5, 2 / 5)):
             self.assertAlmostEqual(weight, 1 / 6 / pi, places=8)
@@ -417,14 +417,14 @@ class NoUpdates(VirtualCase):
             self.assertEqual(len(lines), 2, changes)
             self.assertIn("in the first 3 rounds", lines[0])
             self.assertIn(f"in 10 of 10 rounds: {why}", lines[1])
-            table = hanse.text(self.path("run"), "participation.csv").splitlines()
+            table = harness.text(self.path("run"), "participation.csv").splitlines()
             self.assertTrue(table[0].startswith("round,client,weight"), table[0])
         self.assertEqual(self.warnings({**virtual, "clock.lost": 0.3}), [])
 
     def test_counts_go_on_after_a_resume(self):
         changes = {"clock.kind": "virtual", "clock.lost": 0.999999, "run.rounds": 8}
         run = self.train(self.job(changes), "run", changes={"run.max-seconds": 1e-9},
-                         expect=hanse.STOPPED)
+                         expect=harness.STOPPED)
         process = self.hanse("resume", run)
         self.assertIn("no update has counted in 8 of 8 rounds", process.stderr())
 
@@ -444,7 +444,7 @@ class WithoutWeight(VirtualCase):
                            "async.normalize": normalize, "aggregator.kind": kind, **self.OLD}
                 run = self.train(self.job(changes), f"{kind}-{normalize}")
                 weights = [float(line["weight"] or 0)
-                           for line in hanse.table(run, "participation.csv")]
+                           for line in harness.table(run, "participation.csv")]
                 self.assertIn(0, weights)
 
     def test_of_late_work(self):
@@ -455,7 +455,7 @@ class WithoutWeight(VirtualCase):
         for kind in ("fedavg", "dqn-fed"):
             run = self.train(self.job({**changes, "aggregator.kind": kind}), kind, 2)
             self.assertGreater(sum(self.numbers(run, "counted")), 3)
-            self.assertEqual(len(set(hanse.column(run, "evaluations.csv", "loss_mean"))), 1, kind)
+            self.assertEqual(len(set(harness.column(run, "evaluations.csv", "loss_mean"))), 1, kind)
 
     def test_weights_keep_their_sum(self):
         """A late update alone in its round counts as one in time, though its weight is not 1."""
@@ -463,13 +463,13 @@ class WithoutWeight(VirtualCase):
                                    "sampler.per-round": 1, "aggregator.estimator": "unbiased"}),
                          "run")
         rounds = {}
-        for line in hanse.table(run, "participation.csv"):
+        for line in harness.table(run, "participation.csv"):
             if line["counted"] == "1":
                 rounds.setdefault(line["round"], []).append(line)
         alone = [lines[0] for lines in rounds.values() if len(lines) == 1]
         late = [line for line in alone if line["staleness"] != "0"]
         self.assertGreater(min(len(late), len(alone) - len(late)), 3)
-        samples = sum(int(row["train"]) for row in hanse.table(run, "partition.csv"))
+        samples = sum(int(row["train"]) for row in harness.table(run, "partition.csv"))
         for line in alone:  # lambda_i times the number of those who were there
             there = float(line["weight"]) * samples / int(line["samples"])
             self.assertAlmostEqual(there, round(there), places=5, msg=line)
@@ -482,7 +482,7 @@ class Waiting(VirtualCase):
         run = self.train(job, "run")
         # 16 samples and two messages of a microsecond.
         step = 16 * 1234567891 + 2
-        self.assertEqual(hanse.column(run, "rounds.csv", "virtual_seconds"),
+        self.assertEqual(harness.column(run, "rounds.csv", "virtual_seconds"),
                          [f"{step * t / 1e6:.6f}".rstrip("0").rstrip(".") for t in range(1, 13)])
 
     def test_who_is_on_line_between_two_looks_is_seen(self):
@@ -507,7 +507,7 @@ class Waiting(VirtualCase):
         job = self.job({"clock.kind": "virtual", "clock.availability": "markov(1e-4, 1e-4)",
                         "clock.leave": "pause", "clock.sample-seconds": 1e6})
         process = self.hanse("run", job, f"--run.out={self.path('run')}", "--run.max-seconds=0.5",
-                             ranks=2, expect=hanse.STOPPED)
+                             ranks=2, expect=harness.STOPPED)
         self.assertIn("waiting for the end of round 1", process.stderr())
         self.assertIn("stopped within round 1, which is not kept", process.stderr())
         self.assertEqual(process.errors(), [])
@@ -523,7 +523,7 @@ class Waiting(VirtualCase):
         self.wait_until_gone(process, "a request and SIGKILL")
 
 
-class BadClock(hanse.Case):
+class BadClock(harness.Case):
     """Whatever is wrong with the keys and files of a clock: one line and status 2, and no results."""
 
     def refuse(self, *parts, **changes):
@@ -623,4 +623,4 @@ class BadClock(hanse.Case):
 
 
 if __name__ == "__main__":
-    hanse.main()
+    harness.main()

@@ -11,7 +11,7 @@ import h5py
 import numpy
 import torch
 
-import hanse
+import harness
 import test_models
 from test_models import bits
 
@@ -162,7 +162,7 @@ class SafeTensors(test_models.ModelCase):
     def test_networks_of_the_program_need_no_libtorch(self):
         job = self.job({"model.kind": "mlp", "model.hidden": 7, "run.rounds": 1})
         run = self.train(job, "run", changes={"run.state-dict": "safetensors"})
-        self.assertEqual(hanse.summary(run)["versions"]["libtorch"], "not used")
+        self.assertEqual(harness.summary(run)["versions"]["libtorch"], "not used")
         with h5py.File(os.path.join(run, "model.h5")) as file:
             for name, tensor in read_safetensors(os.path.join(run, "model.safetensors")).items():
                 self.assertEqual(bits(tensor), file[name][()].tobytes(), name)
@@ -197,12 +197,12 @@ class OneDimensional(test_models.ModelCase):
         with torch.no_grad():
             loss = torch.nn.functional.cross_entropy(torch.jit.load(path)(torch.from_numpy(x)),
                                                      torch.from_numpy(y)).item()
-        self.assertAlmostEqual(hanse.summary(run)["metrics"]["loss_weighted"], loss, places=6)
+        self.assertAlmostEqual(harness.summary(run)["metrics"]["loss_weighted"], loss, places=6)
 
 
 def second_torch():
     """Versions of LibTorch that lie beside the program's own (scripts/setup --torch)."""
-    names = glob.glob(os.path.join(os.path.dirname(hanse.program()), "lib", "hanse-torch-*.so"))
+    names = glob.glob(os.path.join(os.path.dirname(harness.program()), "lib", "hanse-torch-*.so"))
     return [re.search("hanse-torch-(.*).so", name)[1] for name in names]
 
 
@@ -216,7 +216,7 @@ class SecondLibTorch(test_models.ModelCase):
             self.skipTest("no second LibTorch is built (scripts/setup --torch)")
 
     def version(self, run):
-        return hanse.summary(run)["versions"]["libtorch"]
+        return harness.summary(run)["versions"]["libtorch"]
 
     def test_both_train_the_same_model(self):
         job = self.job(self.cnn(**{"run.state-dict": "true"}))
@@ -244,10 +244,10 @@ case ${{OMPI_COMM_WORLD_RANK:-$PMI_RANK}} in
   0) export HANSE_TORCH=system;;
   *) export HANSE_TORCH=newest;;
 esac
-exec {hanse.program()} "$@"
+exec {harness.program()} "$@"
 """)
         os.chmod(script, 0o755)
-        lib = os.path.join(os.path.dirname(hanse.program()), "lib")
+        lib = os.path.join(os.path.dirname(harness.program()), "lib")
         os.symlink(lib, self.path("mixed/lib"))
         self.own_program = script
         process = self.hanse("run", self.job(self.cnn()), f"--run.out={self.path('no')}", ranks=2,
@@ -270,4 +270,4 @@ exec {hanse.program()} "$@"
 
 
 if __name__ == "__main__":
-    hanse.main()
+    harness.main()
