@@ -138,7 +138,8 @@ def draw_nodes(axis, run, runs, index, rounds, values):
 
 def figure_of(charts, runs, width=5.4, height=4.2, most=4, print_of=None):
     """The charts that have something to show beside each other, at most `most` in a row; None where
-    none has. A chart that needs more height says so, axis.inches. With `print_of`, a Print, a chart as a figure of a paper."""
+    none has. A chart that needs more height says so, axis.inches; one that depends on the size of what
+    is laid out has axis.fit(). With `print_of`, a Print, a chart as a figure of a paper."""
     figure, axes, titles = plt.figure(layout="constrained"), [], []
     for chart in charts:
         axis = figure.add_subplot()
@@ -170,6 +171,8 @@ def figure_of(charts, runs, width=5.4, height=4.2, most=4, print_of=None):
     legend_below(figure, axes, title="; ".join(titles) or None, columns=4 if columns < 3 else 6)
     if print_of:
         print_of.make_room(figure, plain_in)
+    for axis in axes:
+        getattr(axis, "fit", lambda: None)()
     return figure
 
 

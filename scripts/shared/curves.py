@@ -13,11 +13,14 @@ from .bands import mean_curve
 from .charting import draw_mean
 from .figures import upper_first
 from .run_files import common_prefix
-from .summaries import ROWS, label_of, percent
+from .summaries import ROWS, label_of, megabytes, milliseconds, percent, seconds
 
 # What runs are about: the first of these that they have, where their jobs say nothing else.
 MAIN = ("common_accuracy", "online_accuracy", "regret", "accuracy_mean", "common_loss",
         "online_loss", "loss_mean")
+# How axes show what tables print so: the unit behind the label, and the factor.
+UNITS = {percent: (" (%)", 100), seconds: (" (s)", 1), milliseconds: (" (ms)", 1e3),
+         megabytes: (" (MB)", 1e-6)}
 # Of accuracies, not in percent.
 NO_SHARES = ("gini", "entropy", "kl", "angle", "left_out")
 
@@ -144,10 +147,15 @@ def unit_of(axis, most):
 def words_for(metric, runs):
     """What a metric is called, and the factor that its numbers are shown with."""
     common_prefix(runs)  # names the runs by what they are evaluated on, where that differs
+    return words_in(metric, [{"split": run.split()} for run in runs])
+
+
+def words_in(metric, summaries):
+    """The same, of a number of these runs' summaries."""
     for label, key, show in ROWS:
-        if key == f"metrics.{metric}":
-            label = label_of(label, key, [{"split": run.split()} for run in runs])
-            return (f"{label} (%)", 100) if show is percent else (label, 1)
+        if key in (f"metrics.{metric}", metric):
+            unit, factor = UNITS.get(show, ("", 1))
+            return label_of(label, key, summaries) + unit, factor
     label = metric.replace("_", " ")
     if "accuracy" in metric and not metric.endswith(NO_SHARES):
         return f"{label} (%)", 100
