@@ -16,6 +16,7 @@ LEVEL = 0.95
 LEAST_PAIRED = 5    # pairs of a paired t test: below, a p-value would pretend to know the spread
 LEAST_WILCOXON = 6  # pairs of Wilcoxon's test: of five no two-sided p-value is below 0.05
 ENUMERATED = 14     # pairs up to which all signs of the differences are tried, equal ranks or not
+DIGITS = 9          # that a run prints of a number: what is behind them decides nothing
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,6 +69,19 @@ def numbers_of(values: Iterable[float | None]) -> list[float]:
             if isinstance(value, (int, float)) and math.isfinite(value)]
 
 
+def printed(value: float) -> float:
+    """The number as a run prints it, 0.7 of 0.6999999999999998."""
+    return float(f"{value:.{DIGITS}g}")
+
+
+def differences_of(pairs: Sequence[Sequence[float]]) -> list[float]:
+    """first - second of each pair, to as many places as the largest number is printed with: equal
+    ones are equal, and nothing is 0, whatever the binary fractions have left."""
+    largest = max((abs(value) for pair in pairs for value in pair), default=0.0)
+    places = DIGITS - 1 - math.floor(math.log10(largest)) if largest else 0
+    return [round(first - second, places) + 0.0 for first, second in pairs]
+
+
 def interval(values: Iterable[float | None], bounds: bool = True) -> Interval:
     """The interval of the mean of the numbers among `values`; without `bounds` the mean and the
     deviation alone. Bounds of two numbers or more need scipy: raises Refused without it."""
@@ -86,20 +100,18 @@ def interval(values: Iterable[float | None], bounds: bool = True) -> Interval:
 
 def difference(first: Mapping[int, float | None], base: Mapping[int, float | None]) -> Difference:
     """How far `first` is from `base`, both {seed: number}, paired by the seeds they have in common.
-    Nothing is corrected yet, see corrected()."""
+    They are differences of printed numbers. Nothing is corrected yet, see corrected()."""
     pairs = [numbers_of((first[seed], base[seed])) for seed in first if seed in base]
-    known = [pair[0] - pair[1] for pair in pairs if len(pair) == 2]
+    known = differences_of([pair for pair in pairs if len(pair) == 2])
     return Difference(interval(known), _paired_t(known), _wilcoxon(known))
 
 
 def _paired_t(differences: Sequence[float]) -> float | None:
-    """None below five pairs, and where all differences are 0."""
-    if len(differences) < LEAST_PAIRED or not any(differences):
+    """None below five pairs, and where all differences are alike: they do not tell how much they
+    vary."""
+    if len(differences) < LEAST_PAIRED or len(set(differences)) == 1:
         return None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of differences that are all alike
-        p = float(require_scipy().ttest_1samp(differences, 0.0).pvalue)
-    return p if math.isfinite(p) else None
+    return float(require_scipy().ttest_1samp(differences, 0.0).pvalue)
 
 
 def _wilcoxon(differences: Sequence[float]) -> float | None:
