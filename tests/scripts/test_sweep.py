@@ -244,6 +244,19 @@ class SweepTest(MadeRepository):
                                    "out/method=fedavg/seed-1: aggregator.kind = afl, not fedavg",
                                    "hint: remove")
 
+    def test_runs_in_a_plain_folder_go_on_where_they_are_of_the_case(self):
+        """A folder that two cases shared has the runs of one of them."""
+        cases = [sweeping.Case(f"data.path={path}", {"data.path": path})
+                 for path in ("d/1.csv", "d:1.csv", "d_1.csv")]
+        before = self.folder / "out/data.path=d_1.csv"
+        self.assertEqual(cases[0].folder_in(self.folder / "out").name, cases[0].folder())
+        self.write(before / "seed-1/job.cfg", "[data]\npath = d/1.csv\n")
+        self.assertEqual([case.folder_in(self.folder / "out") == before for case in cases],
+                         [True, False, True])
+        sweep = sweeping.Sweep(self.folder / "out", self.folder / "jobs/job.cfg", cases[2:], [1])
+        with self.assertRaisesRegex(sweeping.Refused, "data.path = d/1.csv, not d_1.csv; hint: "):
+            sweep.require_kinds()
+
     def reached(self, case, *targets):
         """The runs of seeds 1, 2, ... of a case reach their target in these rounds, or never."""
         for seed, target in enumerate(targets, 1):
@@ -686,8 +699,12 @@ class MeanTest(unittest.TestCase):
             self.assertEqual(summaries.median_text(targets, rounds), expected)
 
     def test_folders_of_cases_are_apart_and_plain(self):
-        self.assertEqual(sweeping.Case("a/b c=1", {}).folder(), "a_b_c=1")
-        self.assertEqual(sweeping.Case("", {}).folder(), "base")
+        names = ["data.path=d/1.csv", "data.path=d_1.csv", "lr 0.1", "lr:0.1", "a*a", "a/a", ""]
+        folders = [sweeping.Case(name, {}).folder() for name in names]
+        self.assertEqual(len(set(folders)), len(names))
+        for folder in folders:
+            self.assertRegex(folder, r"^[\w=.,+-]+(~[0-9a-f]{8})?$")
+        self.assertEqual((folders[1], folders[-1]), ("data.path=d_1.csv", "base"))
 
 
 if __name__ == "__main__":

@@ -50,7 +50,7 @@ def _cases_of(folder: pathlib.Path) -> list[Place]:
     if study is None:
         return []
     repeats = study.table.get("seeds", 1)
-    return [Place(folder / case.folder(), runs, case.name, repeats) for case in study.cases
+    return [Place(case.folder_in(folder), runs, case.name, repeats) for case in study.cases
             if (runs := list(study.runs(case).values()))]
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from .errors import Refused
 from .folders import Path, numbered, rows_there, summary_there
 from .inference import Difference, Interval, corrected, difference, interval
-from .study_files import Case, cases_of, read_study, text_of, values_of_name
+from .study_files import Case, alike, cases_of, read_study, text_of, values_of_name
 
 if TYPE_CHECKING:
     import pandas
@@ -61,7 +61,7 @@ class Study:
     def runs(self, case: Case) -> dict[int, pathlib.Path]:
         """{seed: run directory} of the runs of a case that have begun, in order."""
         found = {int(path.name.removeprefix("seed-")): path
-                 for path in numbered(self.path / case.folder(), "seed-")}
+                 for path in numbered(case.folder_in(self.path), "seed-")}
         return {seed: path for seed, path in found.items()
                 if self.chosen is None or seed in self.chosen}
 
@@ -97,7 +97,7 @@ class Study:
             if not known:
                 raise Refused(f"against {key}={value}: '{key}' does not vary; hint: known: "
                               f"{', '.join(self.keys) or 'nothing'}")
-            meant = [other for other in known if _alike(other, text_of(value))]
+            meant = [other for other in known if alike(other, text_of(value))]
             if not meant:
                 raise Refused(f"against {key}={value}: no case has it; hint: known: "
                               f"{', '.join(known)}")
@@ -160,14 +160,6 @@ class Study:
         case. Of runs that have ended; see Reached. Raises Refused."""
         return _frame([line.numbers() for line in reached(self, Target.of(target), against)],
                       self.keys)
-
-
-def _alike(one: str, other: str) -> bool:
-    """The same text, or the same number."""
-    try:
-        return one == other or float(one) == float(other)
-    except ValueError:
-        return False
 
 
 @dataclasses.dataclass
@@ -334,7 +326,7 @@ def read_folder(path: Path) -> Study | None:
     folder = pathlib.Path(path)
     table = read_study(folder)
     cases = cases_of(table) if table else []
-    known = {case.folder() for case in cases}
+    known = {case.folder_in(folder).name for case in cases}
     for other in sorted(folder.glob("*/")):
         if other.name not in known and numbered(other, "seed-"):
             cases.append(Case(other.name, {}, values=values_of_name(other.name)))

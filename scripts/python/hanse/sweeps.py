@@ -36,7 +36,7 @@ from .folders import Path, read_job, summary_there
 from .program import Options, ask, environment, find_program, mpirun, option_words
 from .stopping import ask_to_stop
 from .studies import Study, read_folder
-from .study_files import FILE, Case, cases_of, options_of, study_of, text_of, toml_of
+from .study_files import FILE, Case, alike, cases_of, options_of, study_of, text_of, toml_of
 
 HELD_OUT = "federation.held-out"
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
@@ -70,7 +70,8 @@ class Sweep:
         self.environment: dict[str, str] | None = None  # of the runs; None: this process's
         self.common, self.launch = dict(common or {}), list(launch)
         self._program = program
-        self.tasks = [Task(case, seed, self.out / case.folder() / f"seed-{seed}")
+        folders = {case.name: case.folder_in(self.out) for case in cases}
+        self.tasks = [Task(case, seed, folders[case.name] / f"seed-{seed}")
                       for case in cases for seed in seeds]
         self.lock = threading.Lock()
         self.running: dict[str, subprocess.Popen] = {}  # by the task's label
@@ -136,12 +137,12 @@ class Sweep:
         write_whole(self.out / FILE, text)
 
     def require_kinds(self) -> None:
-        """Is what has been run under a case's name of the case's kinds?"""
+        """Is what has been run under a case's name of the case's kinds and files?"""
         for task in self.tasks:
             job = read_job(task.folder)
             for key, value in task.case.options.items():
-                is_kind = key.endswith((".kind", ".update", ".optimizer"))
-                if is_kind and job.get(key, value) != value:
+                is_kind = key.endswith((".kind", ".update", ".optimizer", "path", ".formula"))
+                if is_kind and not alike(job.get(key, value), value):
                     raise Refused(f"{task.folder}: {key} = {job[key]}, not {value}; hint: remove "
                                   "the folder, or choose another --out")
 
