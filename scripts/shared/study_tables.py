@@ -106,7 +106,8 @@ def means(study, columns, metrics, lines):
             line = next(one for one in lines if one.case is case and one.metric == metric)
             missing = "not reached" if metric == "target_round" and column.target else "-"
             known = column.summaries or missing == "-"
-            row.append(interval_text(line.interval, metric in FRACTIONS, len(column.summaries),
+            of = None if column.copies() else len(column.summaries)
+            row.append(interval_text(line.interval, metric in FRACTIONS, of,
                                      missing if known else "-"))
             if metric == "target_round":
                 row.append(column.median_cell() if column.summaries else "-")
@@ -122,8 +123,9 @@ def pivoted(study, columns, key, metric, lines):
     for line in lines:
         if line.metric == metric:
             left = tuple(line.case.values.get(other, "") for other in others)
+            column = columns[line.case.name]
             rows.setdefault(left, {})[line.case.values.get(key, "")] = interval_text(
-                line.interval, metric in FRACTIONS, columns[line.case.name].runs)
+                line.interval, metric in FRACTIONS, None if column.copies() else column.runs)
     names = short_keys(study.keys)
     head = [*(names[other] for other in others), *(f"{names[key]} = {value}" for value in values)]
     return Table(metric, head, [[*left, *(cells.get(value, "-") for value in values)]

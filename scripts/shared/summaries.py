@@ -4,6 +4,7 @@ import dataclasses
 import math
 
 from hanse.folders import read_job, read_summary, summary_there
+from hanse.inference import are_copies
 from hanse.several import (listed, mean_and_deviation, median_of_targets, own_data, places,
                            unlike)
 
@@ -133,6 +134,10 @@ class Column:
                     for done in summary.get("rounds_done", [summary.get("rounds")])]
         return [look_up(summary, key) for summary in self.summaries]
 
+    def copies(self):
+        """Do the seeds change nothing? The runs are one observation then."""
+        return are_copies(self.summaries)
+
     def mean(self, key):
         """None where it has no number."""
         numbers = [value for value in self.values(key) if isinstance(value, (int, float))]
@@ -161,6 +166,8 @@ class Column:
         if key == "diverged":
             return self.cell_of_divergence()
         values = self.values(key)
+        if key.startswith("metrics.") and self.copies():
+            values = values[:1]
         numbers = all(isinstance(value, (int, float, type(None))) for value in values)
         missing = "not reached" if self.target and key == "metrics.target_round" else "-"
         if self.summed_up() and key.startswith("metrics."):
@@ -261,6 +268,10 @@ def cautions(columns):
     if count := sum(column.diverged() for column in columns):
         runs = sum(summary.get("repeats", 1) for found in summaries for summary in found)
         lines.append(f"{count} of {runs} runs diverged; their numbers are those of the round before.")
+    if count := sum(column.copies() for column in columns):
+        of = f"In {count} of {len(columns)} cases the" if len(columns) > 1 else "The"
+        lines.append(f"{of} seeds change nothing: the runs are copies of one, which count once "
+                     "(n is 1).")
     if own_data(summaries):
         lines.append("Each run of a mean has data of its own; data.seed keeps them the same.")
     return lines

@@ -200,6 +200,28 @@ class StudyTest(MadeRepository):
         self.assertIn("both cases have: fewer in client.lr=0.2, client.lr=0.4",
                       said.replace("\n", " "))
 
+    def test_seeds_that_change_nothing_are_one_observation(self):
+        """Copies of one run up to the order of sums; a case whose losses differ is none, though its
+        accuracies agree."""
+        for lr, accuracy, spread in (("0.1", 0.75, 1e-9), ("0.2", 0.8, 1e-9), ("0.4", 0.8, 1e-3)):
+            for seed in range(1, 8):
+                self.write(f"runs/sweep-study/client.lr={lr}/seed-{seed}/summary.json", json.dumps(
+                    {"metrics": {"accuracy_mean": accuracy, "target_seconds": seed,
+                                 "loss_mean": 0.5 + spread * seed}}))
+        said = self.show("--against", "client.lr=0.1").replace("\n", " ")
+        lines = {(line["client.lr"], line["metric"]): line for line in self.numbers()}
+        self.assertEqual([lines[lr, "accuracy_mean"][name] for lr in ("0.1", "0.2", "0.4")
+                          for name in ("n", "pairs")], ["1", "", "1", "1", "7", "7"])
+        copy, other = lines["0.2", "accuracy_mean"], lines["0.4", "loss_mean"]
+        self.assertEqual((copy["difference"], copy["p"], copy["p_wilcoxon"], copy["low"]),
+                         ("0.05", "", "", ""))
+        self.assertNotEqual((other["p"], other["p_wilcoxon"]), ("", ""))
+        self.assertIn("In 2 of 3 cases the seeds change nothing", said)
+        self.assertRegex(said, r"0\.1 +7 +75\.00 % +0\.5 ")  # no interval
+        shown = self.call("runs/sweep-study", name="results").stdout
+        self.assertIn("In 2 of 3 cases the seeds change nothing", shown)
+        self.assertRegex(shown, r"accuracy, mean of clients +75\.00 % +80\.00 % +80\.00 % \(0\.00\)")
+
     def test_a_pivot_has_a_column_a_value(self):
         for lr, batch in itertools.product(("0.1", "0.2"), ("5", "6")):
             for seed in (1, 2):
@@ -216,7 +238,7 @@ class StudyTest(MadeRepository):
                           ("0.2", "6", "client.lr=0.2,client.batch=5")])
         self.assertEqual((self.folder / "out/table.md").read_text().splitlines()[2:6],
                          ["| lr | batch = 5 | batch = 6 |", "| --- | ---: | ---: |",
-                          "| 0.1 | 0.15 ± 0 | 0.16 ± 0 |", "| 0.2 | 0.25 ± 0 | 0.26 ± 0 |"])
+                          "| 0.1 | 0.15 | 0.16 |", "| 0.2 | 0.25 | 0.26 |"])
 
     def test_tables_for_latex(self):
         self.write("study.toml", 'job = "jobs/job.cfg"\nseeds = 7\nrows = [{name = '

@@ -17,6 +17,8 @@ LEAST_PAIRED = 5    # pairs of a paired t test: below, a p-value would pretend t
 LEAST_WILCOXON = 6  # pairs of Wilcoxon's test: of five no two-sided p-value is below 0.05
 ENUMERATED = 14     # pairs up to which all signs of the differences are tried, equal ranks or not
 DIGITS = 9          # that a run prints of a number: what is behind them decides nothing
+COPIES = 1e-6       # relative to which numbers of copies of one run are equal
+NOTHING = 1e-8      # below which what is left of sums is nothing
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,6 +132,17 @@ def _wilcoxon(differences: Sequence[float]) -> float | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return float(stats.wilcoxon(known).pvalue)
+
+
+def are_copies(runs: Sequence[Mapping[str, Any]]) -> bool:
+    """Have these summaries of runs that differ by their seeds the same metrics, up to the order of
+    sums? Then the seeds change nothing, and the runs are one observation. Times count for nothing."""
+    numbers = [{name: value for name, value in run.get("metrics", {}).items()
+                if isinstance(value, (int, float)) and not name.endswith("seconds")} for run in runs]
+    return len(numbers) > 1 and bool(numbers[0]) and all(
+        own.keys() == numbers[0].keys()
+        and all(math.isclose(value, numbers[0][name], rel_tol=COPIES, abs_tol=NOTHING)
+                for name, value in own.items()) for own in numbers[1:])
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:

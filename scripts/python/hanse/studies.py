@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from .errors import Refused
 from .folders import Path, numbered, rows_there, summary_there
-from .inference import Difference, Interval, corrected, difference, interval
+from .inference import Difference, Interval, are_copies, corrected, difference, interval
 from .study_files import Case, alike, cases_of, read_study, text_of, values_of_name
 
 if TYPE_CHECKING:
@@ -77,6 +77,23 @@ class Study:
         return {seed: summary.get("metrics", {}).get(metric)
                 for seed, summary in self.summaries(case).items()}
 
+    def copies(self, case: Case) -> bool:
+        """Do the seeds change nothing? Its runs are one observation then: n is 1."""
+        return are_copies(list(self.summaries(case).values()))
+
+    def observed(self, case: Case, metric: str) -> dict[int, float | None]:
+        """As values(); of copies the first."""
+        values = self.values(case, metric)
+        return dict(list(values.items())[:1]) if self.copies(case) else values
+
+    def compare(self, case: Case, base: Case, metric: str) -> Difference:
+        """How far a case is from its base, seed by seed; copies of two runs are one pair."""
+        own, other = self.values(case, metric), self.values(base, metric)
+        common = {seed: value for seed, value in own.items() if seed in other}
+        if self.copies(case) and self.copies(base):
+            common = dict(list(common.items())[:1])
+        return difference(common, other)
+
     def metrics(self, chosen: Sequence[str] | None = None) -> list[str]:
         """The metrics to show: those chosen, else the usual ones that some run has. Raises Refused
         for one that no run has, once any has ended."""
@@ -114,15 +131,14 @@ class Study:
         corrected for all comparisons of a metric. `bounds`: of the means."""
         found = []
         for metric in metrics:
-            lines = [Line(case, metric, interval(self.values(case, metric).values(), bounds))
+            lines = [Line(case, metric, interval(self.observed(case, metric).values(), bounds))
                      for case in self.cases]
             if against:
                 bases = [self.base_of(case, against) for case in self.cases]
                 compared = [(line, base) for line, base in zip(lines, bases)
                             if base is not line.case]
                 for (line, base), one in zip(compared, corrected(
-                        [difference(self.values(line.case, metric), self.values(base, metric))
-                         for line, base in compared])):
+                        [self.compare(line.case, base, metric) for line, base in compared])):
                     line.base, line.difference = base, one
             found += lines
         return found
