@@ -1,5 +1,6 @@
 """What a study prints: tables of means with intervals, of differences and of rounds to a target;
 for a terminal, as Markdown, as LaTeX, and with plain numbers as CSV."""
+import collections
 import dataclasses
 import math
 import shutil
@@ -93,6 +94,7 @@ def keys_of(study):
 
 def means(study, columns, metrics, lines):
     """A row a case. `columns`: {case's name: Column} of its runs, `lines`: of Study.lines()."""
+    failed = collections.Counter(one.case.name for one in study.absent() if one.why)
     head, cells = keys_of(study)
     texts = len(head)
     for metric in metrics:
@@ -101,7 +103,8 @@ def means(study, columns, metrics, lines):
     rows = []
     for case in study.cases:
         column = columns[case.name]
-        row = [*cells[case.name], sweeping.runs_text(len(column.summaries), column.runs, column.diverged())]
+        row = [*cells[case.name], sweeping.runs_text(
+            len(column.summaries), column.runs, column.diverged(), failed[case.name])]
         for metric in metrics:
             line = next(one for one in lines if one.case is case and one.metric == metric)
             missing = "not reached" if metric == "target_round" and column.target else "-"
@@ -227,8 +230,8 @@ def notes_on_tests(study, lines):
 
 def show(study, report):
     """Prints the tables, and writes table.csv, table.md, with `latex` table.tex, and of targets
-    targets.csv. `report`: metrics, against {KEY: VALUE}, pivot, to (a Target), latex. Raises
-    Refused for names that the study does not have."""
+    targets.csv. `report`: metrics, against {KEY: VALUE}, pivot, to (a Target), latex, told (have
+    failed runs been told of?). Raises Refused for names that the study does not have."""
     against, bounds = report.get("against"), True
     try:
         require_scipy()
@@ -260,13 +263,17 @@ def show(study, report):
         write_numbers(study.path / "targets.csv", [line.numbers() for line in found])
     if not bounds and any(line.interval.n > 1 for line in lines):
         words.append(said)
+    failed = study.shortfall(failed_alone=True)
+    if not report.get("told"):
+        words += failed
     write_numbers(study.path / "table.csv", [line.numbers() for line in lines])
     print("\n\n".join(text(table, width()) for table in tables))
     print("\n".join(["", *(textwrap.fill(line, width()) for line in words)]))
-    write_whole(study.path / "table.md", "\n".join(markdown(table) for table in tables))
+    write_whole(study.path / "table.md", "\n".join([*(markdown(table) for table in tables), *(f"{line}\n" for line in failed)]))
     if report.get("latex"):
         path = study.path / "table.tex"
-        write_whole(path, TEX_HEAD.replace("{title}", study.title) + "".join(map(latex, tables)))
+        write_whole(path, TEX_HEAD.replace("{title}", study.title) + "".join([
+            *map(latex, tables), *(f"% {line}\n" for line in failed)]))
         print(path)
 
 

@@ -5,7 +5,8 @@ import math
 
 from hanse.folders import read_job, read_summary, summary_there
 from hanse.inference import are_copies
-from hanse.several import (listed, mean_and_deviation, median_of_targets, own_data, places,
+from hanse.errors import Refused
+from hanse.several import (absent, case_name, listed, mean_and_deviation, median_of_targets, own_data, places,
                            unlike)
 
 # What clients are evaluated on, the column and key `split` of a run, in words.
@@ -145,7 +146,7 @@ class Column:
 
     def count(self):
         """How many runs, in words."""
-        if self.runs > 1:
+        if self.runs > 1 or not self.summaries:
             there = len(self.summaries)
             return str(there) if there == self.runs else f"{there} of {self.runs}"
         return str(self.summaries[0].get("repeats", 1))
@@ -193,7 +194,7 @@ class Column:
     def median_cell(self):
         """The median of the rounds to the target; "-" without one."""
         targets = self.values("metrics.target_round")
-        if self.summed_up() or not (self.target or any(targets)):
+        if not self.summaries or self.summed_up() or not (self.target or any(targets)):
             return "-"
         return median_text(targets, self.values("rounds"))
 
@@ -230,6 +231,29 @@ def column_of(place):
     if not found:
         read_summary(place.runs[-1])  # says why there is none
     return Column(found, place.count, has_target(place))
+
+
+def columns_of(found):
+    """Those of all places; an empty one where no run has ended. Raises Refused where none has."""
+    columns = []
+    for place in found:
+        try:
+            columns.append(column_of(place))
+        except Refused as refused:
+            columns.append(Column([], place.count, has_target(place)))
+            why = refused
+    if not any(column.summaries for column in columns):
+        raise why
+    return columns
+
+
+def absences(paths, names=(), columns=()):
+    """Lines on what has no number: the runs that the studies at these paths lack, and, of other
+    places, columns without an ended run."""
+    lines = [line for path in paths for line in absent(path)]
+    told = {case_name(line.partition(": ")[0]) for line in lines}
+    return lines + [f"{name}: not ended" for name, column in zip(names, columns)
+                    if not column.summaries and name not in told]
 
 
 def has_target(place):

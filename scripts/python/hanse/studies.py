@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .errors import Refused
-from .folders import Path, numbered, rows_there, summary_there
+from .folders import Path, numbered, rows_there, summary_there, why_failed
 from .inference import Difference, Interval, are_copies, corrected, difference, interval
 from .study_files import Case, alike, cases_of, read_study, text_of, values_of_name
 
@@ -24,6 +24,17 @@ METRICS = ("accuracy_mean", "accuracy_worst10", "accuracy_best10", "accuracy_std
            "top5", "balanced_accuracy", "f1", "common_accuracy", "online_accuracy", "online_loss",
            "regret_mean", "regret", "syncs", "loss_mean", "target_round")
 COSTS = ("rounds", "bytes", "seconds", "virtual_seconds")
+
+
+@dataclasses.dataclass(frozen=True)
+class Absent:
+    """A run of a study that has no result. `begun`: has it a run directory? `why`: the error that
+    has ended it; nothing where none is known."""
+    case: Case
+    seed: int
+    folder: pathlib.Path
+    begun: bool
+    why: str
 
 
 @dataclasses.dataclass
@@ -71,6 +82,40 @@ class Study:
             self._summaries[case.name] = {seed: summary for seed, run in self.runs(case).items()
                                           if (summary := summary_there(run)) is not None}
         return self._summaries[case.name]
+
+    def absent(self) -> list[Absent]:
+        """The runs without a result: of the seeds that each case is to have, and of others that have
+        begun or failed."""
+        found = []
+        for case in self.cases:
+            runs, folder = self.runs(case), case.folder_in(self.path)
+            asked = self.seeds if self.chosen is not None or "seeds" in self.table else []
+            logs = [int(path.stem.removeprefix("seed-")) for path in _logs_in(folder)]
+            for seed in sorted({*asked, *runs, *(logs if self.chosen is None else ())}):
+                if seed not in self.summaries(case):
+                    run = folder / f"seed-{seed}"
+                    found.append(Absent(case, seed, run, seed in runs, why_failed(run)))
+        return found
+
+    def shortfall(self, failed_alone: bool = False) -> list[str]:
+        """A line for each case that lacks runs: how many have failed, and why, have not ended, or
+        have not begun."""
+        lines = []
+        absent = self.absent()
+        for case in self.cases:
+            own = [one for one in absent if one.case is case]
+            count = len(own) + len(self.summaries(case))
+            parts = []
+            for why in dict.fromkeys(one.why for one in own if one.why):
+                seeds = [str(one.seed) for one in own if one.why == why]
+                parts.append(f"{len(seeds)} of {count} runs failed ({_seeds(seeds)}): {why}")
+            others = [one for one in own if not one.why]
+            for begun, words in ((True, "not ended"), (False, "not begun")):
+                if not failed_alone and (some := sum(one.begun is begun for one in others)):
+                    parts.append(f"{some} of {count} runs {words}")
+            if parts:
+                lines.append(f"{case.name or 'base'}: {'; '.join(parts)}")
+        return lines
 
     def values(self, case: Case, metric: str) -> dict[int, float | None]:
         """{seed: number} of the runs that have ended."""
@@ -176,6 +221,11 @@ class Study:
         case. Of runs that have ended; see Reached. Raises Refused."""
         return _frame([line.numbers() for line in reached(self, Target.of(target), against)],
                       self.keys)
+
+
+def _seeds(numbers: Sequence[str]) -> str:
+    few = ", ".join(numbers) if len(numbers) <= 5 else f"{numbers[0]} to {numbers[-1]}"
+    return f"seed{'s' * (len(numbers) > 1)} {few}"
 
 
 @dataclasses.dataclass
@@ -344,9 +394,15 @@ def read_folder(path: Path) -> Study | None:
     cases = cases_of(table) if table else []
     known = {case.folder_in(folder).name for case in cases}
     for other in sorted(folder.glob("*/")):
-        if other.name not in known and numbered(other, "seed-"):
+        if other.name not in known and (numbered(other, "seed-") or _logs_in(other)):
             cases.append(Case(other.name, {}, values=values_of_name(other.name)))
     return Study(folder, table, cases) if cases else None
+
+
+def _logs_in(folder: pathlib.Path) -> list[pathlib.Path]:
+    """What runs of a case have said, also those that were refused before they began."""
+    return [path for path in folder.glob("seed-*.log")
+            if path.stem.removeprefix("seed-").isdigit()]
 
 
 def _frame(lines: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> pandas.DataFrame:
