@@ -10,7 +10,9 @@ import textwrap
 from hanse.files import write_table, write_whole
 from hanse.folders import read_job
 from hanse.inference import LEAST_PAIRED, LEAST_WILCOXON, require_scipy
+from hanse.likeness import rules_of
 from hanse.program import Refused
+from hanse.several import listed
 from hanse.studies import reached
 
 from shared import sweeping
@@ -169,11 +171,20 @@ def targets(study, target, lines):
             for name in costs:
                 cost = line.costs.get(name)
                 row.append("-" if not cost else interval_text(scaled(cost, COSTS[name][1])))
-            rows.append([*row, "-" if line.factor is None else f"{line.factor:.3g}×"])
+            rows.append([*row, factor_text(line)])
         tables.append(Table(f"to {target.name(level)}",
                             [*head, "reached", *(COSTS[name][0] for name in costs), "factor"],
                             rows, len(head)))
     return tables
+
+
+def factor_text(line):
+    """4×, or with its interval 4× (3.1 to 5.2)."""
+    if line.factor is None:
+        return "-"
+    ends = line.factor_low, line.factor_high
+    around = f" ({ends[0]:.3g} to {ends[1]:.3g})" if None not in ends and ends[0] < ends[1] else ""
+    return f"{line.factor:.3g}×{around}"
 
 
 def scaled(interval, factor):
@@ -196,8 +207,47 @@ def notes(study, columns, lines, report):
     elif any(line.interval.deviation is not None for line in lines):
         found.append("mean (deviation over seeds)")
     if report.get("against"):
-        found += notes_on_tests(study, lines)
-    return found + cautions(columns.values())
+        found += notes_on_tests(study, lines) + notes_on_likeness(lines)
+    return found + notes_on_rules(study) + cautions(columns.values())
+
+
+def notes_on_factors(lines, first):
+    """What factors are of, why there is none, and of whose runs some never get there."""
+    found = []
+    kinds = dict.fromkeys(line.factor_of for line in lines if line.factor is not None)
+    for kind in kinds:
+        cases = dict.fromkeys(line.case.name or "base" for line in lines if line.factor_of == kind)
+        of = f" ({', '.join(cases)})" if len(kinds) > 1 else ""
+        words = COSTS[kind][0]
+        found.append(f"factor{of}: {words} of {first} / {words}, where all runs of both reach it, "
+                     "geometric mean and 95 % interval over common seeds")
+    found += dict.fromkeys(f"{line.case.name or 'base'}: {line.why}" for line in lines if line.why)
+    never = {}
+    for line in lines:
+        if line.k < line.n:
+            never.setdefault(line.level, []).append(f"{line.case.name or 'base'} {line.n - line.k} "
+                                                    f"of {line.n}")
+    found += [f"runs that never reach {level:g}: {', '.join(cases)}"
+              for level, cases in never.items()]
+    return found
+
+
+def notes_on_rules(study):
+    """What must agree between the jobs of cases that are compared, and does not."""
+    rules = [rules_of(run) for case in study.cases for run in study.runs(case).values()]
+    found = {what: sorted({one[what] for one in rules}) for what in (rules[0] if rules else ())}
+    return [f"Caution: unlike {what}: {listed(values)}" for what, values in found.items()
+            if len(values) > 1]
+
+
+def notes_on_likeness(lines):
+    """What is compared over less than all, or not at all."""
+    found = {}
+    for line in lines:
+        if line.why:
+            pair = f"{line.case.name or 'base'} and {line.base.name or 'base'}"
+            found.setdefault((pair, line.why), []).append(line.metric)
+    return [f"{pair}: {', '.join(metrics)} {why}" for (pair, why), metrics in found.items()]
 
 
 def notes_on_tests(study, lines):
@@ -255,11 +305,10 @@ def show(study, report):
         tables += [differences(study, against, metric, lines) for metric in metrics]
     words = notes(study, columns, lines, report)
     if report.get("to"):
-        found = reached(study, report["to"], against, bounds)
+        found = reached(study, report["to"], against, bounds, report.get("by", ""))
         tables += targets(study, report["to"], found)
-        words.append("reached: of the runs that have ended; what it costs is of those that reach "
-                     f"it; factor: rounds of {'the compared case' if against else 'the first row'} / "
-                     "rounds, where all runs of both reach it")
+        words.append("reached: of the runs that have ended; what it costs is of those that reach it")
+        words += notes_on_factors(found, "the compared case" if against else "the first row")
         write_numbers(study.path / "targets.csv", [line.numbers() for line in found])
     if not bounds and any(line.interval.n > 1 for line in lines):
         words.append(said)

@@ -16,7 +16,7 @@ results, as study.toml.
   [vary]      KEY = [VALUE, ...]: a case for every combination; method = ["fedavg", "fedadam"]
               chooses methods by name. A value that is a list is one with commas
   [report]    metrics = [NAME, ...], against = ["KEY=VALUE", ...], pivot = KEY,
-              to = "METRIC>=VALUE,VALUE", latex = true: the options of scripts/sweep
+              to = "METRIC>=VALUE,VALUE", by = "bytes", latex = true: the options of scripts/sweep
 
 The tables of scripts/reproduce have this form too, and more (scripts/shared/paper_tables.py).
 """
@@ -45,7 +45,7 @@ KEYS = ("title", "job", "seeds", "first-seed", "ranks", "set", "rows", "parts", 
 # Those of the tables of papers.
 MORE_KEYS = ("note", "time", "default", "columns", "quick", "data", "tuning", "settings")
 OWN_KEYS = ("run.seed", "run.out", "run.overwrite")  # of each run: a study sets them
-REPORT_KEYS = ("metrics", "against", "pivot", "to", "latex")
+REPORT_KEYS = ("metrics", "against", "pivot", "to", "by", "latex")
 # Methods by the names of their papers, for method = [...]: the options in which they differ.
 PLAIN = {"run.protocol": "federated", "aggregator.kind": "fedavg", "client.update": "sgd",
          "server.optimizer": "sgd", "server.lr": "1", "server.lr-decay": "1"}
