@@ -12,14 +12,14 @@ import zlib
 import matplotlib.pyplot as plt
 
 from hanse.errors import Refused
-from hanse.folders import read_job
-from hanse.several import names, places
+from hanse.folders import Place, read_job
+from hanse.several import case_name, names, places, studies_in
 
 from .charting import draw_line, figure_of
 from .curves import MAIN, series_of, words_for
 from .figures import STYLE, svg_of, upper_first
 from .html_parts import differences, figure, page, section, text
-from .progress import STATES, progress_of
+from .progress import STATES, described, progress_of
 from .run_files import Runs
 
 plt.rcParams.update(STYLE)
@@ -82,13 +82,27 @@ class Watch:
         self.ask([run for place in found for run in place.runs])
         rows = [(place, name, [self.known[run][1] for run in place.runs])
                 for place, name in zip(found, called)]
-        waiting = sum(place.count - len(place.runs) for place in found)
-        return (head(self.paths, [one for *_, several in rows for one in several], waiting)
-                + section("Runs", listed(rows), name="runs")
+        refused, waiting = self.not_begun(found)
+        told = [one for *_, several in rows + refused for one in several]
+        return (head(self.paths, told, waiting)
+                + section("Runs", listed(rows + refused), name="runs")
                 + section("Curves", self.charts(rows), name="curves")
                 + (section("What differs between the jobs", differences(
                     called, [read_job(place.runs[0]) for place in found]), name="different")
                    if len(found) > 1 else ""))
+
+    def not_begun(self, found):
+        """Of runs that have no directory: rows of those that were refused, as of the others, and
+        how many the rest are. `found`: the places of the others."""
+        absent = [one for path in self.paths for study in studies_in(path)
+                  for one in study.absent() if not one.begun]
+        refused = [one for one in absent if one.why]
+        shown = {place.path for place in found}
+        waiting = sum(place.count - len(place.runs) for place in found)
+        waiting += sum(one.folder.parent not in shown for one in absent) - len(refused)
+        return [(Place(one.folder.parent, [one.folder], one.case.name, 2), case_name(one.case.name),
+                 [described(one.folder, {"state": "stopped", "rounds": 0})])
+                for one in refused], waiting
 
     def charts(self, rows):
         """A line for each run; drawn again where a run has a new evaluation."""

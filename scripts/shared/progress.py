@@ -2,6 +2,7 @@
 import pathlib
 import types
 
+from hanse.folders import why_failed
 from hanse.program import status
 
 UNKNOWN = dict.fromkeys(("of_rounds", "rounds_per_second", "seconds_left", "metric", "value"))
@@ -9,20 +10,10 @@ STATES = ("running", "failed", "stopped", "done")
 RUN_FILES = ("job.cfg", "rounds.csv", "lock")  # by which a folder is a run
 
 
-def last_words(folder):
-    """The error at the end of a run's log in a sweep."""
-    try:
-        lines = folder.with_name(f"{folder.name}.log").read_text(errors="replace").strip()
-    except OSError:
-        return ""
-    _, error, words = lines.rpartition("\n")[2].partition("error: ")
-    return words if error else ""
-
-
 def described(folder, found):
     """What `hanse status` has `found`, and `why` the run does not go on."""
     state, why = found["state"], found.get("error", "")
-    if state == "stopped" and (why := last_words(folder)):
+    if state == "stopped" and (why := why_failed(folder)):
         state = "failed"
     elif state == "stopped" and (folder / "lock").exists():
         why = "it was killed, or its host has gone; hanse resume goes on"

@@ -268,7 +268,10 @@ class Runs:
             raise error
         if name in ("clients.csv", "bandit.csv"):
             return pooled(tables)
-        return mean_table(tables, self.band)
+        try:
+            return mean_table(tables, self.band)
+        except Refused as refused:
+            raise Refused(f"{self.folder}/{name}: {refused}") from None
 
 
 def runs_of(found, band="interval"):

@@ -1,5 +1,6 @@
 """What a study prints: tables of means with intervals, of differences and of rounds to a target;
 for a terminal, as Markdown, as LaTeX, and with plain numbers as CSV."""
+import collections
 import dataclasses
 import math
 import shutil
@@ -9,7 +10,9 @@ import textwrap
 from hanse.files import write_table, write_whole
 from hanse.folders import read_job
 from hanse.inference import LEAST_PAIRED, LEAST_WILCOXON, require_scipy
+from hanse.likeness import rules_of
 from hanse.program import Refused
+from hanse.several import listed
 from hanse.studies import reached
 
 from shared import sweeping
@@ -93,6 +96,7 @@ def keys_of(study):
 
 def means(study, columns, metrics, lines):
     """A row a case. `columns`: {case's name: Column} of its runs, `lines`: of Study.lines()."""
+    failed = collections.Counter(one.case.name for one in study.absent() if one.why)
     head, cells = keys_of(study)
     texts = len(head)
     for metric in metrics:
@@ -101,12 +105,14 @@ def means(study, columns, metrics, lines):
     rows = []
     for case in study.cases:
         column = columns[case.name]
-        row = [*cells[case.name], sweeping.runs_text(len(column.summaries), column.runs, column.diverged())]
+        row = [*cells[case.name], sweeping.runs_text(
+            len(column.summaries), column.runs, column.diverged(), failed[case.name])]
         for metric in metrics:
             line = next(one for one in lines if one.case is case and one.metric == metric)
             missing = "not reached" if metric == "target_round" and column.target else "-"
             known = column.summaries or missing == "-"
-            row.append(interval_text(line.interval, metric in FRACTIONS, len(column.summaries),
+            of = None if column.copies() else len(column.summaries)
+            row.append(interval_text(line.interval, metric in FRACTIONS, of,
                                      missing if known else "-"))
             if metric == "target_round":
                 row.append(column.median_cell() if column.summaries else "-")
@@ -122,8 +128,9 @@ def pivoted(study, columns, key, metric, lines):
     for line in lines:
         if line.metric == metric:
             left = tuple(line.case.values.get(other, "") for other in others)
+            column = columns[line.case.name]
             rows.setdefault(left, {})[line.case.values.get(key, "")] = interval_text(
-                line.interval, metric in FRACTIONS, columns[line.case.name].runs)
+                line.interval, metric in FRACTIONS, None if column.copies() else column.runs)
     names = short_keys(study.keys)
     head = [*(names[other] for other in others), *(f"{names[key]} = {value}" for value in values)]
     return Table(metric, head, [[*left, *(cells.get(value, "-") for value in values)]
@@ -164,11 +171,20 @@ def targets(study, target, lines):
             for name in costs:
                 cost = line.costs.get(name)
                 row.append("-" if not cost else interval_text(scaled(cost, COSTS[name][1])))
-            rows.append([*row, "-" if line.factor is None else f"{line.factor:.3g}×"])
+            rows.append([*row, factor_text(line)])
         tables.append(Table(f"to {target.name(level)}",
                             [*head, "reached", *(COSTS[name][0] for name in costs), "factor"],
                             rows, len(head)))
     return tables
+
+
+def factor_text(line):
+    """4×, or with its interval 4× (3.1 to 5.2)."""
+    if line.factor is None:
+        return "-"
+    ends = line.factor_low, line.factor_high
+    around = f" ({ends[0]:.3g} to {ends[1]:.3g})" if None not in ends and ends[0] < ends[1] else ""
+    return f"{line.factor:.3g}×{around}"
 
 
 def scaled(interval, factor):
@@ -191,8 +207,47 @@ def notes(study, columns, lines, report):
     elif any(line.interval.deviation is not None for line in lines):
         found.append("mean (deviation over seeds)")
     if report.get("against"):
-        found += notes_on_tests(study, lines)
-    return found + cautions(columns.values())
+        found += notes_on_tests(study, lines) + notes_on_likeness(lines)
+    return found + notes_on_rules(study) + cautions(columns.values())
+
+
+def notes_on_factors(lines, first):
+    """What factors are of, why there is none, and of whose runs some never get there."""
+    found = []
+    kinds = dict.fromkeys(line.factor_of for line in lines if line.factor is not None)
+    for kind in kinds:
+        cases = dict.fromkeys(line.case.name or "base" for line in lines if line.factor_of == kind)
+        of = f" ({', '.join(cases)})" if len(kinds) > 1 else ""
+        words = COSTS[kind][0]
+        found.append(f"factor{of}: {words} of {first} / {words}, where all runs of both reach it, "
+                     "geometric mean and 95 % interval over common seeds")
+    found += dict.fromkeys(f"{line.case.name or 'base'}: {line.why}" for line in lines if line.why)
+    never = {}
+    for line in lines:
+        if line.k < line.n:
+            never.setdefault(line.level, []).append(f"{line.case.name or 'base'} {line.n - line.k} "
+                                                    f"of {line.n}")
+    found += [f"runs that never reach {level:g}: {', '.join(cases)}"
+              for level, cases in never.items()]
+    return found
+
+
+def notes_on_rules(study):
+    """What must agree between the jobs of cases that are compared, and does not."""
+    rules = [rules_of(run) for case in study.cases for run in study.runs(case).values()]
+    found = {what: sorted({one[what] for one in rules}) for what in (rules[0] if rules else ())}
+    return [f"Caution: unlike {what}: {listed(values)}" for what, values in found.items()
+            if len(values) > 1]
+
+
+def notes_on_likeness(lines):
+    """What is compared over less than all, or not at all."""
+    found = {}
+    for line in lines:
+        if line.why:
+            pair = f"{line.case.name or 'base'} and {line.base.name or 'base'}"
+            found.setdefault((pair, line.why), []).append(line.metric)
+    return [f"{pair}: {', '.join(metrics)} {why}" for (pair, why), metrics in found.items()]
 
 
 def notes_on_tests(study, lines):
@@ -225,8 +280,8 @@ def notes_on_tests(study, lines):
 
 def show(study, report):
     """Prints the tables, and writes table.csv, table.md, with `latex` table.tex, and of targets
-    targets.csv. `report`: metrics, against {KEY: VALUE}, pivot, to (a Target), latex. Raises
-    Refused for names that the study does not have."""
+    targets.csv. `report`: metrics, against {KEY: VALUE}, pivot, to (a Target), latex, told (have
+    failed runs been told of?). Raises Refused for names that the study does not have."""
     against, bounds = report.get("against"), True
     try:
         require_scipy()
@@ -250,21 +305,24 @@ def show(study, report):
         tables += [differences(study, against, metric, lines) for metric in metrics]
     words = notes(study, columns, lines, report)
     if report.get("to"):
-        found = reached(study, report["to"], against, bounds)
+        found = reached(study, report["to"], against, bounds, report.get("by", ""))
         tables += targets(study, report["to"], found)
-        words.append("reached: of the runs that have ended; what it costs is of those that reach "
-                     f"it; factor: rounds of {'the compared case' if against else 'the first row'} / "
-                     "rounds, where all runs of both reach it")
+        words.append("reached: of the runs that have ended; what it costs is of those that reach it")
+        words += notes_on_factors(found, "the compared case" if against else "the first row")
         write_numbers(study.path / "targets.csv", [line.numbers() for line in found])
     if not bounds and any(line.interval.n > 1 for line in lines):
         words.append(said)
+    failed = study.shortfall(failed_alone=True)
+    if not report.get("told"):
+        words += failed
     write_numbers(study.path / "table.csv", [line.numbers() for line in lines])
     print("\n\n".join(text(table, width()) for table in tables))
     print("\n".join(["", *(textwrap.fill(line, width()) for line in words)]))
-    write_whole(study.path / "table.md", "\n".join(markdown(table) for table in tables))
+    write_whole(study.path / "table.md", "\n".join([*(markdown(table) for table in tables), *(f"{line}\n" for line in failed)]))
     if report.get("latex"):
         path = study.path / "table.tex"
-        write_whole(path, TEX_HEAD.replace("{title}", study.title) + "".join(map(latex, tables)))
+        write_whole(path, TEX_HEAD.replace("{title}", study.title) + "".join([
+            *map(latex, tables), *(f"% {line}\n" for line in failed)]))
         print(path)
 
 

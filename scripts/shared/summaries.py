@@ -4,7 +4,9 @@ import dataclasses
 import math
 
 from hanse.folders import read_job, read_summary, summary_there
-from hanse.several import (listed, mean_and_deviation, median_of_targets, own_data, places,
+from hanse.inference import are_copies
+from hanse.errors import Refused
+from hanse.several import (absent, case_name, listed, mean_and_deviation, median_of_targets, own_data, places,
                            unlike)
 
 # What clients are evaluated on, the column and key `split` of a run, in words.
@@ -133,6 +135,10 @@ class Column:
                     for done in summary.get("rounds_done", [summary.get("rounds")])]
         return [look_up(summary, key) for summary in self.summaries]
 
+    def copies(self):
+        """Do the seeds change nothing? The runs are one observation then."""
+        return are_copies(self.summaries)
+
     def mean(self, key):
         """None where it has no number."""
         numbers = [value for value in self.values(key) if isinstance(value, (int, float))]
@@ -140,7 +146,7 @@ class Column:
 
     def count(self):
         """How many runs, in words."""
-        if self.runs > 1:
+        if self.runs > 1 or not self.summaries:
             there = len(self.summaries)
             return str(there) if there == self.runs else f"{there} of {self.runs}"
         return str(self.summaries[0].get("repeats", 1))
@@ -161,6 +167,8 @@ class Column:
         if key == "diverged":
             return self.cell_of_divergence()
         values = self.values(key)
+        if key.startswith("metrics.") and self.copies():
+            values = values[:1]
         numbers = all(isinstance(value, (int, float, type(None))) for value in values)
         missing = "not reached" if self.target and key == "metrics.target_round" else "-"
         if self.summed_up() and key.startswith("metrics."):
@@ -186,7 +194,7 @@ class Column:
     def median_cell(self):
         """The median of the rounds to the target; "-" without one."""
         targets = self.values("metrics.target_round")
-        if self.summed_up() or not (self.target or any(targets)):
+        if not self.summaries or self.summed_up() or not (self.target or any(targets)):
             return "-"
         return median_text(targets, self.values("rounds"))
 
@@ -225,6 +233,29 @@ def column_of(place):
     return Column(found, place.count, has_target(place))
 
 
+def columns_of(found):
+    """Those of all places; an empty one where no run has ended. Raises Refused where none has."""
+    columns = []
+    for place in found:
+        try:
+            columns.append(column_of(place))
+        except Refused as refused:
+            columns.append(Column([], place.count, has_target(place)))
+            why = refused
+    if not any(column.summaries for column in columns):
+        raise why
+    return columns
+
+
+def absences(paths, names=(), columns=()):
+    """Lines on what has no number: the runs that the studies at these paths lack, and, of other
+    places, columns without an ended run."""
+    lines = [line for path in paths for line in absent(path)]
+    told = {case_name(line.partition(": ")[0]) for line in lines}
+    return lines + [f"{name}: not ended" for name, column in zip(names, columns)
+                    if not column.summaries and name not in told]
+
+
 def has_target(place):
     return bool(read_job(place.runs[0]).get("run.target"))
 
@@ -261,6 +292,10 @@ def cautions(columns):
     if count := sum(column.diverged() for column in columns):
         runs = sum(summary.get("repeats", 1) for found in summaries for summary in found)
         lines.append(f"{count} of {runs} runs diverged; their numbers are those of the round before.")
+    if count := sum(column.copies() for column in columns):
+        of = f"In {count} of {len(columns)} cases the" if len(columns) > 1 else "The"
+        lines.append(f"{of} seeds change nothing: the runs are copies of one, which count once "
+                     "(n is 1).")
     if own_data(summaries):
         lines.append("Each run of a mean has data of its own; data.seed keeps them the same.")
     return lines

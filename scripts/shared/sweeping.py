@@ -4,6 +4,7 @@ import os
 import pathlib
 
 from hanse import files
+from hanse.folders import why_failed
 from hanse.program import STOPPED, Refused, find_program, mpirun  # noqa: F401
 from hanse.study_files import Case  # noqa: F401
 from hanse.sweeps import Sweep, processors  # noqa: F401
@@ -33,10 +34,12 @@ def cell_text(values, percent):
                      None if percent else two_digits)
 
 
-def runs_text(done, seeds, diverged=0):
-    """How many runs of a case have ended, of how many, and how many of them have diverged."""
-    ended = done if done == seeds else f"{done} of {seeds}"
-    return f"{ended}, {diverged} diverged" if diverged else ended
+def runs_text(done, seeds, diverged=0, failed=0):
+    """How many runs of a case have ended, of how many, how many of them have diverged, and how many
+    of the others have failed."""
+    ended = str(done) if done == seeds else f"{done} of {seeds}"
+    return ", ".join([ended, *[f"{diverged} diverged"] * bool(diverged),
+                      *[f"{failed} failed"] * bool(failed)])
 
 
 def widths_of(lines):
@@ -88,14 +91,17 @@ def write_table(out, head, rows):
 
 
 def write_runs(sweep):
-    """A line a finished run, with every metric that a run has."""
-    found = [(task, task.summary()) for task in sweep.tasks]
-    found = [(task, summary) for task, summary in found if summary]
+    """A line a finished run, with every metric that a run has; of a failed one the error."""
+    found = [(task, task.summary() or {}) for task in sweep.tasks]
+    errors = {task.folder: why_failed(task.folder) for task, summary in found if not summary}
+    found = [(task, summary) for task, summary in found if summary or errors[task.folder]]
     names = dict.fromkeys(name for _, summary in found for name in summary.get("metrics", {}))
     diverges = any("diverged" in summary for _, summary in found)
     keys = ["rounds", "seconds", "model_digest", "data_digest", "split"]
     files.write_table(sweep.out / "runs.csv", [
-        ["case", "seed", *keys, *(["diverged"] if diverges else []), *names],
+        ["case", "seed", *keys, *(["diverged"] if diverges else []), *names,
+         *(["failed"] if any(errors.values()) else [])],
         *([task.case.name, task.seed, *map(summary.get, keys),
            *([summary.get("diverged", {}).get("round")] if diverges else []),
-           *map(summary.get("metrics", {}).get, names)] for task, summary in found)])
+           *map(summary.get("metrics", {}).get, names),
+           *([errors.get(task.folder)] if any(errors.values()) else [])] for task, summary in found)])

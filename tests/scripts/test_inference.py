@@ -1,9 +1,11 @@
 """What is inferred from a few seeds, computed anew: in closed form, by enumeration, by scipy."""
 import itertools
 import math
+import random
 import statistics
 import sys
 import unittest
+from fractions import Fraction
 
 from scipy import stats
 
@@ -82,6 +84,27 @@ class InferenceTest(unittest.TestCase):
             differences = [(-1) ** (i % 3) * (i + 0.5) for i in range(n)]
             found = inference.difference(dict(enumerate(differences)), dict.fromkeys(range(n), 0))
             self.assertAlmostEqual(found.p_wilcoxon, stats.wilcoxon(differences).pvalue, places=12)
+
+    def test_what_binary_fractions_leave_is_no_difference(self):
+        """Accuracies in tenths: ties and zeros as exact fractions have them."""
+        draw = random.Random(0)
+        for _ in range(60):
+            tenths = [(draw.randint(5, 10), draw.randint(5, 9)) for _ in range(draw.randint(6, 9))]
+            exact = [Fraction(a - b, 10) for a, b in tenths]
+            if any(exact):
+                found = inference.difference({i: a / 10 for i, (a, _) in enumerate(tenths)},
+                                             {i: b / 10 for i, (_, b) in enumerate(tenths)})
+                self.assertAlmostEqual(found.p_wilcoxon, signed_ranks(exact), places=12)
+        found = inference.difference(dict.fromkeys(range(6), 0.1 + 0.2), dict.fromkeys(range(6), 0.3))
+        self.assertEqual((found.interval.mean, found.p, found.p_wilcoxon), (0, None, None))
+        for size in (1e-160, 1e9):  # the digits are those of the numbers, large or small
+            found = inference.difference({i: size * (3 + i % 2) for i in range(6)},
+                                         dict.fromkeys(range(6), size))
+            self.assertAlmostEqual(found.interval.mean / size, 2.5, places=9)
+
+    def test_differences_that_are_all_alike_have_no_t(self):
+        found = inference.difference({i: i + 0.1 for i in range(6)}, {i: i for i in range(6)})
+        self.assertEqual((found.p, found.p_wilcoxon), (None, 0.03125))
 
     def test_runs_that_are_alike_have_no_p_value(self):
         same = dict(enumerate(FIRST))

@@ -200,6 +200,28 @@ class StudyTest(MadeRepository):
         self.assertIn("both cases have: fewer in client.lr=0.2, client.lr=0.4",
                       said.replace("\n", " "))
 
+    def test_seeds_that_change_nothing_are_one_observation(self):
+        """Copies of one run up to the order of sums; a case whose losses differ is none, though its
+        accuracies agree."""
+        for lr, accuracy, spread in (("0.1", 0.75, 1e-9), ("0.2", 0.8, 1e-9), ("0.4", 0.8, 1e-3)):
+            for seed in range(1, 8):
+                self.write(f"runs/sweep-study/client.lr={lr}/seed-{seed}/summary.json", json.dumps(
+                    {"metrics": {"accuracy_mean": accuracy, "target_seconds": seed,
+                                 "loss_mean": 0.5 + spread * seed}}))
+        said = self.show("--against", "client.lr=0.1").replace("\n", " ")
+        lines = {(line["client.lr"], line["metric"]): line for line in self.numbers()}
+        self.assertEqual([lines[lr, "accuracy_mean"][name] for lr in ("0.1", "0.2", "0.4")
+                          for name in ("n", "pairs")], ["1", "", "1", "1", "7", "7"])
+        copy, other = lines["0.2", "accuracy_mean"], lines["0.4", "loss_mean"]
+        self.assertEqual((copy["difference"], copy["p"], copy["p_wilcoxon"], copy["low"]),
+                         ("0.05", "", "", ""))
+        self.assertNotEqual((other["p"], other["p_wilcoxon"]), ("", ""))
+        self.assertIn("In 2 of 3 cases the seeds change nothing", said)
+        self.assertRegex(said, r"0\.1 +7 +75\.00 % +0\.5 ")  # no interval
+        shown = self.call("runs/sweep-study", name="results").stdout
+        self.assertIn("In 2 of 3 cases the seeds change nothing", shown)
+        self.assertRegex(shown, r"accuracy, mean of clients +75\.00 % +80\.00 % +80\.00 % \(0\.00\)")
+
     def test_a_pivot_has_a_column_a_value(self):
         for lr, batch in itertools.product(("0.1", "0.2"), ("5", "6")):
             for seed in (1, 2):
@@ -216,7 +238,7 @@ class StudyTest(MadeRepository):
                           ("0.2", "6", "client.lr=0.2,client.batch=5")])
         self.assertEqual((self.folder / "out/table.md").read_text().splitlines()[2:6],
                          ["| lr | batch = 5 | batch = 6 |", "| --- | ---: | ---: |",
-                          "| 0.1 | 0.15 ± 0 | 0.16 ± 0 |", "| 0.2 | 0.25 ± 0 | 0.26 ± 0 |"])
+                          "| 0.1 | 0.15 | 0.16 |", "| 0.2 | 0.25 | 0.26 |"])
 
     def test_tables_for_latex(self):
         self.write("study.toml", 'job = "jobs/job.cfg"\nseeds = 7\nrows = [{name = '
@@ -276,6 +298,85 @@ class StudyTest(MadeRepository):
         said = self.show("--to", "auroc<=0.3", "--against", "client.lr=0.2")
         self.assertEqual([line["factor"] for line in self.numbers("targets.csv")],
                          ["2.0", "1.0", "2.0"])
+
+    def test_factors_are_of_what_both_cases_count(self):
+        """Virtual seconds where both have a clock, rounds where these are one unit, bytes where
+        asked; intervals are of logarithms, and so positive."""
+        for seed, rounds in enumerate((4, 1, 2), 1):
+            self.write_curve("0.1", seed, [*[0.1] * rounds, 0.9])  # in rounds 10, 4, 6
+            self.write_curve("0.2", seed, [0.1, 0.9])  # in round 4
+            self.write_curve("0.4", seed, [0.9] if seed < 3 else [0.1])
+        said = self.show("--to", "auroc>=0.5").replace("\n", " ")
+        line = self.numbers("targets.csv")[1]
+        logs = [math.log(rounds / 4) for rounds in (10, 4, 6)]
+        half = stats.t.ppf(0.975, 2) * stats.sem(logs)
+        for name, expected in (("factor", 0), ("factor_low", -half), ("factor_high", half)):
+            self.assertAlmostEqual(float(line[name]), math.exp(statistics.fmean(logs) + expected),
+                                   places=7)
+        self.assertGreater(float(line["factor_low"]), 0)
+        self.assertEqual((line["factor_of"], line["never"]), ("rounds", "0"))
+        self.assertIn("factor: rounds of the first row / rounds", said)
+        self.assertIn("runs that never reach 0.5: client.lr=0.4 1 of 3", said)
+        self.write("runs/sweep-study/client.lr=0.2/seed-1/job.cfg", "[async]\nkind = fedbuff\n"
+                   "buffer = 3\n")
+        said = self.show("--to", "auroc>=0.5").replace("\n", " ")
+        self.assertEqual(self.numbers("targets.csv")[1]["factor"], "")
+        self.assertIn("client.lr=0.2: no factor to client.lr=0.1: its round is a round, here 3 "
+                      "arrivals (fedbuff) or a round; --by bytes", said)
+        said = self.show("--to", "auroc>=0.5", "--by", "bytes").replace("\n", " ")
+        self.assertIn("factor: MB of the first row / MB", said)
+        self.assertNotEqual(self.numbers("targets.csv")[1]["factor"], "")
+
+    def test_a_clock_counts_before_rounds(self):
+        """Twice as many rounds in half of the time are twice as fast."""
+        self.write_curve("0.1", 1, [0.1, 0.9], clock=True)
+        self.write_curve("0.2", 1, [0.1, 0.1, 0.1, 0.9], clock=True)
+        path = self.folder / "runs/sweep-study/client.lr=0.2/seed-1/rounds.csv"
+        path.write_text("round,seconds,bytes_sent,virtual_seconds\n" + "".join(
+            f"{i},1,0,{7 * i / 4}\n" for i in range(1, 9)))
+        said = self.show("--to", "auroc>=0.5").replace("\n", " ")
+        line = self.numbers("targets.csv")[1]
+        self.assertEqual((line["factor"], line["factor_of"]), ("2.0", "virtual_seconds"))
+        self.assertIn("factor: virtual seconds of the first row", said)
+
+    def write_clients(self, lr, seed, names, **summary):
+        """Accuracies of the named clients, by where they stand in the alphabet."""
+        run = f"runs/sweep-study/client.lr={lr}/seed-{seed}"
+        values = {name: (ord(name) - 96) / 10 + seed / 100 for name in names}
+        mean = statistics.fmean(values.values())
+        self.write(f"{run}/clients.csv", "client,name,split,held_out,samples,accuracy\n" + "".join(
+            f"{i},{name},test,0,9,{value}\n" for i, (name, value) in enumerate(values.items())))
+        self.write(f"{run}/summary.json", json.dumps({"split": "test", **summary, "metrics": {
+            "accuracy_mean": mean, "accuracy_worst10": min(values.values()), "auroc": mean / 2}}))
+
+    def test_what_is_compared_is_of_the_same_clients(self):
+        """Means over those that both evaluate; what is no such mean is not compared, nor are
+        numbers of other samples."""
+        for seed in range(1, 8):
+            self.write_clients("0.1", seed, "abc")
+            self.write_clients("0.2", seed, "bcd")
+            self.write_clients("0.4", seed, "abc", split="validation")
+        said = self.show("--against", "client.lr=0.1").replace("\n", " ")
+        lines = {(line["client.lr"], line["metric"]): line for line in self.numbers()}
+        self.assertEqual([lines["0.2", metric][name] for metric in ("accuracy_mean", "auroc")
+                          for name in ("difference", "pairs", "p")],
+                         ["0.0", "7", "", "", "0", ""])
+        self.assertIn("client.lr=0.2 and client.lr=0.1: accuracy_mean over the 2 clients that both "
+                      "evaluate, of 3 and 3", said)
+        self.assertIn("client.lr=0.2 and client.lr=0.1: accuracy_worst10, auroc not compared: 3 and "
+                      "3 clients, and it is no mean over clients", said)
+        self.assertIn("client.lr=0.4 and client.lr=0.1: accuracy_mean, accuracy_worst10, auroc not "
+                      "compared: evaluated on validation and test samples", said)
+        self.assertEqual(lines["0.4", "accuracy_mean"]["difference"], "")
+
+    def test_limits_and_views_that_differ_are_told(self):
+        self.make_three()
+        for lr, job in (("0.1", "[run]\nvirtual-seconds = 50\n"),
+                        ("0.2", "[run]\nvirtual-seconds = 90\n[client]\nupdate = ditto\n")):
+            self.write(f"runs/sweep-study/client.lr={lr}/seed-1/job.cfg", job)
+        said = self.show()
+        self.assertIn("Caution: unlike limits of virtual time: 50 s, 90 s and none\n", said)
+        self.assertIn("Caution: unlike models evaluated: global and personalised\n", said)
 
     def test_virtual_seconds_where_there_are_such(self):
         self.write_curve("0.1", 1, [0.2, 0.6], clock=True)

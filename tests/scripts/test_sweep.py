@@ -244,6 +244,55 @@ class SweepTest(MadeRepository):
                                    "out/method=fedavg/seed-1: aggregator.kind = afl, not fedavg",
                                    "hint: remove")
 
+    def test_a_study_does_not_go_on_after_its_files_have_changed(self):
+        """Files of the job, of options and of cases, in folders and behind a star; not a file that
+        is only written anew."""
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(self.folder)
+        self.write("jobs/job.cfg", "[data]\npath = all.csv  # all\n[model]\nstart = first.h5\n")
+        for path in ("all.csv", "first.h5", "rule.py", "sites/a/x.csv", "many/1.csv", "many/2.csv"):
+            self.write(path, path)
+
+        def claim(*, rounds=1):
+            cases = [sweeping.Case(f"data.path={path}", {"data.path": path})
+                     for path in ("sites", "many/*.csv", "none.csv")]
+            sweep = sweeping.Sweep("out", "jobs/job.cfg", cases, [1], {
+                "aggregator.path": "rule.py", "run.rounds": rounds}, program="build/hanse")
+            sweep.claim()
+            return json.loads(self.folder.joinpath("out/sweep.json").read_text())["files"]
+        files = claim()
+        self.assertEqual({path: one["size"] for path, one in files.items()},
+                         {"all.csv": 7, "first.h5": 8, "rule.py": 7, "sites": 13,
+                          "many/*.csv": 20})
+        for path, said in [("all.csv", "all.csv"), ("first.h5", "first.h5"), ("rule.py", "rule.py"),
+                           ("sites/a/x.csv", "sites"), ("sites/b.csv", "sites"),
+                           ("many/2.csv", "many/*.csv")]:
+            with self.subTest(path=path):
+                old = self.folder.joinpath(path).exists()
+                self.write(path, path[::-1])
+                os.utime(path, ns=(5, 5))
+                with self.assertRaisesRegex(sweeping.Refused, f"^{re.escape(said)}: changed since "
+                                            "the runs in out; hint: choose another --out"):
+                    claim()
+                self.write(path, path) if old else self.folder.joinpath(path).unlink()
+        self.write("none.csv", "now there")
+        self.assertEqual(claim()["none.csv"]["size"], 9)
+        with self.assertRaisesRegex(sweeping.Refused, "another job file or other options"):
+            claim(rounds=2)
+
+    def test_runs_in_a_plain_folder_go_on_where_they_are_of_the_case(self):
+        """A folder that two cases shared has the runs of one of them."""
+        cases = [sweeping.Case(f"data.path={path}", {"data.path": path})
+                 for path in ("d/1.csv", "d:1.csv", "d_1.csv")]
+        before = self.folder / "out/data.path=d_1.csv"
+        self.assertEqual(cases[0].folder_in(self.folder / "out").name, cases[0].folder())
+        self.write(before / "seed-1/job.cfg", "[data]\npath = d/1.csv\n")
+        self.assertEqual([case.folder_in(self.folder / "out") == before for case in cases],
+                         [True, False, True])
+        sweep = sweeping.Sweep(self.folder / "out", self.folder / "jobs/job.cfg", cases[2:], [1])
+        with self.assertRaisesRegex(sweeping.Refused, "data.path = d/1.csv, not d_1.csv; hint: "):
+            sweep.require_kinds()
+
     def reached(self, case, *targets):
         """The runs of seeds 1, 2, ... of a case reach their target in these rounds, or never."""
         for seed, target in enumerate(targets, 1):
@@ -686,8 +735,12 @@ class MeanTest(unittest.TestCase):
             self.assertEqual(summaries.median_text(targets, rounds), expected)
 
     def test_folders_of_cases_are_apart_and_plain(self):
-        self.assertEqual(sweeping.Case("a/b c=1", {}).folder(), "a_b_c=1")
-        self.assertEqual(sweeping.Case("", {}).folder(), "base")
+        names = ["data.path=d/1.csv", "data.path=d_1.csv", "lr 0.1", "lr:0.1", "a*a", "a/a", ""]
+        folders = [sweeping.Case(name, {}).folder() for name in names]
+        self.assertEqual(len(set(folders)), len(names))
+        for folder in folders:
+            self.assertRegex(folder, r"^[\w=.,+-]+(~[0-9a-f]{8})?$")
+        self.assertEqual((folders[1], folders[-1]), ("data.path=d_1.csv", "base"))
 
 
 if __name__ == "__main__":

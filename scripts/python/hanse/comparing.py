@@ -6,6 +6,7 @@ import warnings
 from typing import TYPE_CHECKING
 
 from .folders import Path
+from .inference import differences_of
 from .results import Run
 
 if TYPE_CHECKING:
@@ -41,7 +42,8 @@ def compare_clients(a: Path | Run, b: Path | Run, metric: str = "") -> pandas.Da
         raise ValueError(f"{runs[0].path} and {runs[1].path} have no client in common; hint: clients "
                          f"are told apart by their {key}")
     _warn_of_differences(runs, [len(side) for side in sides], len(found))
-    difference = found["value_b"] - found["value_a"]
+    difference = pandas.Series(
+        differences_of(found[["value_b", "value_a"]].to_numpy().tolist()), index=found.index)
     better = -difference if metric in SMALL_IS_BETTER else difference
     known = difference[difference.notna()]
     frame = pandas.DataFrame({

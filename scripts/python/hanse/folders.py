@@ -68,6 +68,21 @@ def summary_there(run: Path) -> dict[str, Any] | None:
         return None
 
 
+def why_failed(run: Path) -> str:
+    """The error that has ended a run before its end, of failed.txt or of its log in a study; nothing
+    where none is known."""
+    folder = pathlib.Path(run)
+    for path, beginning in ((folder / "failed.txt", ""),
+                            (folder.with_name(f"{folder.name}.log"), "error: ")):
+        try:
+            last = path.read_text(errors="replace").strip().rpartition("\n")[2]
+        except OSError:
+            continue
+        if last and beginning in last:
+            return last.partition(beginning)[2] if beginning else last
+    return ""
+
+
 def read_job(folder: Path) -> dict[str, str]:
     """{"section.key": text} of job.cfg, in its order; empty without one."""
     try:

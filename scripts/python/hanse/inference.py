@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import importlib.util
 import math
 import statistics
 import warnings
@@ -16,6 +17,9 @@ LEVEL = 0.95
 LEAST_PAIRED = 5    # pairs of a paired t test: below, a p-value would pretend to know the spread
 LEAST_WILCOXON = 6  # pairs of Wilcoxon's test: of five no two-sided p-value is below 0.05
 ENUMERATED = 14     # pairs up to which all signs of the differences are tried, equal ranks or not
+DIGITS = 9          # that a run prints of a number: what is behind them decides nothing
+COPIES = 1e-6       # relative to which numbers of copies of one run are equal
+NOTHING = 1e-8      # below which what is left of sums is nothing
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,6 +61,10 @@ def require_scipy(module: str = "stats") -> Any:
                       "install scipy") from None
 
 
+def has_scipy() -> bool:
+    return importlib.util.find_spec("scipy") is not None
+
+
 def t_quantile(n: int) -> float:
     """t_{0.975, n-1}, by which the deviation of the mean of n >= 2 runs becomes half an interval."""
     return float(require_scipy("special").stdtrit(n - 1, (1 + LEVEL) / 2))
@@ -66,6 +74,19 @@ def numbers_of(values: Iterable[float | None]) -> list[float]:
     """The finite numbers among them."""
     return [float(value) for value in values
             if isinstance(value, (int, float)) and math.isfinite(value)]
+
+
+def printed(value: float) -> float:
+    """The number as a run prints it, 0.7 of 0.6999999999999998."""
+    return float(f"{value:.{DIGITS}g}")
+
+
+def differences_of(pairs: Sequence[Sequence[float]]) -> list[float]:
+    """first - second of each pair, to as many places as the largest number is printed with: equal
+    ones are equal, and nothing is 0, whatever the binary fractions have left."""
+    largest = max((abs(value) for pair in pairs for value in pair), default=0.0)
+    places = DIGITS - 1 - math.floor(math.log10(largest)) if largest else 0
+    return [round(first - second, places) + 0.0 for first, second in pairs]
 
 
 def interval(values: Iterable[float | None], bounds: bool = True) -> Interval:
@@ -86,20 +107,18 @@ def interval(values: Iterable[float | None], bounds: bool = True) -> Interval:
 
 def difference(first: Mapping[int, float | None], base: Mapping[int, float | None]) -> Difference:
     """How far `first` is from `base`, both {seed: number}, paired by the seeds they have in common.
-    Nothing is corrected yet, see corrected()."""
+    They are differences of printed numbers. Nothing is corrected yet, see corrected()."""
     pairs = [numbers_of((first[seed], base[seed])) for seed in first if seed in base]
-    known = [pair[0] - pair[1] for pair in pairs if len(pair) == 2]
+    known = differences_of([pair for pair in pairs if len(pair) == 2])
     return Difference(interval(known), _paired_t(known), _wilcoxon(known))
 
 
 def _paired_t(differences: Sequence[float]) -> float | None:
-    """None below five pairs, and where all differences are 0."""
-    if len(differences) < LEAST_PAIRED or not any(differences):
+    """None below five pairs, and where all differences are alike: they do not tell how much they
+    vary."""
+    if len(differences) < LEAST_PAIRED or len(set(differences)) == 1:
         return None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of differences that are all alike
-        p = float(require_scipy().ttest_1samp(differences, 0.0).pvalue)
-    return p if math.isfinite(p) else None
+    return float(require_scipy().ttest_1samp(differences, 0.0).pvalue)
 
 
 def _wilcoxon(differences: Sequence[float]) -> float | None:
@@ -118,6 +137,17 @@ def _wilcoxon(differences: Sequence[float]) -> float | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return float(stats.wilcoxon(known).pvalue)
+
+
+def are_copies(runs: Sequence[Mapping[str, Any]]) -> bool:
+    """Have these summaries of runs that differ by their seeds the same metrics, up to the order of
+    sums? Then the seeds change nothing, and the runs are one observation. Times count for nothing."""
+    numbers = [{name: value for name, value in run.get("metrics", {}).items()
+                if isinstance(value, (int, float)) and not name.endswith("seconds")} for run in runs]
+    return len(numbers) > 1 and bool(numbers[0]) and all(
+        own.keys() == numbers[0].keys()
+        and all(math.isclose(value, numbers[0][name], rel_tol=COPIES, abs_tol=NOTHING)
+                for name, value in own.items()) for own in numbers[1:])
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:

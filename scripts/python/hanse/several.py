@@ -11,7 +11,8 @@ from typing import Any
 
 from .errors import Refused
 from .folders import Path, Place, is_run, numbered, read_job
-from .studies import read_folder
+from .studies import Study, read_folder
+from .study_files import FILE
 
 Job = Mapping[str, str]
 
@@ -20,11 +21,13 @@ OWN_KEYS = ("run.out", "run.name", "run.overwrite", "run.repeats", "client.sched
             "sampler.horizon", "bandit.horizon")
 SAY_THEMSELVES = ("kind", "update", "optimizer", "protocol")  # keys whose values need no name
 LONGEST_NAME = 48
+DEPTH = 3  # of folders in which runs are looked for
 
 
 def places(path: Path) -> list[Place]:
-    """A run directory, a folder of repeats (run.repeats), a case of a sweep, or all cases of one.
-    Raises FileNotFoundError where there is nothing of these."""
+    """A run directory, a folder of repeats (run.repeats), a case of a sweep, or all cases of one;
+    of a folder of such folders all that lie in it, links left out. Raises FileNotFoundError where
+    there is nothing of these."""
     folder = pathlib.Path(path)
     repeats = [] if (folder / "rounds.csv").is_file() else numbered(folder / "repeats", "")
     if repeats:
@@ -34,11 +37,52 @@ def places(path: Path) -> list[Place]:
         return [Place(folder, seeds, folder.resolve().name)]
     if is_run(folder):
         return [Place(folder, [folder])]
-    cases = _cases_of(folder)
-    if not cases:
-        raise FileNotFoundError(f"{path} is no run directory, and no folder of repeats or of a "
-                                "sweep; hint: run.out names it")
-    return cases
+    if found := _cases_of(folder) or _inside(folder, DEPTH):
+        return found
+    if lines := absent(folder):
+        raise FileNotFoundError(f"{path}: no run has begun: {'; '.join(lines)}")
+    raise FileNotFoundError(f"{path} is no run directory, and no folder of repeats or of a "
+                            "sweep; hint: run.out names it")
+
+
+def absent(path: Path) -> list[str]:
+    """A line for each case of a study in this folder, or in one that lies in it, that lacks runs."""
+    return [line for study in studies_in(path) for line in study.shortfall()]
+
+
+def studies_in(path: Path) -> list[Study]:
+    """The study of a folder; of a folder of such folders all that lie in it."""
+    folder = pathlib.Path(path)
+    try:
+        study = None if is_run(folder) or numbered(folder, "seed-") else read_folder(folder)
+    except Refused:
+        return []
+    if study is not None or is_run(folder):
+        return [study] if study else []
+    return [study for inner in _folders_in(folder) if (inner / FILE).is_file()
+            for study in studies_in(inner)]
+
+
+def _folders_in(folder: pathlib.Path) -> list[pathlib.Path]:
+    try:
+        return sorted(path for path in folder.iterdir()
+                      if path.is_dir() and not path.is_symlink() and not path.name.startswith("."))
+    except OSError:
+        return []
+
+
+def _inside(folder: pathlib.Path, depth: int) -> list[Place]:
+    """What the folders in a folder are, as places() has it."""
+    found = []
+    for inner in _folders_in(folder) if depth else ():
+        if is_run(inner) or numbered(inner, "seed-") or (inner / FILE).is_file():
+            try:
+                found += places(inner)
+            except FileNotFoundError:  # a study that has not begun
+                pass
+        else:
+            found += _cases_of(inner) or _inside(inner, depth - 1)
+    return found
 
 
 def _cases_of(folder: pathlib.Path) -> list[Place]:
@@ -50,7 +94,7 @@ def _cases_of(folder: pathlib.Path) -> list[Place]:
     if study is None:
         return []
     repeats = study.table.get("seeds", 1)
-    return [Place(folder / case.folder(), runs, case.name, repeats) for case in study.cases
+    return [Place(case.folder_in(folder), runs, case.name, repeats) for case in study.cases
             if (runs := list(study.runs(case).values()))]
 
 

@@ -9,9 +9,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .errors import Refused
-from .folders import Path, numbered, rows_there, summary_there
-from .inference import Difference, Interval, corrected, difference, interval
-from .study_files import Case, cases_of, read_study, text_of, values_of_name
+from .folders import Path, numbered, rows_there, summary_there, why_failed
+from .inference import (Difference, Interval, are_copies, corrected, difference, has_scipy,
+                        interval, printed)
+from .likeness import Evaluated, evaluated, pair_of, unit_of
+from .study_files import Case, alike, cases_of, read_study, text_of, values_of_name
 
 if TYPE_CHECKING:
     import pandas
@@ -26,6 +28,17 @@ METRICS = ("accuracy_mean", "accuracy_worst10", "accuracy_best10", "accuracy_std
 COSTS = ("rounds", "bytes", "seconds", "virtual_seconds")
 
 
+@dataclasses.dataclass(frozen=True)
+class Absent:
+    """A run of a study that has no result. `begun`: has it a run directory? `why`: the error that
+    has ended it; nothing where none is known."""
+    case: Case
+    seed: int
+    folder: pathlib.Path
+    begun: bool
+    why: str
+
+
 @dataclasses.dataclass
 class Study:
     """A folder of runs, a case for each combination of what varies, and seeds.
@@ -38,6 +51,7 @@ class Study:
     cases: list[Case]
     chosen: Sequence[int] | None = None
     _summaries: dict[str, dict[int, dict]] = dataclasses.field(default_factory=dict, repr=False)
+    _evaluated: dict[tuple[str, int], Evaluated] = dataclasses.field(default_factory=dict, repr=False)
 
     @property
     def title(self) -> str:
@@ -61,7 +75,7 @@ class Study:
     def runs(self, case: Case) -> dict[int, pathlib.Path]:
         """{seed: run directory} of the runs of a case that have begun, in order."""
         found = {int(path.name.removeprefix("seed-")): path
-                 for path in numbered(self.path / case.folder(), "seed-")}
+                 for path in numbered(case.folder_in(self.path), "seed-")}
         return {seed: path for seed, path in found.items()
                 if self.chosen is None or seed in self.chosen}
 
@@ -72,10 +86,72 @@ class Study:
                                           if (summary := summary_there(run)) is not None}
         return self._summaries[case.name]
 
+    def absent(self) -> list[Absent]:
+        """The runs without a result: of the seeds that each case is to have, and of others that have
+        begun or failed."""
+        found = []
+        for case in self.cases:
+            runs, folder = self.runs(case), case.folder_in(self.path)
+            asked = self.seeds if self.chosen is not None or "seeds" in self.table else []
+            logs = [int(path.stem.removeprefix("seed-")) for path in _logs_in(folder)]
+            for seed in sorted({*asked, *runs, *(logs if self.chosen is None else ())}):
+                if seed not in self.summaries(case):
+                    run = folder / f"seed-{seed}"
+                    found.append(Absent(case, seed, run, seed in runs, why_failed(run)))
+        return found
+
+    def shortfall(self, failed_alone: bool = False) -> list[str]:
+        """A line for each case that lacks runs: how many have failed, and why, have not ended, or
+        have not begun."""
+        lines = []
+        absent = self.absent()
+        for case in self.cases:
+            own = [one for one in absent if one.case is case]
+            count = len(own) + len(self.summaries(case))
+            parts = []
+            for why in dict.fromkeys(one.why for one in own if one.why):
+                seeds = [str(one.seed) for one in own if one.why == why]
+                parts.append(f"{len(seeds)} of {count} runs failed ({_seeds(seeds)}): {why}")
+            others = [one for one in own if not one.why]
+            for begun, words in ((True, "not ended"), (False, "not begun")):
+                if not failed_alone and (some := sum(one.begun is begun for one in others)):
+                    parts.append(f"{some} of {count} runs {words}")
+            if parts:
+                lines.append(f"{case.name or 'base'}: {'; '.join(parts)}")
+        return lines
+
     def values(self, case: Case, metric: str) -> dict[int, float | None]:
         """{seed: number} of the runs that have ended."""
         return {seed: summary.get("metrics", {}).get(metric)
                 for seed, summary in self.summaries(case).items()}
+
+    def copies(self, case: Case) -> bool:
+        """Do the seeds change nothing? Its runs are one observation then: n is 1."""
+        return are_copies(list(self.summaries(case).values()))
+
+    def observed(self, case: Case, metric: str) -> dict[int, float | None]:
+        """As values(); of copies the first."""
+        values = self.values(case, metric)
+        return dict(list(values.items())[:1]) if self.copies(case) else values
+
+    def compare(self, case: Case, base: Case, metric: str) -> tuple[Difference, str]:
+        """How far a case is from its base, seed by seed, over what both evaluate, and a word on
+        what they do not; copies of two runs are one pair."""
+        own, other = self.values(case, metric), self.values(base, metric)
+        pairs = {seed: pair_of(self.evaluated(case, seed), self.evaluated(base, seed), metric,
+                               (own[seed], other[seed])) for seed in own if seed in other}
+        if self.copies(case) and self.copies(base):
+            pairs = dict(list(pairs.items())[:1])
+        found = difference({seed: pair.first for seed, pair in pairs.items()},
+                           {seed: pair.base for seed, pair in pairs.items()})
+        return found, "; ".join(dict.fromkeys(pair.why for pair in pairs.values() if pair.why))
+
+    def evaluated(self, case: Case, seed: int) -> Evaluated:
+        """What the numbers of a run that has ended are of."""
+        if (case.name, seed) not in self._evaluated:
+            self._evaluated[case.name, seed] = evaluated(self.runs(case)[seed],
+                                                         self.summaries(case)[seed])
+        return self._evaluated[case.name, seed]
 
     def metrics(self, chosen: Sequence[str] | None = None) -> list[str]:
         """The metrics to show: those chosen, else the usual ones that some run has. Raises Refused
@@ -97,7 +173,7 @@ class Study:
             if not known:
                 raise Refused(f"against {key}={value}: '{key}' does not vary; hint: known: "
                               f"{', '.join(self.keys) or 'nothing'}")
-            meant = [other for other in known if _alike(other, text_of(value))]
+            meant = [other for other in known if alike(other, text_of(value))]
             if not meant:
                 raise Refused(f"against {key}={value}: no case has it; hint: known: "
                               f"{', '.join(known)}")
@@ -114,16 +190,16 @@ class Study:
         corrected for all comparisons of a metric. `bounds`: of the means."""
         found = []
         for metric in metrics:
-            lines = [Line(case, metric, interval(self.values(case, metric).values(), bounds))
+            lines = [Line(case, metric, interval(self.observed(case, metric).values(), bounds))
                      for case in self.cases]
             if against:
                 bases = [self.base_of(case, against) for case in self.cases]
                 compared = [(line, base) for line, base in zip(lines, bases)
                             if base is not line.case]
-                for (line, base), one in zip(compared, corrected(
-                        [difference(self.values(line.case, metric), self.values(base, metric))
-                         for line, base in compared])):
-                    line.base, line.difference = base, one
+                apart = [self.compare(line.case, base, metric) for line, base in compared]
+                for (line, base), one, (_, why) in zip(
+                        compared, corrected([one for one, _ in apart]), apart):
+                    line.base, line.difference, line.why = base, one, why
             found += lines
         return found
 
@@ -155,19 +231,16 @@ class Study:
         return _frame([line.numbers() for line in self.lines(self.metrics(metrics), against)],
                       self.keys)
 
-    def to(self, target: str, against: Against | None = None) -> pandas.DataFrame:
+    def to(self, target: str, against: Against | None = None, by: str = "") -> pandas.DataFrame:
         """Rounds, bytes and seconds to a target, "common_accuracy>=0.97,0.99": a line a level and
-        case. Of runs that have ended; see Reached. Raises Refused."""
-        return _frame([line.numbers() for line in reached(self, Target.of(target), against)],
+        case. Of runs that have ended; see Reached, and `by` of reached(). Raises Refused."""
+        return _frame([line.numbers() for line in reached(self, Target.of(target), against, by=by)],
                       self.keys)
 
 
-def _alike(one: str, other: str) -> bool:
-    """The same text, or the same number."""
-    try:
-        return one == other or float(one) == float(other)
-    except ValueError:
-        return False
+def _seeds(numbers: Sequence[str]) -> str:
+    few = ", ".join(numbers) if len(numbers) <= 5 else f"{numbers[0]} to {numbers[-1]}"
+    return f"seed{'s' * (len(numbers) > 1)} {few}"
 
 
 @dataclasses.dataclass
@@ -178,6 +251,7 @@ class Line:
     interval: Interval
     base: Case | None = None
     difference: Difference | None = None
+    why: str = ""  # it is of less than all, or of nothing
 
     def numbers(self) -> dict[str, Any]:
         """As columns of a table; None where there is no number."""
@@ -228,29 +302,55 @@ class Target:
 @dataclasses.dataclass
 class Reached:
     """What it costs a case to reach a level: `costs`, {name of COSTS: interval} over the runs that
-    reach it; how many (`k`) of the `n` runs that have ended do; and `factor`, how many times these
-    rounds the first case (or the base) takes, where all runs of both reach it."""
+    reach it; how many (`k`) of the `n` runs that have ended do; and `factor`, how many times as much
+    `factor_of` the first case (or the base) takes, where all runs of both reach it: the geometric
+    mean over common seeds with its 95 % interval, which is positive. `why`: there is no factor."""
     case: Case
     level: float
     n: int
     k: int
     costs: dict[str, Interval]
+    by_seed: dict[int, Mapping[str, Any]] = dataclasses.field(default_factory=dict, repr=False)
     factor: float | None = None
+    factor_low: float | None = None
+    factor_high: float | None = None
+    factor_of: str = ""
+    why: str = ""
+
+    def compare(self, base: Reached, cost: str) -> None:
+        """Sets the factor, of this cost, where all runs of both reach the level."""
+        self.factor_of = cost
+        pairs = [(base.by_seed[seed].get(cost), line.get(cost))
+                 for seed, line in self.by_seed.items() if seed in base.by_seed]
+        if self.n != self.k or base.n != base.k or not pairs or not all(
+                first and own and first > 0 and own > 0 for first, own in pairs):
+            return
+        logs = interval([math.log(first / own) for first, own in pairs], has_scipy())
+        self.factor, self.factor_low, self.factor_high = (
+            None if value is None else printed(math.exp(value))
+            for value in (logs.mean, logs.low, logs.high))
 
     def numbers(self) -> dict[str, Any]:
         return {**self.case.values, "level": self.level, "n": self.n, "reached": self.k,
+                "never": self.n - self.k,
                 **{f"{name}{end}": getattr(cost, field) for name, cost in self.costs.items()
                    for end, field in (("", "mean"), ("_low", "low"), ("_high", "high"))},
-                "factor": self.factor}
+                "factor": self.factor, "factor_low": self.factor_low,
+                "factor_high": self.factor_high, "factor_of": self.factor_of or None}
 
 
 def reached(study: Study, target: Target, against: Against | None = None,
-            bounds: bool = True) -> list[Reached]:
-    """A line a level and case. `bounds`: of the means. Raises Refused for a metric that no run has
-    evaluated."""
-    evaluations = {case.name: [evaluations_of(study.runs(case)[seed])
-                               for seed in study.summaries(case)] for case in study.cases}
-    known = dict.fromkeys(name for runs in evaluations.values() for lines in runs
+            bounds: bool = True, by: str = "") -> list[Reached]:
+    """A line a level and case. `bounds`: of the means. `by`: of COSTS, what factors are of; by
+    default virtual seconds where both cases have a clock, else rounds where these are one unit.
+    Raises Refused for a metric that no run has evaluated."""
+    if by and by not in COSTS:
+        raise Refused(f"by {by}: no cost; hint: known: {', '.join(COSTS)}")
+    evaluations = {case.name: {seed: evaluations_of(study.runs(case)[seed])
+                               for seed in study.summaries(case)} for case in study.cases}
+    units = {case.name: sorted({unit_of(study.runs(case)[seed]) for seed in study.summaries(case)})
+             for case in study.cases}
+    known = dict.fromkeys(name for runs in evaluations.values() for lines in runs.values()
                           for line in lines for name, value in line.items()
                           if isinstance(value, float))
     if known and target.metric not in known:
@@ -258,27 +358,33 @@ def reached(study: Study, target: Target, against: Against | None = None,
                       f"{', '.join(name for name in known if name not in COSTS)}")
     found: list[Reached] = []
     for level in target.levels:
-        lines = {case.name: _reached(case, level, [target.first(run, level)
-                                                   for run in evaluations[case.name]], bounds)
-                 for case in study.cases}
+        lines = {case.name: _reached(case, level, {
+            seed: target.first(run, level) for seed, run in evaluations[case.name].items()}, bounds)
+            for case in study.cases}
         for case in study.cases:
             base = lines[(study.base_of(case, against) if against else study.cases[0]).name]
             own = lines[case.name]
-            first, rounds = base.costs["rounds"].mean, own.costs["rounds"].mean
-            if own.n == own.k and base.n == base.k and first is not None and rounds:
-                own.factor = first / rounds
+            clock = all("virtual_seconds" in one.costs for one in (own, base))
+            kinds = units[case.name], units[base.case.name]
+            if by or clock or kinds[0] == kinds[1] and len(kinds[0]) == 1:
+                own.compare(base, by or ("virtual_seconds" if clock else "rounds"))
+            elif own.n and base.n:
+                own.why = (f"no factor to {base.case.name or 'base'}: its round is "
+                           f"{' or '.join(kinds[1])}, here {' or '.join(kinds[0])}; --by bytes "
+                           "compares bytes")
         found += lines.values()
     return found
 
 
-def _reached(case: Case, level: float, runs: Sequence[Mapping | None],
+def _reached(case: Case, level: float, runs: Mapping[int, Mapping | None],
              bounds: bool) -> Reached:
-    there = [line for line in runs if line is not None]
+    by_seed = {seed: {**line, "rounds": line["round"]} for seed, line in runs.items()
+               if line is not None}
+    there = list(by_seed.values())
     names = [name for name in COSTS if name in ("rounds", "seconds")
              or any(line.get(name) is not None for line in there)]
     return Reached(case, level, len(runs), len(there), {
-        name: interval([line["round" if name == "rounds" else name] for line in there], bounds)
-        for name in names})
+        name: interval([line[name] for line in there], bounds) for name in names}, by_seed)
 
 
 # -- the lines of a run
@@ -334,11 +440,17 @@ def read_folder(path: Path) -> Study | None:
     folder = pathlib.Path(path)
     table = read_study(folder)
     cases = cases_of(table) if table else []
-    known = {case.folder() for case in cases}
+    known = {case.folder_in(folder).name for case in cases}
     for other in sorted(folder.glob("*/")):
-        if other.name not in known and numbered(other, "seed-"):
+        if other.name not in known and (numbered(other, "seed-") or _logs_in(other)):
             cases.append(Case(other.name, {}, values=values_of_name(other.name)))
     return Study(folder, table, cases) if cases else None
+
+
+def _logs_in(folder: pathlib.Path) -> list[pathlib.Path]:
+    """What runs of a case have said, also those that were refused before they began."""
+    return [path for path in folder.glob("seed-*.log")
+            if path.stem.removeprefix("seed-").isdigit()]
 
 
 def _frame(lines: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> pandas.DataFrame:

@@ -16,13 +16,14 @@ results, as study.toml.
   [vary]      KEY = [VALUE, ...]: a case for every combination; method = ["fedavg", "fedadam"]
               chooses methods by name. A value that is a list is one with commas
   [report]    metrics = [NAME, ...], against = ["KEY=VALUE", ...], pivot = KEY,
-              to = "METRIC>=VALUE,VALUE", latex = true: the options of scripts/sweep
+              to = "METRIC>=VALUE,VALUE", by = "bytes", latex = true: the options of scripts/sweep
 
 The tables of scripts/reproduce have this form too, and more (scripts/shared/paper_tables.py).
 """
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import itertools
 import json
 import os
@@ -32,7 +33,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .errors import Refused
-from .folders import Path
+from .folders import Path, numbered, read_job
 
 # The folder with jobs, data and scripts: of a checkout or an installation, or of a wheel beside this
 # package.
@@ -44,7 +45,7 @@ KEYS = ("title", "job", "seeds", "first-seed", "ranks", "set", "rows", "parts", 
 # Those of the tables of papers.
 MORE_KEYS = ("note", "time", "default", "columns", "quick", "data", "tuning", "settings")
 OWN_KEYS = ("run.seed", "run.out", "run.overwrite")  # of each run: a study sets them
-REPORT_KEYS = ("metrics", "against", "pivot", "to", "latex")
+REPORT_KEYS = ("metrics", "against", "pivot", "to", "by", "latex")
 # Methods by the names of their papers, for method = [...]: the options in which they differ.
 PLAIN = {"run.protocol": "federated", "aggregator.kind": "fedavg", "client.update": "sgd",
          "server.optimizer": "sgd", "server.lr": "1", "server.lr-decay": "1"}
@@ -69,7 +70,43 @@ class Case:
     values: dict[str, str] = dataclasses.field(default_factory=dict)
 
     def folder(self) -> str:
+        """Of this case alone: where the name has signs that no folder gets, its digest is behind."""
+        plain = self.plain_folder()
+        if plain == (self.name or "base"):
+            return plain
+        return f"{plain}~{hashlib.sha256(self.name.encode()).hexdigest()[:8]}"
+
+    def plain_folder(self) -> str:
+        """The same without a digest, which several cases may share."""
         return "".join(c if c.isalnum() or c in "=.,-+" else "_" for c in self.name) or "base"
+
+    def folder_in(self, out: Path) -> pathlib.Path:
+        """Where its runs lie or are to lie. Studies of before had plain folders: runs there go on if
+        their jobs have this case's options."""
+        own, before = (pathlib.Path(out) / name for name in (self.folder(), self.plain_folder()))
+        if own == before or own.is_dir():
+            return own
+        jobs = [read_job(run) for run in numbered(before, "seed-")]
+        ours = all(job and self.agrees(job) for job in jobs)
+        return before if jobs and ours else own
+
+    def agrees(self, job: Mapping[str, str]) -> bool:
+        """Does a run's job have the options of this case, as far as it names them?"""
+        return all(alike(job.get(key, value), value) for key, value in self.options.items())
+
+
+def alike(one: str, other: str) -> bool:
+    """The same text, or the same numbers, one or several with commas."""
+    def plain(text: str) -> list[Any]:
+        return [_number_or_text(part.strip()) for part in str(text).split(",")]
+    return str(one) == str(other) or plain(one) == plain(other)
+
+
+def _number_or_text(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 # -- the file

@@ -2,7 +2,8 @@
 
   OUT/CASE/seed-N      a run directory
   OUT/CASE/seed-N.log  what the program said; locked for as long as it runs
-  OUT/sweep.json       what the folder is for; another sweep is refused
+  OUT/sweep.json       what the folder is for: the job's lines, the options of every run, size and
+                       digest of the files that these name; another sweep is refused
   OUT/study.toml       the study's file (study_files.py)
 
 A finished run is never run again, a stopped one goes on from its checkpoint: the same command
@@ -30,13 +31,15 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO, Any
 
+from . import input_files
 from .errors import Failed, Refused, Stopped
 from .files import write_whole
 from .folders import Path, read_job, summary_there
+from .folders import options_of as job_options
 from .program import Options, ask, environment, find_program, mpirun, option_words
 from .stopping import ask_to_stop
 from .studies import Study, read_folder
-from .study_files import FILE, Case, cases_of, options_of, study_of, text_of, toml_of
+from .study_files import FILE, Case, alike, cases_of, options_of, study_of, text_of, toml_of
 
 HELD_OUT = "federation.held-out"
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
@@ -70,7 +73,8 @@ class Sweep:
         self.environment: dict[str, str] | None = None  # of the runs; None: this process's
         self.common, self.launch = dict(common or {}), list(launch)
         self._program = program
-        self.tasks = [Task(case, seed, self.out / case.folder() / f"seed-{seed}")
+        folders = {case.name: case.folder_in(self.out) for case in cases}
+        self.tasks = [Task(case, seed, folders[case.name] / f"seed-{seed}")
                       for case in cases for seed in seeds]
         self.lock = threading.Lock()
         self.running: dict[str, subprocess.Popen] = {}  # by the task's label
@@ -113,22 +117,38 @@ class Sweep:
         return lines[-1].split("error: ")[-1] if said.returncode else ""
 
     def claim(self) -> None:
-        """Creates the folder, or checks that it is this sweep's."""
+        """Creates the folder, or checks that it is this sweep's, and that the files that its job
+        names are as they were."""
         self._require_files()
-        lines = pathlib.Path(self.job).read_text(errors="replace").splitlines()
-        keys = [line.split("#")[0].strip() for line in lines]  # comments may change
+        text = pathlib.Path(self.job).read_text(errors="replace")
+        keys = [line.split("#")[0].strip() for line in text.splitlines()]  # comments may change
         mine = {"job": [key for key in keys if key], "common": self.common}
         path = self.out / "sweep.json"
         try:
-            if path.exists() and json.loads(path.read_text()) != mine:
+            there = json.loads(path.read_text()) if path.exists() else {}
+            known = there.pop("files", {})
+            if there and there != mine:
                 raise Refused(f"{self.out} is for another job file or other options; hint: choose "
                               "another --out, or remove the folder")
+            files = {**known, **self._files(job_options(text), known)}
             self.out.mkdir(parents=True, exist_ok=True)
-            if not path.exists():  # whole or not at all: the tasks of an array begin together
-                write_whole(path, json.dumps(mine, indent=1))
-        except (OSError, ValueError) as error:
+            if not there or files != known:
+                # whole or not at all: the tasks of an array begin together
+                write_whole(path, json.dumps({**mine, "files": files}, indent=1))
+        except (OSError, ValueError, AttributeError, KeyError, TypeError) as error:
             raise Refused(f"{path}: {error}; hint: choose another --out") from None
         self.require_kinds()
+
+    def _files(self, job: Mapping[str, Any], known: input_files.Known) -> dict[str, Any]:
+        """What sweep.json says of the files that the job and the cases name. Refuses those that
+        have changed: a mean would be over runs of both."""
+        options = [job, self.common, *(case.options for case in self.cases)]
+        paths = dict.fromkeys(path for one in options for path in input_files.named_by(one))
+        files = input_files.described(paths, known)
+        if gone := input_files.changed(files, known):
+            raise Refused(f"{', '.join(gone)}: changed since the runs in {self.out}; hint: choose "
+                          f"another --out; scripts/sweep {self.out} --table shows what there is")
+        return files
 
     def write_study(self, table: str | Mapping[str, Any]) -> None:
         """Puts the study's file, or the text of one, beside the runs."""
@@ -136,12 +156,12 @@ class Sweep:
         write_whole(self.out / FILE, text)
 
     def require_kinds(self) -> None:
-        """Is what has been run under a case's name of the case's kinds?"""
+        """Is what has been run under a case's name of the case's kinds and files?"""
         for task in self.tasks:
             job = read_job(task.folder)
             for key, value in task.case.options.items():
-                is_kind = key.endswith((".kind", ".update", ".optimizer"))
-                if is_kind and job.get(key, value) != value:
+                is_kind = key.endswith((".kind", ".update", ".optimizer", "path", ".formula"))
+                if is_kind and not alike(job.get(key, value), value):
                     raise Refused(f"{task.folder}: {key} = {job[key]}, not {value}; hint: remove "
                                   "the folder, or choose another --out")
 
