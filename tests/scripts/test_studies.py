@@ -414,6 +414,10 @@ class StudyTest(MadeRepository):
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         self.assertIn("0.8071 (0.014)", result.stdout)
         self.assertIn("apt install python3-scipy", result.stdout)
+        for seed in (1, 2):
+            self.write_curve("0.1", seed, [0.1, 0.9])
+        result = call("--table", "--to", "auroc>=0.5")  # factors without intervals
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
         self.assert_one_line_error(call("--seeds", "9", "--against", "client.lr=0.1"),
                                    "python3-scipy")
         self.assertEqual(self.calls(), [])  # before hours of runs

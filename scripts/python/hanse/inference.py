@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-import importlib.util
 import math
 import statistics
 import warnings
@@ -59,10 +58,6 @@ def require_scipy(module: str = "stats") -> Any:
     except ImportError:
         raise Refused("intervals and tests need scipy; hint: apt install python3-scipy, or pip "
                       "install scipy") from None
-
-
-def has_scipy() -> bool:
-    return importlib.util.find_spec("scipy") is not None
 
 
 def t_quantile(n: int) -> float:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from .errors import Refused
 from .folders import Path, numbered, rows_there, summary_there, why_failed
-from .inference import (Difference, Interval, are_copies, corrected, difference, has_scipy,
-                        interval, printed)
+from .inference import (Difference, Interval, are_copies, corrected, difference, interval,
+                        printed)
 from .likeness import Evaluated, evaluated, pair_of, unit_of
 from .study_files import Case, alike, cases_of, read_study, text_of, values_of_name
 
@@ -317,15 +317,16 @@ class Reached:
     factor_of: str = ""
     why: str = ""
 
-    def compare(self, base: Reached, cost: str) -> None:
-        """Sets the factor, of this cost, where all runs of both reach the level."""
+    def compare(self, base: Reached, cost: str, bounds: bool) -> None:
+        """Sets the factor, of this cost, where all runs of both reach the level; with `bounds` its
+        interval."""
         self.factor_of = cost
         pairs = [(base.by_seed[seed].get(cost), line.get(cost))
                  for seed, line in self.by_seed.items() if seed in base.by_seed]
         if self.n != self.k or base.n != base.k or not pairs or not all(
                 first and own and first > 0 and own > 0 for first, own in pairs):
             return
-        logs = interval([math.log(first / own) for first, own in pairs], has_scipy())
+        logs = interval([math.log(first / own) for first, own in pairs], bounds)
         self.factor, self.factor_low, self.factor_high = (
             None if value is None else printed(math.exp(value))
             for value in (logs.mean, logs.low, logs.high))
@@ -367,7 +368,7 @@ def reached(study: Study, target: Target, against: Against | None = None,
             clock = all("virtual_seconds" in one.costs for one in (own, base))
             kinds = units[case.name], units[base.case.name]
             if by or clock or kinds[0] == kinds[1] and len(kinds[0]) == 1:
-                own.compare(base, by or ("virtual_seconds" if clock else "rounds"))
+                own.compare(base, by or ("virtual_seconds" if clock else "rounds"), bounds)
             elif own.n and base.n:
                 own.why = (f"no factor to {base.case.name or 'base'}: its round is "
                            f"{' or '.join(kinds[1])}, here {' or '.join(kinds[0])}; --by bytes "
