@@ -6,13 +6,12 @@ import itertools
 import math
 
 from hanse.errors import Refused
-from hanse.folders import is_run, read_job
+from hanse.folders import is_run, read_job, why_failed
 from hanse.several import case_name
 from hanse.studies import read_folder
 from hanse.study_files import ROW
 
 from .curves import main_metrics
-from .progress import last_words
 
 # What axes call the keys that studies vary most; the others have their own names.
 KEY_WORDS = {
@@ -199,7 +198,7 @@ def why_missing(study, case, seed, metric):
     if (summary := study.summaries(case).get(seed)) is not None:
         return "" if number_of(summary, metric) is not None else f"no number of '{metric}'"
     folder = study.path / case.folder() / f"seed-{seed}"
-    if words := last_words(folder):
+    if words := why_failed(folder):
         return f"failed: {words}"
     return "has not ended" if is_run(folder) else "has not begun"
 
