@@ -167,13 +167,18 @@ def figure_of(charts, runs, width=5.4, height=4.2, most=4, print_of=None):
         height = max([height, *(getattr(axis, "inches", 0) for axis in axes)])
         figure.set_size_inches(width * columns, height * rows)
         figure.get_layout_engine().set(w_pad=0.14, h_pad=0.08)
+    fit(axes)
     plain_in = figure.get_figheight()
     legend_below(figure, axes, title="; ".join(titles) or None, columns=4 if columns < 3 else 6)
     if print_of:
         print_of.make_room(figure, plain_in)
+    fit(axes)
+    return figure
+
+
+def fit(axes):
     for axis in axes:
         getattr(axis, "fit", lambda: None)()
-    return figure
 
 
 def words_below(axes, runs, single):

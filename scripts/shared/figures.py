@@ -2,6 +2,7 @@
 scripts/report and scripts/bench-scaling."""
 import io
 import re
+import textwrap
 
 import matplotlib
 import matplotlib.pyplot as plt
@@ -80,16 +81,45 @@ def legend_below(figure, axes, title=None, columns=4):
     # As many columns as the longest label leaves room for: about 13 letters of 10 pt an inch.
     size = FontProperties(size=plt.rcParams["legend.fontsize"]).get_size_in_points() / 10
     letters = figure.get_figwidth() * 13 / size
-    entries = {shorten(label, int(letters) - 6): handle for label, handle in entries.items()}
+    title = title and title_within(figure, title, int(letters))
     longest = max(map(len, entries), default=0)
-    columns = max(1, min(columns, int(letters / (longest + 6)), len(entries)))
-    rows = -(-len(entries) // columns) + (title is not None)
+    columns = max(1, min(columns, int(letters / (min(longest, letters - 6) + 6)), len(entries)))
+    columns = legend_within(figure, entries, title, columns, int(letters) - 6)
+    rows = -(-len(entries) // columns) + (title.count("\n") + 1 if title else 0)
     # Many entries make the picture higher instead of its charts lower.
     line = 0.24 * size
     figure.set_figheight(figure.get_figheight() + line * max(0, rows - 2))
     share = (line / 2 + line * rows) / figure.get_figheight()
     figure.get_layout_engine().set(rect=(0, share, 1, 1 - share))
-    figure.legend(entries.values(), entries.keys(), loc="lower center", ncols=columns, title=title)
+
+
+def title_within(figure, title, letters):
+    """A legend's title in lines of at most so many letters, and as many as fit the figure."""
+    size = plt.rcParams["legend.title_fontsize"] or plt.rcParams["font.size"]
+    while True:
+        text = figure.text(0, 0, textwrap.fill(title, letters), fontsize=size)
+        width = text.get_window_extent(figure.canvas.get_renderer()).width
+        text.remove()
+        if width <= 0.96 * figure.bbox.width or letters <= 8:
+            return text.get_text()
+        letters = max(8, letters - 2)
+
+
+def legend_within(figure, entries, title, columns, length):
+    """The legend in as many columns as fit the figure, and then with labels as long as fit; returns
+    how many columns it has."""
+    while True:
+        labels = [shorten(label, length) for label in entries]
+        legend = figure.legend(entries.values(), labels, loc="lower center", ncols=columns,
+                               title=title)
+        over = legend.get_window_extent(figure.canvas.get_renderer()).width / figure.bbox.width
+        if over <= 1 or (columns == 1 and length <= 8):
+            return columns
+        legend.remove()
+        if columns > 1:
+            columns -= 1
+        else:
+            length = min(length - 1, int(length / over))
 
 
 def save(figure, path, dark=True):

@@ -21,9 +21,10 @@ LONGEST_TICK = 24    # letters of a value below an axis
 SHADES = "cividis"   # its lightness rises evenly: in print, and for the colour-blind
 DARK_INK, LIGHT_INK = "#000000", "#FEFEFE"  # on a cell's colour, which dark pages do not change
 LEAST_LETTER, LETTER = 4.5, 9  # points of the numbers in cells
+ROW_IN = 0.17                  # inches of a row of cells, at least
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(eq=False)
 class Line:
     """The cells that differ by the shown key alone. It has a name, as runs in curves have."""
     values: dict
@@ -65,7 +66,7 @@ class KeyChart:
 class OverKey(KeyChart):
     """A line for each combination of the other keys that vary: means, bands, and the runs' points.
     Values that are no numbers stand beside each other, and no line joins them."""
-    log = ""
+    log, first = "", 0  # `first`: which of the colours its lines begin with
 
     def __post_init__(self):
         super().__post_init__()
@@ -109,12 +110,12 @@ class OverKey(KeyChart):
         y, low, high = (np.array([math.nan if curve is None or getattr(curve, end) is None
                                   else getattr(curve, end)[0] for curve in curves])
                         for end in ("y", "low", "high"))
-        style = line_style(index)
+        style = line_style(self.first + index)
         axis.plot(x, y, label=line.case if len(self.lines) > 1 else None,
                   **{**style, "linestyle": style["linestyle"] if self.numeric else "none"},
                   marker="o", markersize=1.4 * plt.rcParams["lines.markersize"])
         if self.numeric:
-            draw_band(axis, x, low, high, index=index)
+            draw_band(axis, x, low, high, index=self.first + index)
         alone = np.isfinite(low) & (lonely(low) if self.numeric else True)
         axis.errorbar(x[alone], y[alone], (high - low)[alone] / 2, fmt="none", capsize=2,
                       ecolor=style["color"], elinewidth=1)
@@ -210,6 +211,7 @@ class HeatMap(KeyChart):
             style = {"color": ink_on(mesh.to_rgba(value))} if known else {}
             texts.append(axis.text(column + 0.5, row + 0.5, show(value) if known else "none",
                                    ha="center", va="center", fontsize=LETTER, **style))
+        axis.inches = ROW_IN * len(means) + 1.2
         axis.fit = lambda: self.said.extend(fit_cells(axis, texts, means.shape))
 
     def label(self, axis, label):
@@ -280,20 +282,30 @@ def form_of(means):
 
 
 def turn_ticks(axis):
-    """Texts below the axis that would run into each other are turned."""
-    axis.figure.draw_without_rendering()
-    boxes = [label.get_window_extent() for label in axis.get_xticklabels()]
-    gap = 0.3 * plt.rcParams["font.size"] * axis.figure.dpi / 72
-    if any(one.x1 + gap > other.x0 for one, other in zip(boxes, boxes[1:])):
-        plt.setp(axis.get_xticklabels(), rotation=40, ha="right", rotation_mode="anchor")
+    """Texts below the axis that would run into each other are turned, and the figure grows by their
+    height."""
+    figure, labels = axis.figure, axis.get_xticklabels()
+    figure.draw_without_rendering()
+    boxes = [label.get_window_extent() for label in labels]
+    gap = 0.3 * plt.rcParams["font.size"] * figure.dpi / 72
+    if labels[0].get_rotation() or not any(one.x1 + gap > other.x0
+                                           for one, other in zip(boxes, boxes[1:])):
+        return
+    plt.setp(labels, rotation=40, ha="right", rotation_mode="anchor")
+    figure.draw_without_rendering()
+    higher = (max(label.get_window_extent().height for label in labels) - boxes[0].height) / figure.dpi
+    grown = getattr(figure, "grown_in", 0)  # for another of its axes
+    figure.set_figheight(figure.get_figheight() + max(0, higher - grown))
+    figure.grown_in = max(higher, grown)
 
 
 def fit_cells(axis, texts, shape):
     """Numbers as large as their cells let them be. Those that could not be read are left out; returns
     the lines that say so."""
     turn_ticks(axis)
+    plt.setp(texts, fontsize=LETTER, visible=True)
     axis.figure.draw_without_rendering()
-    box, dots = axis.get_window_extent(), axis.figure.dpi / 72
+    box = axis.get_window_extent()
     extents = [text.get_window_extent() for text in texts]
     across = 0.88 * box.width / shape[1] / max(one.width for one in extents)
     up = 0.9 * box.height / shape[0] / max(one.height for one in extents)
@@ -367,7 +379,8 @@ def charts_of(runs):
     charts = [over(study, metric, key, cells, runs[0].band) for key in several]
     charts = [chart for chart in charts if len(chart.lines) <= NAMED
               and (chart.numeric or len(keys[chart.key]) <= MOST_WORDS)]
-    for chart in charts:
+    for place, chart in enumerate(charts):
+        chart.first = sum(len(other.lines) for other in charts[:place])  # one legend has all of them
         if chart.numeric and is_geometric([float(text) for text in keys[chart.key]]):
             chart.log = "x"
     return charts + (heat_maps(study, metric, tuple(keys), cells, runs[0].band)

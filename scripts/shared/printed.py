@@ -59,7 +59,8 @@ class Print:
 
     def lay_out(self, figure):
         """The size of the figure's axes, and labels that fit them."""
-        height = self.height_in or min(0.66 * self.width_in, HIGHEST_IN)
+        height = self.height_in or max([min(0.66 * self.width_in, HIGHEST_IN), *(
+            getattr(axis, "inches", 0) for axis in figure.axes)])
         figure.set_size_inches(self.width_in, height)
         figure.get_layout_engine().set(w_pad=0.03, h_pad=0.03)
         letters = int(130 / self.size * height * 0.72)

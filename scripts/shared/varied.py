@@ -15,24 +15,24 @@ from .curves import main_metrics
 
 # What axes call the keys that studies vary most; the others have their own names.
 KEY_WORDS = {
-    "method": "method", ROW: "case", "aggregator.kind": "rule of aggregation",
-    "aggregator.q": "exponent q of the losses", "async.buffer": "updates of a version",
+    "method": "method", ROW: "case", "aggregator.kind": "aggregation rule",
+    "aggregator.q": "exponent q of the losses", "async.buffer": "updates in the buffer",
     "async.concurrency": "tasks in flight", "attack.clients": "attackers",
-    "attack.kind": "attack", "client.batch": "samples of a batch",
-    "client.clip": "largest norm of a client's gradient", "client.epochs": "passes over the samples",
-    "client.lr": "learning rate of clients", "client.momentum": "momentum of clients",
-    "client.mu": "weight μ of the proximal term", "client.optimizer": "optimizer of clients",
-    "client.steps": "steps of a client", "client.update": "update of clients",
-    "client.weight-decay": "weight decay of clients",
+    "attack.kind": "attack", "client.batch": "batch size",
+    "client.clip": "clipping norm of gradients", "client.epochs": "local epochs",
+    "client.lr": "client learning rate", "client.momentum": "client momentum",
+    "client.mu": "weight μ of the proximal term", "client.optimizer": "client optimizer",
+    "client.steps": "local steps", "client.update": "client update",
+    "client.weight-decay": "weight decay",
     "clock.deadline-seconds": "deadline of a round (s)", "comm.bits": "bits of an entry",
     "comm.compress": "compression", "comm.keep": "entries that are sent",
-    "federation.alpha": "concentration α of the partition", "federation.clients": "clients",
+    "federation.alpha": "Dirichlet concentration α", "federation.clients": "clients",
     "federation.held-out": "client held out of training", "model.hidden": "widths of hidden layers",
-    "model.kind": "model", "privacy.clip": "largest norm of an update",
-    "privacy.delta": "δ of privacy", "privacy.epsilon": "ε of privacy",
+    "model.kind": "model", "privacy.clip": "clipping norm",
+    "privacy.delta": "δ", "privacy.epsilon": "ε",
     "privacy.noise": "noise multiplier", "run.rounds": "rounds", "run.virtual-seconds":
-    "virtual time (s)", "sampler.kind": "sampler", "sampler.per-round": "participants of a round",
-    "server.lr": "learning rate of the server", "server.optimizer": "optimizer of the server",
+    "virtual time (s)", "sampler.kind": "sampler", "sampler.per-round": "participants a round",
+    "server.lr": "server learning rate", "server.optimizer": "server optimizer",
 }
 
 
@@ -176,8 +176,8 @@ def words_for_values(values):
 # -- what is missing
 
 def gaps(study, metric, cells, keys):
-    """Lines that name every run without a number and why, every case without one of the keys, and
-    every combination of their values that is no case."""
+    """Lines that name every run without a number (None: every run that has not ended) and why, every
+    case without one of the keys, and every combination of their values that is no case."""
     found = {}
     for case in study.cases:
         for seed in study.seeds:
@@ -196,7 +196,8 @@ def gaps(study, metric, cells, keys):
 def why_missing(study, case, seed, metric):
     """Why the run of that seed has no number; nothing where it has one."""
     if (summary := study.summaries(case).get(seed)) is not None:
-        return "" if number_of(summary, metric) is not None else f"no number of '{metric}'"
+        there = metric is None or number_of(summary, metric) is not None
+        return "" if there else f"no number of '{metric}'"
     folder = study.path / case.folder() / f"seed-{seed}"
     if words := why_failed(folder):
         return f"failed: {words}"
