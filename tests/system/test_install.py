@@ -9,7 +9,7 @@ import sys
 import harness
 
 SCRIPT = """
-import harness
+import hanse
 run = hanse.run({options!r}, ranks=2, progress=False)
 print(hanse.find_program(), run.summary["model_digest"])
 """
