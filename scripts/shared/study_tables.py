@@ -318,7 +318,8 @@ def show(study, report):
     write_numbers(study.path / "table.csv", [line.numbers() for line in lines])
     print("\n\n".join(text(table, width()) for table in tables))
     print("\n".join(["", *(textwrap.fill(line, width()) for line in words)]))
-    write_whole(study.path / "table.md", "\n".join([*(markdown(table) for table in tables), *(f"{line}\n" for line in failed)]))
+    parts = [*map(markdown, tables), *(f"{line}\n" for line in failed)]
+    write_whole(study.path / "table.md", "\n".join(parts))
     if report.get("latex"):
         path = study.path / "table.tex"
         write_whole(path, TEX_HEAD.replace("{title}", study.title) + "".join([

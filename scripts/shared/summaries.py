@@ -6,8 +6,8 @@ import math
 from hanse.folders import read_job, read_summary, summary_there
 from hanse.inference import are_copies
 from hanse.errors import Refused
-from hanse.several import (absent, case_name, listed, mean_and_deviation, median_of_targets, own_data, places,
-                           unlike)
+from hanse.several import (absent, case_name, listed, mean_and_deviation, median_of_targets,
+                           own_data, places, unlike)
 
 # What clients are evaluated on, the column and key `split` of a run, in words.
 WORDS = {"test": "test", "validation": "validation", "train": "training",

@@ -51,7 +51,8 @@ class Study:
     cases: list[Case]
     chosen: Sequence[int] | None = None
     _summaries: dict[str, dict[int, dict]] = dataclasses.field(default_factory=dict, repr=False)
-    _evaluated: dict[tuple[str, int], Evaluated] = dataclasses.field(default_factory=dict, repr=False)
+    _evaluated: dict[tuple[str, int], Evaluated] = dataclasses.field(default_factory=dict,
+                                                                     repr=False)
 
     @property
     def title(self) -> str:
