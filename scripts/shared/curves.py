@@ -12,12 +12,14 @@ from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
 from .bands import mean_curve
 from .charting import draw_mean
 from .figures import upper_first
-from .run_files import common_prefix
+from .run_files import common_prefix, has
 from .summaries import ROWS, label_of, megabytes, milliseconds, percent, seconds
 
 # What runs are about: the first of these that they have, where their jobs say nothing else.
 MAIN = ("common_accuracy", "online_accuracy", "regret", "accuracy_mean", "common_loss",
         "online_loss", "loss_mean")
+# What a round is: runs that differ in these have rounds of unlike work.
+ROUND_KEYS = ("run.protocol", "sampler.per-round", "async.kind", "async.buffer")
 # How axes show what tables print so: the unit behind the label, and the factor.
 UNITS = {percent: (" (%)", 100), seconds: (" (s)", 1), milliseconds: (" (ms)", 1e3),
          megabytes: (" (MB)", 1e-6)}
@@ -87,6 +89,21 @@ def main_metric(runs):
     names = [name for run in runs for name in main_metrics(run.job())]
     return next((metric for metric in names if all(has(run, metric) for run in members)),
                 "loss_mean")
+
+
+def axis_for(runs):
+    """What their curves are drawn over where nobody says it: virtual time where all runs have a clock;
+    where a round is not one unit, the bytes of clients' updates, if all have them; else rounds."""
+    def have(column):
+        try:
+            return all(has(member.rounds(), column) for run in runs for member in run.members)
+        except Refused:
+            return False
+    if have(AXES["virtual-seconds"].column):
+        return "virtual-seconds"
+    jobs = [run.job() for run in runs]
+    alike = all(len({job.get(key) for job in jobs}) == 1 for key in ROUND_KEYS)
+    return "bytes" if not alike and have(AXES["bytes"].column) else "round"
 
 
 def places_on(run, x, rounds):

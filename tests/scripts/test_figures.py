@@ -157,6 +157,23 @@ class CurveTest(FigureTest):
         self.assertEqual((curve.n, curve.band), (3, "interval"))
 
 
+class AxisTest(FigureTest):
+    def test_the_axis_where_nobody_says_it(self):
+        self.make_two_cases()
+        self.assertEqual(curves.axis_for(self.runs()), "round")
+        tables = sorted((self.folder / "study").glob("*/*/rounds.csv"))
+        for table in tables[:3]:  # of one case: larger rounds
+            job = table.with_name("job.cfg")
+            job.write_text(job.read_text() + "[sampler]\nper-round = 20\n")
+        self.assertEqual(curves.axis_for(self.runs()), "bytes")
+        for place, table in enumerate(tables):
+            self.assertEqual(curves.axis_for(self.runs()), "bytes", place)  # not all have a clock
+            head, *lines = table.read_text().splitlines()
+            table.write_text("\n".join([f"{head},virtual_seconds", *(
+                f"{line},{10 * t}" for t, line in enumerate(lines, 1))]) + "\n")
+        self.assertEqual(curves.axis_for(self.runs()), "virtual-seconds")
+
+
 class PaperTest(FigureTest):
     def test_the_drawing_says_n_and_band(self):
         self.make_two_cases()
