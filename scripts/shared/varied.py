@@ -6,7 +6,7 @@ import itertools
 import math
 
 from hanse.errors import Refused
-from hanse.folders import is_run, read_job, why_failed
+from hanse.folders import read_job
 from hanse.several import case_name
 from hanse.studies import read_folder
 from hanse.study_files import ROW
@@ -62,7 +62,7 @@ def study_behind(runs):
     if not all(run.place.case for run in runs) or len({path.parent for path in folders}) != 1:
         return None
     study = read_folder(next(iter(folders)).parent)
-    begun = {study.path / case.folder() for case in study.cases if study.runs(case)}
+    begun = {case.folder_in(study.path) for case in study.cases if study.runs(case)}
     return study if begun == folders else None
 
 
@@ -178,10 +178,10 @@ def words_for_values(values):
 def gaps(study, metric, cells, keys):
     """Lines that name every run without a number (None: every run that has not ended) and why, every
     case without one of the keys, and every combination of their values that is no case."""
-    found = {}
+    found, absent = {}, {(one.case.name, one.seed): one for one in study.absent()}
     for case in study.cases:
         for seed in study.seeds:
-            if why := why_missing(study, case, seed, metric):
+            if why := why_missing(study.summaries(case).get(seed), absent.get((case.name, seed)), metric):
                 found.setdefault((case.name or "base", why), []).append(seed)
     alike = {}
     for (name, why), seeds in found.items():
@@ -193,15 +193,14 @@ def gaps(study, metric, cells, keys):
     return lines + empty_places(cells, keys)
 
 
-def why_missing(study, case, seed, metric):
-    """Why the run of that seed has no number; nothing where it has one."""
-    if (summary := study.summaries(case).get(seed)) is not None:
+def why_missing(summary, absent, metric):
+    """Why a run with this summary, or without one `absent`, has no number; nothing where it has one."""
+    if summary is not None:
         there = metric is None or number_of(summary, metric) is not None
         return "" if there else f"no number of '{metric}'"
-    folder = study.path / case.folder() / f"seed-{seed}"
-    if words := why_failed(folder):
-        return f"failed: {words}"
-    return "has not ended" if is_run(folder) else "has not begun"
+    if absent and absent.why:
+        return f"failed: {absent.why}"
+    return "has not ended" if absent and absent.begun else "has not begun"
 
 
 def empty_places(cells, keys):
