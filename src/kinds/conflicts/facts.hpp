@@ -5,6 +5,7 @@
 #include "hanse/kinds/aggregators.hpp"
 #include "hanse/kinds/clock.hpp"
 #include "hanse/kinds/conflicts.hpp"
+#include "hanse/kinds/privacy.hpp"
 #include "hanse/protocol/server_optimizer.hpp"
 
 namespace hanse {
@@ -95,6 +96,8 @@ inline constexpr Fact kCompresses{"compressed updates", "comm.compress", [](cons
 inline constexpr Fact kFastSums{"sums in float32", "comm.reduction", [](const JobFacts& f) {
                                   return f.job.comm.reduction == Reduction::kFast;
                                 }};
+inline constexpr Fact kMasks{"masks between ranks", "comm.masks",
+                             [](const JobFacts& f) { return masks_sums(f.job); }};
 inline constexpr Fact kTrace{"a trace", "run.trace",
                              [](const JobFacts& f) { return f.job.run.trace; }};
 inline constexpr Fact kRegret{"the sampler's regret", "evaluate.regret",

@@ -1,6 +1,5 @@
 // What cohorts on GPUs cannot do, beside the kinds whose rows say cpus_alone.
 #include "facts.hpp"
-#include "hanse/kinds/privacy.hpp"
 
 namespace hanse {
 
@@ -35,8 +34,6 @@ constexpr Fact kOneByOne{"an update that trains one client after the other", "cl
                          [](const JobFacts& f) { return !f.trains_side_by_side(); }};
 constexpr Fact kWorkerMomentum{"momentum of what clients send", "client.worker-momentum",
                                [](const JobFacts& f) { return f.job.client.worker_momentum > 0; }};
-constexpr Fact kMasked{"masks between ranks", "comm.masks",
-                       [](const JobFacts& f) { return masks_sums(f.job); }};
 constexpr Fact kTunes{"models tuned for evaluations", "evaluate.tune-steps",
                       [](const JobFacts& f) { return f.job.evaluate.tune_steps > 0; }};
 constexpr Fact kMakesOwnModels{
@@ -62,7 +59,7 @@ constexpr Conflict kRows[] = {
     {&kGpus, &kOneByOne, "{client.update} is not trained on GPUs with these options",
      "use sgd or prox"},
     {&kGpus, &kCompresses, "updates are not compressed on GPUs", "use none"},
-    {&kGpus, &kMasked, "sums of GPUs have no masks", "use false"},
+    {&kGpus, &kMasks, "sums of GPUs have no masks", "use false"},
     {&kGpus, &kWorkerMomentum, "momentum of what clients send is not trained on GPUs", "use 0"},
     {&kGpus, &kTunes, "models are not tuned for evaluations on GPUs", "use 0"},
     {&kGpus, &kMakesOwnModels, "models that clients do not keep are not made on GPUs",

@@ -14,8 +14,6 @@ constexpr Fact kSecretDraws{"draws from the system's secret", "privacy.seed",
 constexpr Fact kSecret{"a secret of the system", "privacy.seed",
                        [](const JobFacts& f) { return f.job.privacy.has_secret(); }};
 
-constexpr Fact kMasks{"masks between ranks", "comm.masks",
-                      [](const JobFacts& f) { return f.job.comm.masks == AskedMasks::kTrue; }};
 constexpr Fact kKeepsUpdates{"a rule that weighs updates after the training", "aggregator.kind",
                              [](const JobFacts& f) { return f.rule.after_training(); }};
 constexpr Fact kSendsBeside{"numbers beside the updates", "client.update",

@@ -140,7 +140,8 @@ Mix Server::mix(const Weighable& trained) {
   const RoundReport report = this->report(trained);
   if (report.clients.empty()) return {};  // nobody was there
   const AggregatorNeeds needs = parts_.aggregator.needs();
-  trace_.further = absent().size();
+  const std::size_t absent = this->absent().size();
+  trace_.further = absent;
   Mix mix = parts_.aggregator.mix(report);
   std::vector<double>& c = mix.coefficients;
   if (needs.directions) directions_.add(round_, report.clients, report.gram, report.rates, mix);
@@ -159,7 +160,7 @@ Mix Server::mix(const Weighable& trained) {
   RoundWeights weights{.round = round_,
                        .clients = report.clients,
                        .turnout = participation_.turnout(),
-                       .rows = report.clients.size() + absent().size(),
+                       .rows = report.clients.size() + absent,
                        .coefficients = c};
   for (RoundPart* part : acting_) part->weigh(weights);
   has_weight_ = weights.any || own;

@@ -218,7 +218,7 @@ std::string privacy_table(const std::string& job_file, const Overrides& override
     for (const int64_t t : rounds) {
       const PrivacyCase one = play(job, population, t, k);
       lines += line_of(one, query);
-      statements += privacy_statement(job, one);
+      if (query.statement) statements += privacy_statement(job, one);
       cases.push_back(json_of(one, query, is_one));
     }
   }
