@@ -13,7 +13,7 @@
 #include "hanse/base/index.hpp"
 #include "hanse/base/log.hpp"
 #include "hanse/data/names.hpp"
-#include "split.hpp"
+#include "partition/split.hpp"
 
 namespace hanse {
 

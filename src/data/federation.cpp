@@ -16,7 +16,7 @@
 #include "hanse/comm/bcast_list.hpp"
 #include "kinds.hpp"
 #include "normalize.hpp"
-#include "split.hpp"
+#include "partition/split.hpp"
 
 namespace hanse {
 

@@ -7,7 +7,7 @@
 
 #include "folder_files.hpp"
 #include "hanse/base/error.hpp"
-#include "split.hpp"
+#include "partition/split.hpp"
 
 namespace hanse {
 

@@ -5,8 +5,8 @@
 
 #include "hanse/base/error.hpp"
 #include "kinds.hpp"
-#include "partition_kinds.hpp"
-#include "split.hpp"
+#include "partition/partition_kinds.hpp"
+#include "partition/split.hpp"
 
 namespace hanse {
 

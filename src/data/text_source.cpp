@@ -10,7 +10,7 @@
 #include "file_signature.hpp"
 #include "hanse/base/error.hpp"
 #include "input_file.hpp"
-#include "split.hpp"
+#include "partition/split.hpp"
 
 namespace hanse {
 

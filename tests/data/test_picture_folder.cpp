@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "data/picture_folder.hpp"
+#include "data/pictures/picture_folder.hpp"
 #include "support.hpp"
 
 namespace hanse {

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "data/tff_file.hpp"
+#include "data/clients/tff_file.hpp"
 #include "hanse/data/hdf5_file.hpp"
 #include "hanse/data/partition.hpp"
 #include "sources.hpp"

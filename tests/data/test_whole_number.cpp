@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "data/csv_scanner.hpp"
+#include "data/csv/csv_scanner.hpp"
 
 namespace hanse {
 namespace {

@@ -3,7 +3,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <gtest/gtest.h>
 
-#include "networks/graph_kernels.hpp"
+#include "networks/graphs/graph_kernels.hpp"
 
 namespace hanse {
 namespace {

@@ -13,8 +13,8 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
-#include "networks/graph_program.hpp"
-#include "networks/pass_memory.hpp"
+#include "networks/graphs/graph_program.hpp"
+#include "networks/graphs/pass_memory.hpp"
 
 namespace hanse {
 namespace {

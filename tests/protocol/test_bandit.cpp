@@ -5,8 +5,8 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/comm/communicator.hpp"
+#include "protocol/bandit/bandit_run.hpp"
 #include "protocol/bandit_ranks.hpp"
-#include "protocol/bandit_run.hpp"
 #include "support/errors.hpp"
 #include "support/thread_communicator.hpp"
 

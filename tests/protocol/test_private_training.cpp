@@ -10,7 +10,7 @@
 
 #include <gtest/gtest.h>
 
-#include "correlated_sums.hpp"
+#include "federated/parts/correlated_sums.hpp"
 #include "hanse/base/wrapping.hpp"
 #include "hanse/protocol/private_training.hpp"
 #include "hanse/rules/privacy/correlation.hpp"

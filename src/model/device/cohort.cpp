@@ -15,7 +15,7 @@
 #include "device/step_table.hpp"
 #include "device/upload.hpp"
 #include "hanse/base/error.hpp"
-#include "networks/cohort_forward.hpp"
+#include "networks/cohorts/cohort_forward.hpp"
 #include "networks/tensor_loss.hpp"
 
 namespace hanse {

@@ -11,7 +11,7 @@
 #include "device/step_table.hpp"
 #include "hanse/base/random.hpp"
 #include "hanse/model/cohort.hpp"
-#include "networks/cohort_forward.hpp"
+#include "networks/cohorts/cohort_forward.hpp"
 
 namespace hanse {
 

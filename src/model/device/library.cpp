@@ -12,8 +12,8 @@
 #include "download.hpp"
 #include "hanse/base/processor.hpp"
 #include "hanse/model/torch_library.hpp"
-#include "networks/cohort_forward.hpp"
-#include "networks/script_objective.hpp"
+#include "networks/cohorts/cohort_forward.hpp"
+#include "networks/scripts/script_objective.hpp"
 #include "networks/state_dict.hpp"
 
 namespace hanse {

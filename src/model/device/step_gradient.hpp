@@ -12,7 +12,7 @@
 #include "hanse/model/layout.hpp"
 #include "loss.hpp"
 #include "network_spec.hpp"
-#include "networks/cohort_forward.hpp"
+#include "networks/cohorts/cohort_forward.hpp"
 
 namespace hanse {
 

@@ -18,7 +18,7 @@
 //   ARG: null, true, 1, 1.0, "text", [ARG], {"v": value}, {"rows": [a, b]} (a n + b for n rows),
 //        {"f": "inf"|"-inf"|"nan"}, {"dtype": T}, {"layout": "strided"}, {"device": "cpu"},
 //        {"memory_format": "contiguous"|"channels_last"|"preserve"}
-// Nothing here knows an operator; networks/graph_program.hpp does.
+// Nothing here knows an operator; networks/graphs/graph_program.hpp does.
 #pragma once
 
 #include <cstdint>

@@ -5,7 +5,7 @@
 #include "hanse/base/error.hpp"
 #include "makers.hpp"
 #include "network_spec.hpp"
-#include "networks/cohort_forward.hpp"
+#include "networks/cohorts/cohort_forward.hpp"
 
 namespace hanse {
 

@@ -5,9 +5,9 @@
 #include <fmt/format.h>
 
 #include "hanse/base/error.hpp"
-#include "networks/cohort_forward.hpp"
+#include "networks/cohorts/cohort_forward.hpp"
+#include "networks/cohorts/network_forward.hpp"
 #include "networks/graph.hpp"
-#include "networks/network_forward.hpp"
 #include "sequences.hpp"
 
 namespace hanse {
