@@ -136,6 +136,7 @@ class FederatedTrainer final : public Protocol {
   std::unique_ptr<RoundPlan> plan_;                  // who trains whom
   std::unique_ptr<Server> server_;                   // rank 0; null elsewhere
   std::unique_ptr<ColumnStepping> column_stepping_;  // null: the rule needs none
+  std::unique_ptr<RoundTrace> trace_;                // rank 0's; null: nobody asks for it
   std::vector<std::unique_ptr<RoundPart>> made_;
   std::vector<RoundPart*> acting_;          // these, and the assembly's
   std::unique_ptr<Weighing> weighing_;      // what updates count

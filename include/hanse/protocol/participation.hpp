@@ -29,6 +29,12 @@ struct SamplingRecord {
   double regret = kNotMeasured;    // sum over rounds of l(q) - the least l
 };
 
+// Clients whose losses a sampler has asked for.
+struct AskedLosses {
+  std::vector<int64_t> clients;
+  std::vector<double> losses;
+};
+
 class Participation : public Stateful {
  public:
   // `turnout` null: all who are drawn take part; else it knows who is there, and `availability` is
@@ -42,9 +48,9 @@ class Participation : public Stateful {
 
   // As ClientSampler's, before draw(): the clients whose losses the round's draw needs first.
   std::vector<int64_t> candidates(int64_t round);
-  void take_candidates(std::span<const int64_t> clients, std::span<const double> losses) {
-    sampler_.take_candidates(clients, losses);
-  }
+  void take_candidates(std::span<const double> losses);
+  // Those of the last round, and their losses.
+  const AskedLosses& asked_losses() const { return asked_; }
 
   // The participants of the round; valid until the next draw.
   const Draw& draw(int64_t round);
@@ -86,8 +92,9 @@ class Participation : public Stateful {
 
   // About the round in progress:
   std::optional<RandomStream> stream_;  // its draw's; none: the draw is behind it
-  std::vector<double> a_of_all_;        // [M] a_m; empty: not asked for
-  bool sampler_asked_ = false;          // for the sampler, not for the regret alone
+  AskedLosses asked_;
+  std::vector<double> a_of_all_;  // [M] a_m; empty: not asked for
+  bool sampler_asked_ = false;    // for the sampler, not for the regret alone
   RoundTurnout turnout_;
   std::vector<double> shares_;
   SamplingRecord record_;

@@ -11,6 +11,8 @@
 #include "hanse/base/columns.hpp"
 #include "hanse/base/state.hpp"
 #include "hanse/protocol/protocol.hpp"
+#include "hanse/rules/aggregation/aggregator.hpp"
+#include "hanse/rules/sampling/sampler.hpp"
 #include "hanse/sums/update_sum.hpp"
 
 namespace hanse {
@@ -46,6 +48,8 @@ struct TrainedRound {
   const Findings& findings;
   const RoundTurnout& turnout;
   std::span<const float> received;  // [P] the model that the plan's first participant received
+  const Feedback& feedback;         // to the sampler, which has not got it yet
+  std::span<const double> squared_norms;  // [K] of the updates, in the draw's order
 };
 
 // The moments of a round, in their order. All are empty but what a part overrides. An object a rank
@@ -73,6 +77,9 @@ class RoundPart : public Stateful {
   // updates; then what all rows' products tell. Collective.
   virtual void add_rows(KnownRound& /*known*/) {}
   virtual void products_known(KnownRound& /*known*/) {}
+  // Rank 0: what the rule was told of the participants and of so many absent clients, and its
+  // answer.
+  virtual void answered(const RoundReport& /*told*/, std::size_t /*absent*/, const Mix& /*mix*/) {}
   // Rank 0: may change what the rule gives to the updates, before or after the training.
   virtual void weigh(RoundWeights& /*weights*/) {}
   // Rank 0: what all rows count is decided.

@@ -44,7 +44,13 @@ void Participation::begin(int64_t round) {
 std::vector<int64_t> Participation::candidates(int64_t round) {
   if (!sampler_.needs_candidates()) return {};
   begin(round);
-  return sampler_.candidates(round, sampler_.per_round(), *stream_);
+  asked_.clients = sampler_.candidates(round, sampler_.per_round(), *stream_);
+  return asked_.clients;
+}
+
+void Participation::take_candidates(std::span<const double> losses) {
+  asked_.losses.assign(losses.begin(), losses.end());
+  sampler_.take_candidates(asked_.clients, losses);
 }
 
 Draw Participation::draw_round(int64_t round) {

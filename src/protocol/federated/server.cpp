@@ -66,14 +66,12 @@ void Server::observe_all(std::vector<double> squared_steps, int64_t round) {
 std::vector<int64_t> Server::candidates(int64_t round) {
   round_ = round;
   if (measured_ == round) return {};
-  trace_.candidates = participation_.candidates(round);
-  return trace_.candidates;
+  return participation_.candidates(round);
 }
 
 void Server::take_candidates(std::span<const double> losses) {
-  require_finite(losses, trace_.candidates, round_);
-  participation_.take_candidates(trace_.candidates, losses);
-  trace_.candidate_losses.assign(losses.begin(), losses.end());
+  require_finite(losses, participation_.asked_losses().clients, round_);
+  participation_.take_candidates(losses);
   measured_ = round_;
 }
 
@@ -82,7 +80,6 @@ const RoundTurnout& Server::draw(int64_t round) {
   has_weight_ = true;
   mixed_loss_ = kNothing;
   directions_.skip();
-  trace_.report = {};
   const Draw& draw = participation_.draw(round);
   samples_.clear();
   for (const int64_t client : draw.clients) {
@@ -141,8 +138,8 @@ Mix Server::mix(const Weighable& trained) {
   if (report.clients.empty()) return {};  // nobody was there
   const AggregatorNeeds needs = parts_.aggregator.needs();
   const std::size_t absent = this->absent().size();
-  trace_.further = absent;
   Mix mix = parts_.aggregator.mix(report);
+  for (RoundPart* part : acting_) part->answered(report, absent, mix);
   std::vector<double>& c = mix.coefficients;
   if (needs.directions) directions_.add(round_, report.clients, report.gram, report.rates, mix);
   if (needs.gram) {
@@ -155,7 +152,6 @@ Mix Server::mix(const Weighable& trained) {
   if (needs.extra_row != ExtraRow::kNone) {
     own = c.back();
     c.pop_back();
-    trace_.further += 1;
   }
   RoundWeights weights{.round = round_,
                        .clients = report.clients,
@@ -165,10 +161,6 @@ Mix Server::mix(const Weighable& trained) {
   for (RoundPart* part : acting_) part->weigh(weights);
   has_weight_ = weights.any || own;
   if (own) c.push_back(*own);
-  if (settings_.trace) {
-    trace_.report = copy_told(report);
-    trace_.report.keep(&RoundReport::permutation, mix.permutation);
-  }
   return mix;
 }
 
@@ -210,37 +202,21 @@ double Server::observe(const RoundPlan& plan, const Findings& findings,
                           .durations = participation_.turnout().times.durations,
                           .squares = squares,
                           .sizes = sizes};
-  if (settings_.trace) {
-    trace_.feedback = copy_told(feedback);
-    trace_.report.keep(&RoundReport::norms, squared_norms_);
-    describe_draw();
-  }
-  participation_.observe(feedback);
-  sampling_lines_ += participation_.line(round_);
   const TrainedRound trained{.round = round_,
                              .plan = plan,
                              .findings = findings,
                              .turnout = participation_.turnout(),
-                             .received = received};
+                             .received = received,
+                             .feedback = feedback,
+                             .squared_norms = squared_norms_};
   for (RoundPart* part : acting_) part->trained(trained);
+  participation_.observe(feedback);
+  sampling_lines_ += participation_.line(round_);
   double loss = 0;
   for (const double one : losses) loss += std::isnan(one) ? 0 : one;
   // Attackers without data have no loss.
   const int64_t counted = std::ssize(losses) - left_out_ - std::ranges::count(samples_, 0.0);
   return counted > 0 ? loss / static_cast<double>(counted) : kNothing;
-}
-
-// Writes the draw to the trace.
-void Server::describe_draw() {
-  const ClientSet& there = participation_.sampler().available();
-  const auto a_of_all = participation_.a_of_all();
-  trace_.draw = participation_.drawn();
-  trace_.a_of_all.assign(a_of_all.begin(), a_of_all.end());
-  trace_.everyone_there = there.full();
-  trace_.available.clear();
-  for (int64_t k = 0; !there.full() && k < there.size(); ++k) {
-    trace_.available.push_back(there.select(k));
-  }
 }
 
 void Server::prepare_step(std::span<float> control, std::span<const float> second_row) {

@@ -65,20 +65,19 @@ class Server : public Stateful {
   bool accepts(std::span<const double> losses) const;
   void shorten(double share) { directions_.shorten(share); }
 
+  const Participation& participation() const { return participation_; }
   double mixed_loss() const { return mixed_loss_; }  // weighted by the rule, or NaN
 
   // Adds its own columns, the rule's and the sampler's.
   void add_columns(Columns& columns) const;
   Metrics metrics() const;
   std::vector<TableLines> take_lines();
-  const RoundTrace& trace() const { return trace_; }
 
  private:
   void visit(StateFields& fields) override;
   RoundReport report(const Weighable& trained) const;
   // `made`: mini-batches, where it made fewer than all; 0: all.
   double feedback(int64_t client, double importance, double squared_norm, int64_t made) const;
-  void describe_draw();
 
   const FederatedTrainer::Parts& parts_;
   const FederatedSettings& settings_;
@@ -88,7 +87,6 @@ class Server : public Stateful {
   std::string sampling_lines_;  // of sampling.csv, not yet taken
   DirectionReport directions_;  // of rules that need the Gram matrix
   IdleRounds idle_;
-  RoundTrace trace_;
 
   // The round in progress:
   int64_t round_ = 0;

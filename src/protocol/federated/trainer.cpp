@@ -58,7 +58,9 @@ FederatedTrainer::FederatedTrainer(Parts parts, Settings settings)
                                                         server_ ? &parts_.aggregator : nullptr,
                                                         parts_.own_columns);
   }
-  made_ = make_parts({parts_, settings_, needs_, server_.get(), column_stepping_.get()});
+  if (server_ && settings_.trace) trace_ = std::make_unique<RoundTrace>();
+  made_ =
+      make_parts({parts_, settings_, needs_, server_.get(), column_stepping_.get(), trace_.get()});
   for (const auto& part : made_) acting_.push_back(part.get());
   acting_.insert(acting_.end(), parts_.acting.begin(), parts_.acting.end());
   for (RoundPart* part : acting_) part->joins(plan_->worker(), plan_->workers());
@@ -354,7 +356,7 @@ std::vector<TableLines> FederatedTrainer::take_lines() {
   return with_classes(server_ ? server_->take_lines() : std::vector<TableLines>());
 }
 
-const RoundTrace& FederatedTrainer::trace() const { return server_->trace(); }
+const RoundTrace& FederatedTrainer::trace() const { return *trace_; }
 
 ClientStateStore* FederatedTrainer::client_states() { return parts_.runner->states(); }
 

@@ -113,7 +113,7 @@ Workload::Workload(const Job& job, const Federation& federation, bool needs_loss
           std::vector<double>(static_cast<std::size_t>(federation.clients()), 1));
     }
     const auto asked = participation.candidates(static_cast<int64_t>(round) + 1);
-    participation.take_candidates(asked, std::vector<double>(asked.size(), 1));
+    participation.take_candidates(std::vector<double>(asked.size(), 1));
     for (const int64_t client : asked) {
       candidate_samples +=
           number(loss_samples(job.client, batches, federation.train(client).size()));

@@ -15,6 +15,7 @@ std::vector<std::unique_ptr<RoundPart>> make_parts(PartsOf of) {
     add(of.parts.turnout != nullptr, make_staleness);
     add(of.settings.async.is_fedasync(), make_fedasync);
     add(of.settings.participation, make_participation_lines);
+    add(of.trace != nullptr, make_trace);
     add(needs.rejects || of.parts.attackers != nullptr, make_robust_measures);
     if (needs.extra_row == ExtraRow::kLastStep || needs.forging_rows > 2) {
       auto last = std::make_unique<LastStep>(of.parts.model.layout().n_params());

@@ -22,6 +22,7 @@ struct PartsOf {
   const AggregatorNeeds& needs;           // among attackers
   Server* server;                         // null: not rank 0
   ColumnStepping* columns;                // null: the rule needs none
+  RoundTrace* trace;                      // of rank 0; null: nobody asks for it
   std::span<const float> last_step = {};  // [P] on rank 0, where somebody looks at it: make_parts()
 };
 
@@ -37,6 +38,7 @@ std::unique_ptr<RoundPart> make_staleness(const PartsOf& of);
 std::unique_ptr<RoundPart> make_fedasync(const PartsOf& of);
 std::unique_ptr<RoundPart> make_participation_lines(const PartsOf& of);
 std::unique_ptr<RoundPart> make_robust_measures(const PartsOf& of);
+std::unique_ptr<RoundPart> make_trace(const PartsOf& of);
 
 // Counts what make_forging()'s part sends in a round.
 void send_forging(const FederatedFacts& facts, const char* kind, RoundFootprint& footprint);
