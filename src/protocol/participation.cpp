@@ -23,6 +23,7 @@ double Participation::importance(int64_t client) const {
 }
 
 void Participation::observe_all(std::vector<double> a) {
+  keep();
   sampler_asked_ = sampler_.needs_all_clients();
   if (sampler_asked_) sampler_.observe_all(a);
   a_of_all_ = std::move(a);
@@ -33,6 +34,7 @@ uint64_t Participation::seed() const { return settings_.sampler_seed.value_or(se
 // Finds out who is there, once a round.
 void Participation::begin(int64_t round) {
   if (stream_) return;
+  keep();
   if (source_) {
     sampler_.toggle(source_->begin());
   } else if (availability_) {
@@ -76,6 +78,23 @@ const Draw& Participation::draw(int64_t round) {
   for (const int64_t client : drawn().clients) shares_.push_back(train_share(federation_, client));
   if (settings_.regret) measure();
   return drawn();
+}
+
+// Once a round, before anything of it.
+void Participation::keep() {
+  if (settings_.virtual_seconds == 0 || std::exchange(has_kept_, true)) return;
+  before_ = State();
+  save(before_);
+  turnout_before_ = turnout_;
+}
+
+double Participation::take_back() {
+  has_kept_ = false;
+  const double end_s = source_ ? source_->seconds() : 0;
+  if (settings_.virtual_seconds == 0 || end_s <= settings_.virtual_seconds) return 0;
+  load(before_);
+  turnout_ = std::move(turnout_before_);
+  return end_s;
 }
 
 // l(q) of the probabilities that the round was drawn from, and the least l, over the available.

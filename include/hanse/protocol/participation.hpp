@@ -48,6 +48,10 @@ class Participation : public Stateful {
 
   // The participants of the round; valid until the next draw.
   const Draw& draw(int64_t round);
+  // Where the drawn round would end behind settings.virtual_seconds, all is as it was before the
+  // round, and this is the second of its end; else 0. No draw may follow. With that limit each
+  // round costs a copy of what the sampler and the clock know, O(clients) of memory and time.
+  double take_back();
   const Draw& drawn() const { return turnout_.draw; }
   const RoundTurnout& turnout() const { return turnout_; }
   // The participants' shares of all training samples, in the draw's order.
@@ -74,6 +78,7 @@ class Participation : public Stateful {
   uint64_t seed() const;
   Draw draw_round(int64_t round);
   DrawnClients dispatch(int64_t call, int64_t n, std::span<const int64_t> changes);
+  void keep();
   void begin(int64_t round);
   void measure();
 
@@ -83,6 +88,11 @@ class Participation : public Stateful {
   FederatedSettings settings_;
   Turnout* source_;
   double regret_ = 0;
+
+  // What there was before the round in progress, with a limit of virtual time:
+  bool has_kept_ = false;
+  State before_;
+  RoundTurnout turnout_before_;
 
   // About the round in progress:
   std::optional<RandomStream> stream_;  // its draw's; none: the draw is behind it

@@ -122,6 +122,8 @@ struct Summary {
   Accounts accounts;
   std::vector<ReturnedArm> returned;  // a bandit's x_hat in summary.json
   std::optional<PrivacyReport> privacy = {};
+  std::string target = {};     // run.target; empty: none
+  double virtual_limit_s = 0;  // run.virtual-seconds; 0: none
 };
 
 // One JSON object; values that are NaN are left out.
