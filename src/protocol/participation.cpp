@@ -74,27 +74,30 @@ const Draw& Participation::draw(int64_t round) {
     turnout_ = {.draw = draw_round(round)};
   }
   stream_.reset();
+  const bool is_late = take_back();
   shares_.clear();
   for (const int64_t client : drawn().clients) shares_.push_back(train_share(federation_, client));
-  if (settings_.regret) measure();
+  if (settings_.regret && !is_late) measure();
   return drawn();
 }
 
 // Once a round, before anything of it.
 void Participation::keep() {
-  if (settings_.virtual_seconds == 0 || std::exchange(has_kept_, true)) return;
+  if (!source_ || source_->limit() == 0 || std::exchange(has_kept_, true)) return;
   before_ = State();
   save(before_);
   turnout_before_ = turnout_;
 }
 
-double Participation::take_back() {
-  has_kept_ = false;
-  const double end_s = source_ ? source_->seconds() : 0;
-  if (settings_.virtual_seconds == 0 || end_s <= settings_.virtual_seconds) return 0;
+// Goes back there where the drawn round would end too late.
+bool Participation::take_back() {
+  if (!std::exchange(has_kept_, false)) return false;
+  const double end_s = source_->seconds();
+  if (end_s <= source_->limit()) return false;
   load(before_);
   turnout_ = std::move(turnout_before_);
-  return end_s;
+  turnout_.late_s = end_s;
+  return true;
 }
 
 // l(q) of the probabilities that the round was drawn from, and the least l, over the available.

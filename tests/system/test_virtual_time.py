@@ -161,6 +161,36 @@ class SameTime(VirtualCase):
                       "clock.availability-path": self.write("on.csv", on_line),
                       "clock.lost": "file", "clock.lost-path": self.write("lost.csv", lost)})
 
+    def test_files_with_the_names_of_clients(self):
+        """In any order, they say what the numbers say; and all clients must be there."""
+        table = "label,site,x,y\n" + "".join(
+            f"{i % 2},{site},{i / 7},{i % 3}\n" for site in ("north", "south", "3rd") for i in range(9))
+        job = self.job({"data.kind": "csv", "data.path": self.write("t.csv", table),
+                        "data.client-column": "site", "federation.partition": "auto",
+                        "data.shape": None, "data.classes": None, "federation.clients": None,
+                        "federation.samples": None, "sampler.per-round": 2, "clock.kind": "virtual",
+                        "clock.path": "p.csv", "clock.lost": "file", "clock.lost-path": "l.csv",
+                        "clock.availability": "file", "clock.availability-path": "on.csv"})
+        header = "client,seconds_per_sample,down_bps,up_bps,latency_s\n"
+        rows = ["1,0.5,1e6,1e6,0", "0,0.25,1e6,1e6,0", "2,0.125,1e6,inf,0.1"]
+
+        def named(text):
+            return text.replace("\n0,", "\nnorth,").replace("\n1,", "\nsouth,").replace(
+                "\n2,", "\n3rd,")
+        on_line, lost = "period,30\n0,0,9\n2,5,21\n", "client,probability\n1,0.5\n"
+        for name, turn, ordered in (("numbers", str, sorted(rows)), ("names", named, rows)):
+            self.write("p.csv", turn(header + "\n".join(ordered) + "\n"))
+            self.write("on.csv", turn(on_line))
+            self.write("l.csv", turn(lost))
+            self.train(job, name)
+        self.assert_same(self.path("names"), self.path("numbers"), "by names")
+        for lines, words in ((rows[:2], "client '3rd' has no line"),
+                             ([*rows, rows[0]], "a second line of this client"),
+                             ([*rows, "norht,1,1,1,0"], "no client is called 'norht'")):
+            self.write("p.csv", named(header + "\n".join(lines) + "\n"))
+            said = self.hanse("run", job, f"--run.out={self.path('refused')}", expect=2)
+            self.assertIn(words, said.stderr())
+
     def test_a_killed_run_goes_on_as_if_nothing_had_been(self):
         changes = {**UNEQUAL, **FEDBUFF, "async.concurrency": 15, "async.buffer": 2,
                    "client.update": "scaffold", "clock.availability": "markov(2, 1)",
@@ -644,7 +674,8 @@ class BadClock(harness.Case):
             self.write("file.csv", lines)
             self.refuse("file.csv", clock__path=path)
         self.write("file.csv", header + "north,1,1,1,0\n")
-        self.refuse("file.csv", "client 'north' is no number", "numbered from 0", clock__path=path)
+        self.refuse("file.csv", "client 'north' is no number", "the data name no clients",
+                    clock__path=path)
         for lines in ("", "0,1,2\n", "period,0\n", "period,10\n0,1,5\n0,4,6\n",
                       "period,10\n0,5,6\n0,1,2\n", "period,10\n0,5,4\n", "period,10\n0,8,12\n",
                       "period,10\n23,1,2\n", "period,10\n0,one,2\n"):

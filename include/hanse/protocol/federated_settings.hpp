@@ -21,7 +21,6 @@ struct FederatedSettings {
   ServerOptions server;
   CommOptions comm;
   double round_seconds = 0;         // no participant starts later; 0: no limit
-  double virtual_seconds = 0;       // no round ends later on the virtual clock; 0: no limit
   int64_t loss_batches = 0;         // mini-batches that estimate F_i; 0: all samples
   bool equal_importance = false;    // the sampler's lambda_m: 1/M; else by samples
   bool regret = false;              // measure the sampler's regret: all clients train every round

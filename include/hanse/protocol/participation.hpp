@@ -46,12 +46,11 @@ class Participation : public Stateful {
     sampler_.take_candidates(clients, losses);
   }
 
-  // The participants of the round; valid until the next draw.
+  // The participants of the round; valid until the next draw. Where the round would end behind the
+  // turnout's limit, turnout().late_s says so, all else is as it was before, and no draw may
+  // follow. With a limit each round costs a copy of what the sampler and the clock know, O(clients)
+  // of memory and time.
   const Draw& draw(int64_t round);
-  // Where the drawn round would end behind settings.virtual_seconds, all is as it was before the
-  // round, and this is the second of its end; else 0. No draw may follow. With that limit each
-  // round costs a copy of what the sampler and the clock know, O(clients) of memory and time.
-  double take_back();
   const Draw& drawn() const { return turnout_.draw; }
   const RoundTurnout& turnout() const { return turnout_; }
   // The participants' shares of all training samples, in the draw's order.
@@ -79,6 +78,7 @@ class Participation : public Stateful {
   Draw draw_round(int64_t round);
   DrawnClients dispatch(int64_t call, int64_t n, std::span<const int64_t> changes);
   void keep();
+  bool take_back();
   void begin(int64_t round);
   void measure();
 

@@ -30,8 +30,6 @@ class Server : public Stateful {
   std::vector<int64_t> candidates(int64_t round);
   void take_candidates(std::span<const double> losses);
   const RoundTurnout& draw(int64_t round);
-  // As Participation's.
-  double take_back() { return participation_.take_back(); }
   std::span<const int64_t> drawn() const { return participation_.drawn().clients; }
   std::vector<double> importances() const;  // [K] of the drawn
 

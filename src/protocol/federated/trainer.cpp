@@ -170,7 +170,7 @@ PlanMessage FederatedTrainer::take_draw() {
     return PlanMessage::kCandidates;
   }
   const RoundTurnout& turnout = server_->draw(completed_ + 1);
-  late_s_ = server_->take_back();
+  late_s_ = turnout.late_s;
   if (late_s_ > 0) return PlanMessage::kNoRound;
   plan_->assign(turnout, server_->importances(), completed_ + 1);
   weighing_->drawn(completed_ + 1);

@@ -49,7 +49,6 @@ FederatedTrainer::Settings trainer_settings(const Job& job, int64_t max_particip
           .server = job.server,
           .comm = job.comm,
           .round_seconds = job.run.round_seconds,
-          .virtual_seconds = job.clock.is_on() ? job.clock.virtual_seconds : 0,
           .loss_batches = loss_batches(job.aggregator.loss),
           .equal_importance = job.aggregator.weights == ClientWeights::kUniform,
           .regret = job.evaluate.regret,

@@ -329,13 +329,15 @@ class Execution {
       directory_->flush();
       if (!is_simulated(job_)) write_results(job_, *parts_, last_, *directory_);
       for (auto& number : protocol().columns().of_run()) last_.metrics.push_back(std::move(number));
-      const auto privacy = privacy_report(job_.privacy, last_.metrics);
-      add_costs(job_, *parts_, *directory_, privacy, time_.seconds(), last_.metrics);
+      if (!is_simulated(job_))
+        add_costs(job_, *parts_, *directory_, time_.seconds(), last_.metrics);
       const Summary summary{
           .name = job_.run.name,
           .seed = job_.run.seed,
           .rounds = completed(),
-          .diverged = guard_.found(),
+          .limits = {.diverged = guard_.found(),
+                     .target = watch_->target(),
+                     .virtual_seconds = time_.limit()},
           .ranks = comm_.size(),
           .trained_on = parts_->trained_on,
           .simulated = is_simulated(job_),
@@ -354,9 +356,7 @@ class Execution {
           .metrics = last_.metrics,
           .accounts = std::move(accounts),
           .returned = protocol().returned(),
-          .privacy = privacy,
-          .target = reads("evaluate.best") ? job_.run.target : "",
-          .virtual_limit_s = time_.limit()};
+          .privacy = privacy_report(job_.privacy, last_.metrics)};
       directory_->write_summary(summary_json(summary));
       table = summary_table(summary, job_.run.out);
     });

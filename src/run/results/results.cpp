@@ -134,10 +134,12 @@ std::optional<PrivacyReport> privacy_report(const PrivacyOptions& options, const
 }
 
 void add_costs(const Job& job, const Assembly& parts, const RunDirectory& directory,
-               const std::optional<PrivacyReport>& privacy, double virtual_s, Metrics& metrics) {
+               double virtual_s, Metrics& metrics) {
   const Federation& federation = parts.federation;
   if (job.clock.is_on()) metrics.emplace_back("virtual_seconds", virtual_s);
-  if (privacy) metrics.emplace_back("privacy_epsilon", privacy->epsilon);
+  if (const auto privacy = privacy_report(job.privacy, metrics)) {
+    metrics.emplace_back("privacy_epsilon", privacy->epsilon);
+  }
   if (job.attack.is_on()) {
     const auto seed = static_cast<uint64_t>(job.run.seed);
     const auto attackers = attacking_clients(job.attack, federation.clients(), seed);

@@ -63,7 +63,7 @@ std::optional<PrivacyReport> privacy_report(const PrivacyOptions& options, const
 // update_bytes that clients have sent, and update_bytes_per_client, the mean over all clients. Rank
 // 0.
 void add_costs(const Job& job, const Assembly& parts, const RunDirectory& directory,
-               const std::optional<PrivacyReport>& privacy, double virtual_s, Metrics& metrics);
+               double virtual_s, Metrics& metrics);
 
 // Writes the model as it is now, with all tensors that it has beside those that are trained, to a
 // file that ends in .pt (a state dict) or .h5. Rank 0, after collect(). Throws IoError.

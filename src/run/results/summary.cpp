@@ -109,16 +109,16 @@ void add_costs(const Summary& summary, Lines& lines) {
   };
   const double virtual_s = value("virtual_seconds"), attackers = value("attackers");
   const double bytes = value("update_bytes"), round = value("target_round");
-  if (!summary.target.empty()) {
+  if (!summary.limits.target.empty()) {
     std::string when = "not reached";
     if (!std::isnan(round)) when = fmt::format("reached in round {:.0f}", round);
     if (!std::isnan(round) && !std::isnan(virtual_s)) {
       when += fmt::format(", after {:.6g} virtual seconds", value("target_virtual_seconds"));
     }
-    lines.emplace_back("target " + summary.target, when);
+    lines.emplace_back("target " + summary.limits.target, when);
   }
   if (!std::isnan(virtual_s)) {
-    const double limit = summary.virtual_limit_s;
+    const double limit = summary.limits.virtual_seconds;
     lines.emplace_back("virtual time", fmt::format("{:.6g} s", virtual_s));
     if (limit > 0) {
       lines.back().second += fmt::format(" of {:.6g}, {:.1f} %", limit, 100 * virtual_s / limit);
@@ -267,8 +267,9 @@ std::string summary_json(const Summary& summary) {
                               {"seconds_per_round_median", summary.times.median_s},
                               {"bytes_per_round", summary.bytes_per_round},
                               {"peak_memory_bytes", summary.peak_memory_bytes}};
-  if (summary.diverged.round > 0) {
-    json["diverged"] = {{"round", summary.diverged.round}, {"reason", summary.diverged.reason}};
+  if (summary.limits.diverged.round > 0) {
+    json["diverged"] = {{"round", summary.limits.diverged.round},
+                        {"reason", summary.limits.diverged.reason}};
   }
   if (summary.simulated) json["simulated"] = true;
   if (!summary.products.kernels.empty()) {
@@ -314,9 +315,9 @@ std::string summary_table(const Summary& summary, const std::string& run_directo
                                    summary.clients.apart, summary.clients.training));
   }
   if (summary.simulated) lines.emplace_back("simulated", "no client was trained; times of a model");
-  if (summary.diverged.round > 0) {
-    lines.emplace_back("diverged", fmt::format("in round {}: {}", summary.diverged.round,
-                                               summary.diverged.reason));
+  if (summary.limits.diverged.round > 0) {
+    lines.emplace_back("diverged", fmt::format("in round {}: {}", summary.limits.diverged.round,
+                                               summary.limits.diverged.reason));
   }
   add_privacy(summary.privacy, "", lines);
   add_costs(summary, lines);
