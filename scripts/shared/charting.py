@@ -112,7 +112,7 @@ def words_of(axis, runs, single=False):
     several = any(run.several for run in runs) or any(curve.n > 1 for curve in curves)
     if not several and not (single and curves):
         return None
-    counts = [curve.n for curve in curves] or [len(run.members) for run in runs]
+    counts = [curve.n for curve in curves] or [1 if run.copies else len(run.members) for run in runs]
     return words_on(counts, [curve.band for curve in curves])
 
 

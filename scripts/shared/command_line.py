@@ -18,14 +18,16 @@ def parser_of(text, **choices):
                                    formatter_class=argparse.RawDescriptionHelpFormatter)
 
 
-def read_common(words, script, who, how):
-    """The --section.key=value words among those that the script's argparse does not know."""
+def read_common(words, script, who="", how=""):
+    """The --section.key=value words among those that the script's argparse does not know. Refuses
+    those that `who` sets for each run, see refuse_own()."""
     common = {}
     for word in words:
         key, equals, value = word.removeprefix("--").partition("=")
         if not word.startswith("--") or not equals or "." not in key:
             raise Refused(f"unknown option '{word}'; hint: scripts/{script} --help")
-        refuse_own(key, who, how)
+        if who:
+            refuse_own(key, who, how)
         common[key] = value
     return common
 
@@ -35,6 +37,12 @@ def require_positive(options, *names):
         value = getattr(options, name)
         if value is not None and value < 1:
             raise Refused(f"--{name} {value}: at least 1 is needed")
+
+
+def slurm_time(seconds):
+    """As sbatch takes it, in whole minutes: 1-02:30:00."""
+    days, minutes = divmod(-(-int(seconds) // 60), 24 * 60)
+    return f"{days}-{minutes // 60:02}:{minutes % 60:02}:00"
 
 
 def as_called(text):

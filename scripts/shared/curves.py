@@ -152,7 +152,7 @@ def curve_of(run, metric, x="round"):
         steps = True
     if not len(common):
         raise Refused(f"{run.folder}: the runs have no {AXES[x].label} in common")
-    return mean_curve(common, values, run.band, steps)
+    return mean_curve(common, values[:1] if run.copies else values, run.band, steps)
 
 
 def unit_of(axis, most):

@@ -6,6 +6,7 @@ import zlib
 import numpy as np
 
 from hanse.errors import Refused
+from hanse.inference import are_copies
 from hanse.folders import Place, read_columns, read_history, read_job, rows_there, summary_there
 from hanse.several import LONGEST_NAME, names, tails
 
@@ -44,15 +45,16 @@ def pooled(tables):
                   for name in tables[0] if all(name in table for table in tables)})
 
 
-def mean_table(tables, band):
+def mean_table(tables, band, copies=False):
     """Means of each line, and such a band around them, of the rounds that all tables have: where
-    some runs ended early, what is behind would be a mean of the others alone."""
+    some runs ended early, what is behind would be a mean of the others alone. `copies` are one run."""
     common = functools.reduce(np.intersect1d, [table["round"] for table in tables])
     kept = [{name: column[np.isin(table["round"], common)] for name, column in table.items()}
             for table in tables]
     if len({len(table["round"]) for table in kept}) > 1 or not len(common):
         raise Refused("the runs have no rounds in common")
-    curves = {name: mean_curve(common, [table[name] for table in kept], band)
+    tables = kept[:1] if copies else kept
+    curves = {name: mean_curve(common, [table[name] for table in tables], band)
               for name in kept[0] if all(name in table for table in kept)}
     whole = Table({name: curve.y for name, curve in curves.items()})
     whole.curves = curves
@@ -101,6 +103,12 @@ class Runs:
         begun = [folder for folder in self.place.runs if (folder / "rounds.csv").is_file()]
         return [Runs(folder) for folder in begun or self.place.runs] if self.several else [self]
 
+    @functools.cached_property
+    def copies(self):
+        """Do the seeds change nothing? The runs are one observation then."""
+        found = [summary_there(folder) for folder in self.place.runs] if self.several else []
+        return None not in found and are_copies(found)
+
     def call(self, name):
         """It has this name in drawings and tables; means say there of how many runs they are."""
         self.case = name
@@ -109,6 +117,8 @@ class Runs:
     def count(self):
         """How many runs it is the mean of, in words."""
         there, count = len(self.members), self.place.count
+        if self.copies:
+            return "copies of one run"
         return f"{there} runs" if there == count else f"{there} of {count} runs"
 
     evaluations = reads("evaluations.csv", "round")
@@ -269,7 +279,7 @@ class Runs:
         if name in ("clients.csv", "bandit.csv"):
             return pooled(tables)
         try:
-            return mean_table(tables, self.band)
+            return mean_table(tables, self.band, self.copies)
         except Refused as refused:
             raise Refused(f"{self.folder}/{name}: {refused}") from None
 

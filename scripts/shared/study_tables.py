@@ -3,13 +3,14 @@ for a terminal, as Markdown, as LaTeX, and with plain numbers as CSV."""
 import collections
 import dataclasses
 import math
+import re
 import shutil
 import sys
 import textwrap
 
 from hanse.files import write_table, write_whole
 from hanse.folders import read_job
-from hanse.inference import LEAST_PAIRED, LEAST_WILCOXON, require_scipy
+from hanse.inference import LEAST_PAIRED, LEAST_WILCOXON, printed, require_scipy
 from hanse.likeness import rules_of
 from hanse.program import Refused
 from hanse.several import listed
@@ -23,6 +24,12 @@ from shared.sweeping import number_text
 FRACTIONS = {f"accuracy_{name}" for name in ("mean", "weighted", "std", "worst10", "best10",
                                              "worst5", "best5", "gap")}
 FRACTIONS |= {"top5", "balanced_accuracy", "common_accuracy"}
+# What a study may be about beside accuracies: a column where it differs between the runs, else words
+# below the tables.
+ABOUT = {"target_virtual_seconds": "{:.6g} virtual seconds to the target",
+         "virtual_seconds": "{:.6g} virtual seconds", "privacy_epsilon": "epsilon {:.4g}",
+         "privacy_delta": "delta {:g}", "attackers": "{:.0f} attackers",
+         "update_bytes_per_client": "{:.4g} bytes of updates a client"}
 LOG_WIDTH = 100  # columns of what is no terminal
 COSTS = {"rounds": ("rounds", 1), "bytes": ("MB", 1e-6), "seconds": ("seconds", 1),
          "virtual_seconds": ("virtual seconds", 1)}
@@ -200,8 +207,12 @@ def notes(study, columns, lines, report):
     found = []
     splits = {run["split"] for column in columns.values() for run in column.summaries
               if "split" in run}
-    if splits - {"test"}:
-        found.append(f"evaluated on: {', '.join(sorted(splits))} samples")
+    common = [name for name in dict.fromkeys(line.metric for line in lines)
+              if name.startswith("common_")]
+    if splits - {"test"} or common:
+        parts = [f"{', '.join(sorted(splits))} samples of the clients"] * bool(splits)
+        parts += [f"{', '.join(common)} on the common test set"] * bool(common)
+        found.append(f"evaluated on: {'; '.join(parts)}")
     if any(line.interval.half is not None for line in lines):
         found.append("mean ± half of its 95 % interval over seeds (Student's t)")
     elif any(line.interval.deviation is not None for line in lines):
@@ -276,6 +287,49 @@ def notes_on_tests(study, lines):
     return found
 
 
+def what_it_is_about(study):
+    """The metrics of ABOUT that differ between runs, and a line on the others."""
+    varied, same = [], []
+    for metric, words in ABOUT.items():
+        values = [value for case in study.cases for value in study.values(case, metric).values()]
+        known = {printed(value) for value in values if value is not None}
+        if len(known) > 1 or known and None in values:
+            varied.append(metric)
+        elif known:
+            same.append(words.format(*known))
+    return varied, [f"every run: {', '.join(same)}"] * bool(same)
+
+
+# -- names
+
+def words_of(texts, study, metrics):
+    """{what stands in a table: what shall stand there} of WHAT=TEXT, with keys also as heads of
+    columns have them. Raises Refused for a WHAT that no table has."""
+    pairs = [f"{key}={value}" for case in study.cases for key, value in case.values.items()]
+    known = dict.fromkeys([*study.keys, *metrics, *pairs,
+                           *(value for case in study.cases for value in case.values.values())])
+    words = {}
+    for text in texts:
+        what = max((one for one in known if text.startswith(f"{one}=")), key=len, default=None)
+        if what is None:
+            raise Refused(f"--name {text}: no column or cell is called so; they are "
+                          f"{', '.join(known)}")
+        words[what] = text[len(what) + 1:]
+    return {**{short: words[key] for key, short in short_keys(study.keys).items() if key in words},
+            **words}
+
+
+def named(table, words, keys):
+    """The table with these words in heads, in the title, and in its first columns, which `keys` tell
+    apart."""
+    def of(text):
+        return words.get(text) or re.sub(r"[^\s,=()]+", lambda one: words.get(one[0], one[0]), text)
+    rows = [[*(words.get(f"{key}={cell}") or words.get(cell, cell)
+               for key, cell in zip(keys, row[:table.texts])), *row[table.texts:]]
+            for row in table.rows] if table.texts == len(keys) else table.rows
+    return Table(of(table.title), list(map(of, table.head)), rows, table.texts)
+
+
 # -- the whole
 
 def show(study, report):
@@ -296,14 +350,17 @@ def show(study, report):
         for case in study.cases}
     if not report.get("metrics") and any(column.target for column in columns.values()):
         metrics = list(dict.fromkeys([*metrics, "target_round"]))  # of no run, if none reached it
-    lines = study.lines(metrics, against, bounds)
+    varied, about = ([], []) if report.get("metrics") else what_it_is_about(study)
+    shown = [*metrics, *varied]
+    names = words_of(report.get("name", ()), study, shown)
+    lines = study.lines(metrics, against, bounds) + study.lines(varied, None, bounds)
     if report.get("pivot"):
         tables = [pivoted(study, columns, report["pivot"], metric, lines) for metric in metrics]
     else:
-        tables = [means(study, columns, metrics, lines)]
+        tables = [means(study, columns, shown, lines)]
     if against:
         tables += [differences(study, against, metric, lines) for metric in metrics]
-    words = notes(study, columns, lines, report)
+    words = about + notes(study, columns, lines, report)
     if report.get("to"):
         found = reached(study, report["to"], against, bounds, report.get("by", ""))
         tables += targets(study, report["to"], found)
@@ -316,6 +373,10 @@ def show(study, report):
     if not report.get("told"):
         words += failed
     write_numbers(study.path / "table.csv", [line.numbers() for line in lines])
+    if names:
+        keys = [key for key in study.keys if key != report.get("pivot")]
+        tables = [named(table, names, study.keys if place or keys == study.keys else keys)
+                  for place, table in enumerate(tables)]
     print("\n\n".join(text(table, width()) for table in tables))
     print("\n".join(["", *(textwrap.fill(line, width()) for line in words)]))
     parts = [*map(markdown, tables), *(f"{line}\n" for line in failed)]
@@ -323,7 +384,9 @@ def show(study, report):
     if report.get("latex"):
         path = study.path / "table.tex"
         write_whole(path, TEX_HEAD.replace("{title}", study.title) + "".join([
-            *map(latex, tables), *(f"% {line}\n" for line in failed)]))
+            *(latex(table, report.get("caption"), f"tab:{study.path.resolve().name}"
+                    + (f"-{place}" if place > 1 else "")) for place, table in enumerate(tables, 1)),
+            *(f"% {line}\n" for line in failed)]))
         print(path)
 
 
@@ -347,14 +410,18 @@ def escaped(value):
     return "".join(TEX.get(c, c) for c in str(value))
 
 
-def latex(table):
-    """A tabular, whose first columns are words."""
+def latex(table, caption=None, label=""):
+    """A tabular, whose first columns are words; with a caption in a table that floats."""
     def line(cells):
         return " & ".join(map(escaped, cells)) + r" \\"
     form = "l" * table.texts + "r" * (len(table.head) - table.texts)
-    return "\n".join([f"\n% {table.title or 'means'}", rf"\begin{{tabular}}{{{form}}}", r"\toprule",
-                      line(table.head), r"\midrule", *map(line, table.rows), r"\bottomrule",
-                      r"\end{tabular}", ""])
+    lines = [rf"\begin{{tabular}}{{{form}}}", r"\toprule", line(table.head), r"\midrule",
+             *map(line, table.rows), r"\bottomrule", r"\end{tabular}"]
+    if caption:
+        whole = f"{caption}: {table.title}" if table.title else caption
+        lines = [r"\begin{table}", r"\centering", rf"\caption{{{escaped(whole)}}}",
+                 rf"\label{{{label}}}", *lines, r"\end{table}"]
+    return "\n".join([f"\n% {table.title or 'means'}", *lines, ""])
 
 
 def write_numbers(path, lines):

@@ -42,6 +42,10 @@ def megabytes(value):
     return f"{value / 1e6:.2f} MB"
 
 
+def sent(value):
+    return f"{value / 1e6:.3g} MB"
+
+
 def rounds(value):
     return f"{value:.4g}"
 
@@ -86,6 +90,12 @@ ROWS = [
     ("regret, deviation over repeats", "metrics.regret_std", number),
     ("synchronizations", "metrics.syncs", number),
     ("rounds to the target", "metrics.target_round", rounds),
+    ("virtual time to the target", "metrics.target_virtual_seconds", seconds),
+    ("virtual time", "metrics.virtual_seconds", seconds),
+    ("privacy, epsilon", "metrics.privacy_epsilon", number),
+    ("privacy, delta", "metrics.privacy_delta", "{:g}".format),
+    ("attackers", "metrics.attackers", "{:g}".format),
+    ("updates, a client", "metrics.update_bytes_per_client", sent),
     ("diverged", "diverged", str),
     ("rounds", "rounds", str),
     ("ranks", "ranks", str),

@@ -150,10 +150,10 @@ def main_metric(study):
 
 
 def cells_of(study, metric, keys=()):
-    """A Cell for each case, also for those that have no number."""
+    """A Cell for each case, also for those that have no number; copies of one run are one."""
     values = values_of(study, keys)
     return [Cell(case.name, values[case.name],
-                 tuple(number for summary in study.summaries(case).values()
+                 tuple(number for summary in study.observations(case)
                        if (number := number_of(summary, metric)) is not None))
             for case in study.cases]
 

@@ -38,7 +38,7 @@ install(DIRECTORY ${PROJECT_BINARY_DIR}/lib/ DESTINATION ${library_folder}
 
 install(DIRECTORY jobs data DESTINATION ${share_folder} USE_SOURCE_PERMISSIONS)
 set(installed_scripts bench-scaling convert-traces export-model export-objective fetch-data log-to
-                      plot report reproduce results sweep)
+                      plot report reproduce results submit sweep)
 list(TRANSFORM installed_scripts PREPEND scripts/ OUTPUT_VARIABLE script_files)
 install(PROGRAMS ${script_files} DESTINATION ${share_folder}/scripts)
 install(DIRECTORY scripts/shared scripts/python scripts/reproductions

@@ -92,7 +92,7 @@ const Keys<Job> kRoundKeys{
     clock_key("server-seconds", &Clock::server_seconds, at_least(0),
               "seconds of the server at the end of a round"),
     may_change(&Job::clock, "run.virtual-seconds", &Clock::virtual_seconds, at_least(0),
-               "virtual time at which the run ends; 0: no limit"),
+               "virtual time by which the run ends: no round does later; 0: no limit"),
     may_change(
         &Job::clock, "evaluate.every-seconds", &Clock::evaluate_seconds, at_least(0),
         "virtual seconds between evaluations, in the place of evaluate.every; 0: by rounds")};

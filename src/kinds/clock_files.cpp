@@ -1,4 +1,7 @@
 #include <limits>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -14,28 +17,58 @@ namespace hanse {
 namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
-constexpr int64_t kAnyClient = std::numeric_limits<int64_t>::max();
 constexpr const char* kProfileHeader = "client,seconds_per_sample,down_bps,up_bps,latency_s";
 
-// The numbers of a line, of which the first is the id of a client below `clients`.
-std::vector<double> fields_of(const std::string& line, const std::string& form, int64_t clients,
-                              const std::string& where) {
+// The clients by the names that the data have.
+class NamedClients {
+ public:
+  NamedClients(int64_t clients, const Names& names) : clients_(clients) {
+    for (int64_t i = 0; i < clients && !names.empty(); ++i) by_name_.emplace(names.at(i), i);
+  }
+  int64_t count() const { return clients_; }
+
+  // Throws InvalidArgument that says where.
+  int64_t find(const std::string& name, const std::string& where) const {
+    const auto found = by_name_.find(name);
+    if (found != by_name_.end()) return found->second;
+    if (by_name_.empty()) {
+      throw InvalidArgument(fmt::format("client '{}' is no number", name), where,
+                            "the data name no clients: they are numbered from 0");
+    }
+    throw InvalidArgument(fmt::format("no client is called '{}'", name), where,
+                          "clients are called, and numbered from 0, as in clients.csv");
+  }
+
+ private:
+  int64_t clients_;
+  std::unordered_map<std::string_view, int64_t> by_name_;
+};
+
+bool names_a_client(const std::string& line) {
+  const auto items = split_list(line);
+  return items.size() > 1 && !number_in(items[0]);
+}
+
+// The numbers of a line, of which the first is that of a client, who may stand there by its name.
+// `all`: must the number be one of a client?
+std::vector<double> fields_of(const std::string& line, const std::string& form,
+                              const NamedClients& clients, const std::string& where,
+                              bool all = true) {
   std::vector<double> numbers;
   const auto items = split_list(line);
-  if (items.size() > 1 && !number_in(items[0])) {
-    throw InvalidArgument(fmt::format("client '{}' is no number", items[0]), where,
-                          "clients are numbered from 0, as in clients.csv, whatever their names");
-  }
+  const bool by_name = names_a_client(line);
+  if (by_name) numbers.push_back(static_cast<double>(clients.find(items[0], where)));
   try {
     if (items.size() != split_list(form).size()) throw InvalidArgument("");
-    numbers.push_back(static_cast<double>(parse_integer(items[0])));
+    if (!by_name) numbers.push_back(static_cast<double>(parse_integer(items[0])));
     for (std::size_t i = 1; i < items.size(); ++i) numbers.push_back(parse_number(items[i]));
   } catch (const InvalidArgument&) {
     throw InvalidArgument(fmt::format("'{}' has not the numbers of a line", line), where,
                           "a line is: " + form);
   }
-  if (numbers[0] >= 0 && numbers[0] < static_cast<double>(clients)) return numbers;
-  throw InvalidArgument(fmt::format("client {} is outside [0, {})", numbers[0], clients), where);
+  const auto count = static_cast<double>(clients.count());
+  if (numbers[0] >= 0 && (!all || numbers[0] < count)) return numbers;
+  throw InvalidArgument(fmt::format("client {} is outside [0, {})", numbers[0], count), where);
 }
 
 void require_in(double value, const Range& range, const char* what, const std::string& where) {
@@ -44,17 +77,28 @@ void require_in(double value, const Range& range, const char* what, const std::s
       fmt::format("{} of {} is not in {}", what, number_text(value), range.text()), where);
 }
 
-std::vector<ClientProfile> read_profiles(const std::string& path) {
+// Lines that are numbered from 0, or, by the names of clients, one for each of them in any order.
+std::vector<ClientProfile> read_profiles(const std::string& path, const NamedClients& clients,
+                                         const Names& names) {
   std::vector<ClientProfile> rows;
-  bool has_header = false;
+  bool has_header = false, by_name = false;
+  int64_t count = 0;  // of lines
   const auto take = [&](const std::string& line, int64_t, const std::string& where) {
     if (!std::exchange(has_header, true)) {
       if (line == kProfileHeader) return;
       throw InvalidArgument("the header is missing", where,
                             fmt::format("the first line is: {}", kProfileHeader));
     }
-    const auto row = fields_of(line, kProfileHeader, kAnyClient, where);
-    if (row[0] != static_cast<double>(rows.size())) {
+    if (count++ == 0) by_name = names_a_client(line);
+    const auto row = fields_of(line, kProfileHeader, clients, where, false);
+    if (by_name != names_a_client(line)) {
+      throw InvalidArgument("some lines have numbers of clients, others names", where);
+    }
+    if (by_name) rows.resize(to_index(clients.count()), {.sample_s = 0});
+    if (by_name && rows[static_cast<std::size_t>(row[0])].sample_s > 0) {
+      throw InvalidArgument("a second line of this client", where);
+    }
+    if (!by_name && row[0] != static_cast<double>(rows.size())) {
       throw InvalidArgument(fmt::format("client {}, expected {}", row[0], rows.size()), where,
                             "this column counts the lines from 0");
     }
@@ -62,15 +106,25 @@ std::vector<ClientProfile> read_profiles(const std::string& path) {
     if (row[2] != kInfinite) require_in(row[2], above(0), "down_bps", where);
     if (row[3] != kInfinite) require_in(row[3], above(0), "up_bps", where);
     require_in(row[4], at_least(0), "latency_s", where);
-    rows.push_back({.sample_s = row[1], .down_bps = row[2], .up_bps = row[3], .latency_s = row[4]});
+    if (!by_name) rows.emplace_back();
+    rows[static_cast<std::size_t>(row[0])] = {
+        .sample_s = row[1], .down_bps = row[2], .up_bps = row[3], .latency_s = row[4]};
   };
   each_line(path, "profiles of the clients", kProfileHeader, take);
   if (rows.empty()) throw InvalidArgument("there are no profiles", path);
+  for (std::size_t i = 0; by_name && i < rows.size(); ++i) {
+    if (rows[i].sample_s > 0) continue;
+    const auto client = static_cast<int64_t>(i);
+    throw InvalidArgument(
+        fmt::format("{} has no line", label_of("client", client, names.at(client))), path,
+        "where lines name clients, each has one");
+  }
   return rows;
 }
 
-std::unique_ptr<OnLine> read_on_line(const std::string& path, int64_t clients) {
+std::unique_ptr<OnLine> read_on_line(const std::string& path, const NamedClients& named) {
   constexpr const char* kForm = "client,on,off";
+  const int64_t clients = named.count();
   Ticks period = 0;
   std::vector<OnInterval> intervals;
   std::vector<Ticks> ends(to_index(clients), 0);  // of each client's last interval
@@ -86,7 +140,7 @@ std::unique_ptr<OnLine> read_on_line(const std::string& path, int64_t clients) {
       return;
     }
     if (intervals.empty() && line == kForm) return;
-    const auto row = fields_of(line, kForm, clients, where);
+    const auto row = fields_of(line, kForm, named, where);
     require_in(row[1], at_least(0), "on", where);
     require_in(row[2], above(row[1]), "off", where);
     require_in(row[2], between(0, seconds_of(period)), "off", where);
@@ -108,9 +162,9 @@ std::unique_ptr<OnLine> read_on_line(const std::string& path, int64_t clients) {
   return make_periodic_on_line(clients, period, intervals);
 }
 
-LostWork read_lost(const std::string& path, int64_t clients, uint64_t seed) {
+LostWork read_lost(const std::string& path, const NamedClients& clients, uint64_t seed) {
   constexpr const char* kForm = "client,probability";
-  std::vector<double> probabilities(to_index(clients), 0.0);
+  std::vector<double> probabilities(to_index(clients.count()), 0.0);
   each_line(path, "probabilities of the clients", kForm,
             [&](const std::string& line, int64_t, const std::string& where) {
               if (line == kForm) return;
@@ -121,12 +175,14 @@ LostWork read_lost(const std::string& path, int64_t clients, uint64_t seed) {
   return {std::move(probabilities), seed};
 }
 
-std::unique_ptr<OnLine> make_on_line(const ClockOptions& options, int64_t clients, uint64_t seed) {
+std::unique_ptr<OnLine> make_on_line(const ClockOptions& options, const NamedClients& named,
+                                     uint64_t seed) {
+  const int64_t clients = named.count();
   const OnLineOptions& on_line = options.availability;
   switch (on_line.kind) {
     case OnLineKind::kMarkov: return make_markov_on_line(clients, on_line.a, on_line.b, seed);
     case OnLineKind::kDiurnal: return make_diurnal_on_line(clients, on_line.a, on_line.b, seed);
-    case OnLineKind::kFile: return read_on_line(options.availability_path, clients);
+    case OnLineKind::kFile: return read_on_line(options.availability_path, named);
     case OnLineKind::kAlways: break;
   }
   return make_always_on_line(clients);
@@ -135,11 +191,12 @@ std::unique_ptr<OnLine> make_on_line(const ClockOptions& options, int64_t client
 }  // namespace
 
 VirtualClock make_virtual_clock(const ClockOptions& options, std::span<const int64_t> samples,
-                                ClientWork work, uint64_t seed) {
-  const int64_t clients = std::ssize(samples);
-  ClientProfiles profiles = options.path.empty()
-                                ? ClientProfiles(options, samples, seed)
-                                : ClientProfiles(options, read_profiles(options.path), seed);
+                                const Names& names, ClientWork work, uint64_t seed) {
+  const NamedClients clients(std::ssize(samples), names);
+  ClientProfiles profiles =
+      options.path.empty()
+          ? ClientProfiles(options, samples, seed)
+          : ClientProfiles(options, read_profiles(options.path, clients, names), seed);
   LostWork lost = options.lost.by_file ? read_lost(options.lost_path, clients, seed)
                                        : LostWork(options.lost.probability, seed);
   VirtualClock clock;

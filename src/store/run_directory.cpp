@@ -14,6 +14,7 @@
 #include "client_lines.hpp"
 #include "hanse/base/clock.hpp"
 #include "hanse/base/error.hpp"
+#include "hanse/base/index.hpp"
 #include "hanse/base/options.hpp"
 #include "hanse/base/text.hpp"
 #include "hanse/store/checkpoint.hpp"
@@ -109,6 +110,8 @@ std::vector<std::string> lines_of(const std::string& path) {
 constexpr const char* kRoundHeader =
     "round,clients,seconds,seconds_train,seconds_comm,seconds_wait,bytes_sent,loss,mixed_loss,"
     "seconds_evaluate";
+
+constexpr std::string_view kUpdateBytes = "bytes_updates";  // a column of some protocols
 
 // "round,loss,accuracy"
 std::string header_of(const Metrics& columns, std::string header = "round") {
@@ -207,9 +210,15 @@ RunDirectory::RunDirectory(std::string path, const std::string& job_text,
     : path_(std::move(path)) {
   fs::create_directories(checkpoints());
   write_file(file("job.cfg"), job_text);
+  const auto updates = std::ranges::find(round_columns, kUpdateBytes, &Metrics::value_type::first);
+  if (updates != round_columns.end()) update_bytes_ = 0;
+  const auto at = std::ranges::count(std::string_view(kRoundHeader), ',') + 1 +
+                  (updates - round_columns.begin());  // the place of that column
   for (const std::string& line : lines_of(file("rounds.csv"))) {
     const auto fields = split_list(line);
     if (fields.size() < 8) continue;
+    if (update_bytes_ && std::ssize(fields) > at)
+      *update_bytes_ += parse_number(fields[to_index(at)]);
     round_seconds_.push_back(static_cast<float>(parse_number(fields[2])));
     bytes_ += parse_number(fields[6]);
   }
@@ -236,7 +245,10 @@ void RunDirectory::append_round(const RoundRecord& record) {
                                  record.participants, record.seconds, record.train_s, record.comm_s,
                                  record.wait_s, record.bytes_sent, number_or_nothing(record.loss),
                                  number_or_nothing(record.mixed_loss), record.evaluate_s);
-  for (const auto& [name, value] : record.more) line.append(",").append(counted_or_nothing(value));
+  for (const auto& [name, value] : record.more) {
+    line.append(",").append(counted_or_nothing(value));
+    if (update_bytes_ && name == kUpdateBytes) *update_bytes_ += value;
+  }
   table("rounds.csv").append(line + "\n");
   round_seconds_.push_back(static_cast<float>(record.seconds));
   bytes_ += static_cast<double>(record.bytes_sent);

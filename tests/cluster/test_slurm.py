@@ -63,8 +63,6 @@ class BatchJob(harness.Case):
     def log(self, name):
         return harness.text(self.path(name + ".out"))
 
-
-class TimeLimit(BatchJob):
     def rounds_of(self, seconds):
         """How many rounds a run does in that time beside another one."""
         job = self.job({"run.rounds": 10000000, **SMALL})
@@ -73,6 +71,8 @@ class TimeLimit(BatchJob):
         done = [len(self.rounds(run)) for run in harness.together(calls)]
         return max(done) * seconds // TRIAL_S
 
+
+class TimeLimit(BatchJob):
     def test_job_queues_itself_again_and_ends_as_if_uninterrupted(self):
         rounds = self.rounds_of(BUSY_S)
         job = self.job({"run.rounds": rounds, **SMALL}, "limited.cfg")
@@ -108,6 +108,35 @@ class Cancelled(BatchJob):
             last = len(self.rounds(run))
             self.hanse("resume", run, f"--run.rounds={last + 5}")
             self.assertEqual(self.rounds(run), list(range(1, last + 6)))
+
+
+class Sweep(BatchJob):
+    """An array of scripts/sweep, whose tasks meet their limits."""
+
+    def test_tasks_queue_themselves_again_and_end_as_if_uninterrupted(self):
+        rounds = self.rounds_of(BUSY_S)
+        job = self.job({"run.rounds": rounds, **SMALL}, "limited.cfg")
+        environment = {**os.environ, "HANSE_PROGRAM": harness.program(), harness.MARK: self.mark}
+        sweep = [os.path.join(ROOT, "scripts", "sweep"), job, "--set", "client.lr=0.1,0.3", "--out",
+                 "study"]
+        output(*sweep, "--slurm", cwd=self.folder, env=environment)
+        line = output("sbatch", LIMIT, f"--signal=B:USR1@{LEAD_S}", "study/sweep.sbatch",
+                      cwd=self.folder, env=environment)
+        number = re.search(r"job (\d+)", line)[1]
+        tasks = [f"{number}_{task}" for task in range(2)]
+        for task in tasks:
+            self.wait_for(task, task, lambda task=task: int(self.state(task)["Restarts"]) > 0,
+                          "meets its limit")
+            output("scontrol", "update", f"JobId={task}", "TimeLimit=10")
+        for place, task in enumerate(tasks):
+            log = harness.text(self.path("study", f"slurm-{place}.log"))
+            self.assertEqual(self.wait_for_end(task, task), "COMPLETED", log)
+        for lr in ("0.1", "0.3"):
+            straight = self.train(job, f"straight-{lr}", changes={"client.lr": lr, "run.seed": 1})
+            run = self.path("study", f"client.lr={lr}", "seed-1")
+            self.assertIn("resuming", harness.text(f"{run}.log"))
+            self.assertEqual(self.rounds(run), list(range(1, rounds + 1)))
+            self.assert_digest(run, straight, f"client.lr={lr}")
 
 
 class BadInput(BatchJob):

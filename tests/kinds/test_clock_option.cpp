@@ -27,7 +27,7 @@ struct CsvFile {
 const std::vector<int64_t> kSamples{10, 20, 30};
 
 VirtualClock made(const ClockOptions& options) {
-  return make_virtual_clock(options, kSamples,
+  return make_virtual_clock(options, kSamples, {},
                             {.steps = [](int64_t) { return int64_t{2}; },
                              .samples = [](int64_t c, int64_t steps) { return (c + 1) * steps; },
                              .bytes = {.down = 1000000, .up = 500000}},

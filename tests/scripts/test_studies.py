@@ -563,7 +563,10 @@ class PythonTest(MadeRepository):
     def test_runs_that_fail(self):
         with self.assertWarnsRegex(UserWarning, "failed: client.lr=9, seed 1: status 1: .*fails"):
             study = self.sweep([9, 0.3])
-        self.assertEqual(study.frame["client.lr"].tolist(), [0.3])
+        frame = study.frame
+        self.assertEqual(frame[frame["failed"].isna()]["client.lr"].tolist(), [0.3])
+        self.assertEqual(frame[frame["failed"].notna()][["client.lr", "seed", "failed"]]
+                         .values.tolist(), [[9.0, 1, "it fails"]])
         with self.assertRaisesRegex(hanse.Failed, "it fails"), warnings.catch_warnings():
             hanse.sweep("jobs/job.cfg", {"client.lr": [9]}, out="all", progress=False)
         with self.assertRaisesRegex(hanse.Refused, "client.lr=bad: client.lr: no number"):

@@ -39,6 +39,7 @@ if [[ $verb == check ]]; then
   if [[ $lr == bad* ]]; then echo "hanse: error: client.lr: no number" >&2; exit 2; fi
   exit 0
 fi
+if [[ $verb == plan ]]; then cat plan.json || exit 1; exit; fi
 echo "$*" >>calls
 if [[ $lr == 9 ]]; then echo "hanse: error: it fails" >&2; exit 1; fi
 if [[ $lr == 8 ]]; then echo "hanse: error: its update is not finite or above 1" >&2; exit 1; fi
@@ -359,14 +360,64 @@ class SweepTest(MadeRepository):
         result = self.sweep("--set", "client.lr=0.1,0.3", "--seeds", "2", "--slurm")
         self.assertEqual((result.returncode, self.calls()), (0, []))
         script = self.folder / "out" / "sweep.sbatch"
-        self.assertIn("#SBATCH --array=0-3\n", script.read_text())
+        text = script.read_text()
+        self.assertIn("#SBATCH --array=0-3\n", text)
+        self.assertIn("#SBATCH --time=0-01:00:00\n", text)
+        self.assertIn("a guess: hanse plan does not know it", text)
+        self.assertIn("\n./scripts/sweep jobs/job.cfg ", text)  # wherever the folder lies
+        self.assertIn("#SBATCH --output=out/slurm-%a.log\n", text)
+        away = self.task(script, 0, cwd="/")
+        self.assertEqual(away.wait(60), 2)
+        self.assertIn(f"no out here: submit this from {self.folder}", away.stderr.read())
         for task in range(4):
-            subprocess.run(["bash", script], cwd=self.folder, check=True, stdout=subprocess.DEVNULL,
-                           env={**os.environ, "SLURM_ARRAY_TASK_ID": str(task)})
+            process = self.task(script, task)
+            self.assertEqual(process.wait(60), 0, process.stderr.read())
             self.assertEqual(len(self.calls()), task + 1)
         result = self.sweep("--set", "client.lr=0.1,0.3", "--seeds", "2", "--table")
         self.assertEqual((result.returncode, len(self.calls())), (0, 4))
         self.assertEqual(self.shown()[2][2], "31.50 % ± 6.35")
+
+    def task(self, script, number, cwd=None, **environment):
+        """A task of the array, as Slurm starts it."""
+        process = subprocess.Popen(["bash", script], cwd=cwd or self.folder, text=True,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                   env={**os.environ, "SLURM_ARRAY_TASK_ID": str(number),
+                                        "SLURM_ARRAY_JOB_ID": "41", **environment})
+        self.addCleanup(process.stderr.close)
+        return process
+
+    def test_the_time_of_an_array_is_what_hanse_plan_estimates(self):
+        for seconds, time in ((1, "0-00:15:00"), (3600, "0-02:00:00"), (200000, "4-15:07:00")):
+            self.write("plan.json", json.dumps({"run_seconds": seconds}))
+            self.assertEqual(self.sweep("--set", "client.lr=0.1,0.3", "--slurm").returncode, 0)
+            text = (self.folder / "out/sweep.sbatch").read_text()
+            self.assertIn(f"#SBATCH --time={time}\n", text)
+            self.assertIn("of the longest of 2 cases", text)
+
+    def test_a_task_that_meets_its_limit_queues_itself_again_and_goes_on(self):
+        self.sweep("--set", "client.lr=0.1,0.3", "--slurm")
+        script = self.folder / "out/sweep.sbatch"
+        self.write("bin/scontrol", f"#!/bin/sh\necho \"$@\" >>{self.folder}/queued\n").chmod(0o755)
+        path = f"{self.folder}/bin:{os.environ['PATH']}"
+        queued = self.folder / "queued"
+        for number, again in ((signal.SIGTERM, False), (signal.SIGUSR1, True)):
+            self.write("wait", "")
+            process = self.task(script, 1, PATH=path)
+            started = self.folder / "out/client.lr=0.3/seed-1/started"
+            for _ in range(600):
+                if started.exists():
+                    break
+                time.sleep(0.05)
+            process.send_signal(number)
+            self.assertEqual(process.wait(60), 75, process.stderr.read())
+            self.assertEqual(queued.exists(), again)
+            os.remove(started)
+            if not again:
+                shutil.rmtree(self.folder / "out/client.lr=0.3")
+        self.assertEqual(queued.read_text(), "requeue 41_1\n")
+        process = self.task(script, 1, PATH=path)
+        self.assertEqual(process.wait(60), 0, process.stderr.read())
+        self.assertEqual([call.split()[0] for call in self.calls()], ["run", "run", "resume"])
 
     def test_submit(self):
         self.write("bin/sbatch", "#!/bin/sh\necho \"$@\" >submitted\n").chmod(0o755)

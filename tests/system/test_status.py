@@ -104,6 +104,37 @@ class Status(harness.Case):
                          [f"{sweep}/{case}/seed-{seed}" for case in "ab" for seed in (9, 10)])
         self.assertEqual(len(self.status(sweep, run)), 6)
 
+    def test_a_link_to_a_run_is_not_another_run(self):
+        """Not even one that stands before it, or leads in a circle; one to elsewhere counts."""
+        runs = self.path("runs")
+        os.mkdir(runs)
+        for name in ("first", "other"):
+            self.train(self.job(), f"runs/{name}")
+        self.train(self.job(), "elsewhere")
+        for name, to in (("a-link", "first"), ("latest", "other"), ("loop", "."),
+                         ("second", "../elsewhere")):
+            os.symlink(to, os.path.join(runs, name))
+        shown = [os.path.relpath(status["run"], runs) for status in self.status(runs)]
+        self.assertEqual(shown, ["first", "other", "second"])
+        self.assertEqual(len(self.status(os.path.join(runs, "a-link"))), 1)
+
+    def test_a_run_of_a_study_that_was_refused_before_it_had_a_folder(self):
+        self.train(self.job(), "study/lr=0.1/seed-1")
+        case = self.path("study/lr=0.2")
+        os.mkdir(case)
+        for seed, said in ((1, "hanse: error: no such file: t.csv; hint: look\n"), (2, "")):
+            with open(os.path.join(case, f"seed-{seed}.log"), "w") as file:
+                file.write(said)
+        with open(os.path.join(self.path("study/lr=0.1"), "seed-1.log"), "w") as file:
+            file.write("of a run that is there\n")
+        found = self.status(self.path("study"))
+        self.assertEqual([(os.path.relpath(one["run"], self.path("study")), one["state"],
+                           one.get("error")) for one in found],
+                         [("lr=0.1/seed-1", "done", None),
+                          ("lr=0.2/seed-1", "failed", "no such file: t.csv; hint: look"),
+                          ("lr=0.2/seed-2", "stopped", None)])
+        self.assertIn("no such file: t.csv", self.hanse("status", "study").stdout())
+
     def test_the_main_metric(self):
         for changes, metric in (({"evaluate.best": "loss_std:min"}, "loss_std"),
                                 ({"run.target": "accuracy_worst10 >= 1.5"}, "accuracy_worst10"),

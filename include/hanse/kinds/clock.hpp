@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "hanse/data/names.hpp"
 #include "hanse/rules/clock/on_line.hpp"
 #include "hanse/rules/clock/options.hpp"
 #include "hanse/rules/clock/tasks.hpp"
@@ -23,10 +24,11 @@ struct VirtualClock {
   std::unique_ptr<Tasks> tasks;
 };
 
-// `samples` [M]: training samples of each client. `seed`: clock.seed, or run.seed. Reads the files
-// that the options name. Throws InvalidArgument that names the file, the line and the field.
+// `samples` [M]: training samples of each client, `names` of clients, those held out too, or none.
+// `seed`: clock.seed, or run.seed. Reads the files that the options name, in which clients stand by
+// their numbers or their names. Throws InvalidArgument that names the file, the line and the field.
 VirtualClock make_virtual_clock(const ClockOptions& options, std::span<const int64_t> samples,
-                                ClientWork work, uint64_t seed);
+                                const Names& names, ClientWork work, uint64_t seed);
 
 // The keys of files that the clock reads, and their paths: for their digests.
 std::vector<std::pair<std::string, std::string>> clock_files(const ClockOptions& options);

@@ -52,7 +52,10 @@ class Participation : public Stateful {
   // Those of the last round, and their losses.
   const AskedLosses& asked_losses() const { return asked_; }
 
-  // The participants of the round; valid until the next draw.
+  // The participants of the round; valid until the next draw. Where the round would end behind the
+  // turnout's limit, turnout().late_s says so, all else is as it was before, and no draw may
+  // follow. With a limit each round costs a copy of what the sampler and the clock know, O(clients)
+  // of memory and time.
   const Draw& draw(int64_t round);
   const Draw& drawn() const { return turnout_.draw; }
   const RoundTurnout& turnout() const { return turnout_; }
@@ -80,6 +83,8 @@ class Participation : public Stateful {
   uint64_t seed() const;
   Draw draw_round(int64_t round);
   DrawnClients dispatch(int64_t call, int64_t n, std::span<const int64_t> changes);
+  void keep();
+  bool take_back();
   void begin(int64_t round);
   void measure();
 
@@ -89,6 +94,11 @@ class Participation : public Stateful {
   FederatedSettings settings_;
   Turnout* source_;
   double regret_ = 0;
+
+  // What there was before the round in progress, with a limit of virtual time:
+  bool has_kept_ = false;
+  State before_;
+  RoundTurnout turnout_before_;
 
   // About the round in progress:
   std::optional<RandomStream> stream_;  // its draw's; none: the draw is behind it

@@ -30,6 +30,7 @@ struct RoundRecord {
   double mixed_loss = 0;        // weighted by the rule; NaN if no rule weighs losses
   double evaluate_s = 0;        // evaluating the model after the round; 0: not done
   double virtual_seconds = 0;   // at the round's end, where there is a clock
+  bool happens = true;          // false: it would end too late, and the training is as it was
   bool stop_requested = false;  // on any rank
   bool failed = false;          // on any rank; the run cannot go on
   Metrics more;                 // columns().of_round()
@@ -54,7 +55,8 @@ class Protocol : public Stateful {
  public:
   virtual void initialize_model() = 0;
   // One round. `stop_requested` is this rank's flag. If this rank's work fails, it does not throw:
-  // the record says so, and failure() has the error.
+  // the record says so, and failure() has the error. Behind a round that does not happen there is
+  // no further one.
   virtual RoundRecord round(bool stop_requested) = 0;
   std::exception_ptr failure() const { return failure_; }
   // Goes on from resume() as if no round had failed.

@@ -71,6 +71,7 @@ struct RoundTurnout {
   std::function<std::vector<UpcomingTask>()> upcoming = nullptr;
   std::vector<TaskSpan> spans = {};           // [K]; empty: not known
   std::vector<UncountedTask> uncounted = {};  // tasks whose ends are known since the last round
+  double late_s = 0;  // the round would end then, behind the limit, and does not happen; 0: it does
 };
 
 struct DrawnClients {
@@ -94,8 +95,14 @@ class Turnout : public Stateful {
   virtual RoundTurnout next(int64_t round, const DrawClients& draw) = 0;
   // Virtual seconds at the end of the last round.
   virtual double seconds() const = 0;
+  // No round ends behind so many of them; 0: there is no limit.
+  void set_limit(double seconds) { limit_s_ = seconds; }
+  double limit() const { return limit_s_; }
   // Adds its own columns to the run's tables; it outlives them.
   virtual void add_columns(Columns& /*columns*/) const {}
+
+ private:
+  double limit_s_ = 0;
 };
 
 // Adds to turnout.kept what its tasks have received.

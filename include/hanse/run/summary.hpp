@@ -80,6 +80,13 @@ struct DivergedRound {
   std::string reason = {};  // one sentence, and where
 };
 
+// What may end a run before its last round.
+struct RunLimits {
+  DivergedRound diverged = {};
+  std::string target = {};     // run.target; empty: none
+  double virtual_seconds = 0;  // run.virtual-seconds; 0: none
+};
+
 // What a private run has cost, by the accountant that counts.
 struct PrivacyReport {
   double epsilon = 0;
@@ -104,7 +111,7 @@ struct Summary {
   std::string name;
   int64_t seed = 0;
   int64_t rounds = 0;
-  DivergedRound diverged = {};
+  RunLimits limits = {};
   int64_t ranks = 1;
   std::string trained_on;  // trains the clients: "cpu", or a GPU with its libraries
   bool simulated = false;  // no client was trained

@@ -8,6 +8,7 @@
 #include <exception>
 #include <limits>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -74,6 +75,8 @@ class RunDirectory {
   double round_seconds_median() const;
   double seconds() const;
   double bytes_per_round() const;
+  // The bytes of all updates that clients have sent so far; nothing where rounds.csv does not tell.
+  std::optional<double> update_bytes() const { return update_bytes_; }
   // Round of the last line of evaluations.csv when the directory was opened; -1: none.
   int64_t last_evaluation() const { return last_evaluation_; }
 
@@ -88,6 +91,7 @@ class RunDirectory {
   int64_t last_evaluation_ = -1;
   std::vector<float> round_seconds_;
   double bytes_ = 0;
+  std::optional<double> update_bytes_;
   double flushed_s_ = 0;  // by flush_each_second(), of monotonic_seconds()
 };
 

@@ -19,6 +19,8 @@ The package starts the program `hanse`: that of the variable HANSE_PROGRAM, of t
 package lies in, or of PATH. It needs numpy and h5py, pandas for tables of results,
 scipy for intervals and tests, and pyarrow for files of Parquet and Arrow.
 """
+import pathlib
+
 from .comparing import compare_clients
 from .errors import Failed, HanseError, Refused, Stopped
 from .exporting import export
@@ -34,3 +36,9 @@ __all__ = ["Failed", "HanseError", "Impure", "Refused", "Run", "Stopped", "Study
            "clients_of_table", "compare", "compare_clients", "export", "find_program", "plan",
            "read", "read_several", "read_study", "replay", "resume", "rule_test", "run", "state_dict",
            "status", "sweep", "write_federation", "write_table"]
+__version__ = pathlib.Path(__file__).with_name("version.txt").read_text().strip()
+
+
+def __dir__() -> list[str]:
+    """What is public; the modules that these names come from are not."""
+    return [*__all__, "__version__"]

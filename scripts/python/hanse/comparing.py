@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 
 from .folders import Path
 from .inference import differences_of
+from .likeness import is_small_better
 from .results import Run
 
 if TYPE_CHECKING:
     import pandas
-
-SMALL_IS_BETTER = ("loss", "perplexity", "mse", "mae")
 
 
 def compare_clients(a: Path | Run, b: Path | Run, metric: str = "") -> pandas.DataFrame:
@@ -44,7 +43,7 @@ def compare_clients(a: Path | Run, b: Path | Run, metric: str = "") -> pandas.Da
     _warn_of_differences(runs, [len(side) for side in sides], len(found))
     difference = pandas.Series(
         differences_of(found[["value_b", "value_a"]].to_numpy().tolist()), index=found.index)
-    better = -difference if metric in SMALL_IS_BETTER else difference
+    better = -difference if is_small_better(metric) else difference
     known = difference[difference.notna()]
     frame = pandas.DataFrame({
         "client": found["client_a"], "name": found["name_a"], "samples": found["samples_a"],

@@ -85,8 +85,13 @@ def why_failed(run: Path) -> str:
 
 def read_job(folder: Path) -> dict[str, str]:
     """{"section.key": text} of job.cfg, in its order; empty without one."""
+    return read_job_file(pathlib.Path(folder) / "job.cfg")
+
+
+def read_job_file(path: Path) -> dict[str, str]:
+    """The same of a job file."""
     try:
-        return options_of((pathlib.Path(folder) / "job.cfg").read_text(errors="replace"))
+        return options_of(pathlib.Path(path).read_text(errors="replace"))
     except OSError:
         return {}
 

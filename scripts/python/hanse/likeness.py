@@ -12,7 +12,14 @@ from typing import Any
 from .folders import Path, read_job, rows_there
 
 HELD_OUT = "held_out_"  # before the metrics of clients held out of training
+SMALL_IS_BETTER = ("loss", "std", "gap", "gini", "kl", "angle", "regret", "left_out", "perplexity",
+                   "mse", "mae")
 OF_SAMPLES = ("accuracy", "auroc", "loss", "top5", "balanced", "f1")  # that "split" names
+
+
+def is_small_better(metric: str) -> bool:
+    """Losses, errors and spreads are better small, all else large."""
+    return any(word in metric for word in SMALL_IS_BETTER)
 
 
 @dataclasses.dataclass(frozen=True)

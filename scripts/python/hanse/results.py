@@ -10,8 +10,10 @@ import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from .folders import Path, Place, read_columns, read_history, read_job, whole_text
-from .several import mean_and_deviation, median_of_targets, names, places, unlike
+from .folders import (Path, Place, read_columns, read_history, read_job, summary_there, whole_text,
+                      why_failed)
+from .several import (absent_cases, mean_and_deviation, median_of_targets, names, places,
+                      unlike)
 
 if TYPE_CHECKING:
     import numpy
@@ -143,10 +145,11 @@ def read_several(path: Path) -> dict[str, list[Run]]:
 
 
 def compare(*paths: Path | Run) -> pandas.DataFrame:
-    """A frame with a line a finished run: what summary.json has, metrics among the columns.
+    """A frame with a line a run: what summary.json has, metrics among the columns.
 
     A folder of repeats, and each case of a sweep's folder, is a line, of its finished runs: `runs`
-    says how many these are. A metric NAME is then their mean and NAME_std their deviation (of a
+    says how many these are. Where runs have failed, or there is none yet, the column `failed` has
+    the reason, "not ended" without one; cases of a study that have not begun are lines, too. A metric NAME is then their mean and NAME_std their deviation (of a
     sample, n - 1); NAME_n says of how many runs it is where some have no such number.
     target_round_median is the median of the rounds to run.target, infinite where runs that have not
     reached it decide. Columns that are not numbers are empty where the runs differ. Warns when the
@@ -154,24 +157,31 @@ def compare(*paths: Path | Run) -> pandas.DataFrame:
     import pandas
     found = [place for path in paths
              for place in (_places(path.path if isinstance(path, Run) else path))]
-    summaries = [_summaries(place) for place in found]
+    summaries = [[one for run in place.runs if (one := summary_there(run))] for place in found]
+    if not any(summaries):
+        raise FileNotFoundError(f"{found[0].path} has no summary.json: the run has not finished")
     for line in unlike(summaries):
         warnings.warn(line, stacklevel=2)
-    lines = {str(place.path): _line(place, runs) for place, runs in zip(found, summaries)}
+    lines = {str(place.path): {**(_line(place, runs) if runs else {"runs": 0}),
+                               **_failure(place, runs)} for place, runs in zip(found, summaries)}
+    for path in paths:
+        for one in [] if isinstance(path, Run) else absent_cases(path):
+            lines.setdefault(str(one.folder.parent), {"runs": 0, "failed": one.why or "not begun"})
     return pandas.DataFrame.from_dict(lines, orient="index")
+
+
+def _failure(place: Place, summaries: Sequence[dict[str, Any]]) -> dict[str, str]:
+    """Why runs of a place have no numbers; nothing where all that failed are told, or none has."""
+    reasons = dict.fromkeys(why for run in place.runs if summary_there(run) is None
+                            and (why := why_failed(run)))
+    words = "; ".join(reasons) or ("" if summaries else "not ended")
+    return {"failed": words} if words else {}
 
 
 def _places(path: Path) -> list[Place]:
     found = places(path)
     if len(found) == 1 and not found[0].several:
         read(path)  # refuses what has no job.cfg
-    return found
-
-
-def _summaries(place: Place) -> list[dict[str, Any]]:
-    found = [summary for run in place.runs if (summary := Run(run).summary)]
-    if not found:
-        raise FileNotFoundError(f"{place.path} has no summary.json: the run has not finished")
     return found
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from .errors import Refused
 from .folders import Path, Place, is_run, numbered, read_job
-from .studies import Study, read_folder
+from .studies import Absent, Study, read_folder
 from .study_files import FILE
 
 Job = Mapping[str, str]
@@ -48,6 +48,13 @@ def places(path: Path) -> list[Place]:
 def absent(path: Path) -> list[str]:
     """A line for each case of a study in this folder, or in one that lies in it, that lacks runs."""
     return [line for study in studies_in(path) for line in study.shortfall()]
+
+
+def absent_cases(path: Path) -> list[Absent]:
+    """Of each case of a study there that has no run directory, the first run that it lacks."""
+    found = {one.folder.parent: one for study in studies_in(path)
+             for one in reversed(study.absent()) if not study.runs(one.case)}
+    return list(reversed(found.values()))
 
 
 def studies_in(path: Path) -> list[Study]:

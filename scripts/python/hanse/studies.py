@@ -130,6 +130,11 @@ class Study:
         """Do the seeds change nothing? Its runs are one observation then: n is 1."""
         return are_copies(list(self.summaries(case).values()))
 
+    def observations(self, case: Case) -> list[dict[str, Any]]:
+        """The summaries of a case's runs; of copies the first."""
+        found = list(self.summaries(case).values())
+        return found[:1] if self.copies(case) else found
+
     def observed(self, case: Case, metric: str) -> dict[int, float | None]:
         """As values(); of copies the first."""
         values = self.values(case, metric)
@@ -208,12 +213,20 @@ class Study:
 
     @property
     def frame(self) -> pandas.DataFrame:
-        """A line a run that has ended: a column a key, seed, rounds, seconds, digests, metrics."""
-        return _frame([{**case.values, "seed": seed,
-                        **{key: value for key, value in summary.items()
-                           if not isinstance(value, (dict, list)) and key != "seed"},
-                        **summary.get("metrics", {})}
-                       for case in self.cases for seed, summary in self.summaries(case).items()],
+        """A line a run: a column a key, seed, rounds, seconds, digests, metrics. Of runs without a
+        result the column `failed` has the error that has ended them, else "not ended" or "not
+        begun"; it is there where a run lacks its result."""
+        lines = {(case.name, seed): {
+            **case.values, "seed": seed, **{key: value for key, value in summary.items()
+                                            if not isinstance(value, (dict, list)) and key != "seed"},
+            **summary.get("metrics", {})}
+            for case in self.cases for seed, summary in self.summaries(case).items()}
+        for one in self.absent():
+            lines[one.case.name, one.seed] = {
+                **one.case.values, "seed": one.seed,
+                "failed": one.why or ("not ended" if one.begun else "not begun")}
+        order = {case.name: place for place, case in enumerate(self.cases)}
+        return _frame([lines[key] for key in sorted(lines, key=lambda key: (order[key[0]], key[1]))],
                       self.keys)
 
     @property

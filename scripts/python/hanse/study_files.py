@@ -15,8 +15,14 @@ results, as study.toml.
               has them: `set` is on top of theirs
   [vary]      KEY = [VALUE, ...]: a case for every combination; method = ["fedavg", "fedadam"]
               chooses methods by name. A value that is a list is one with commas
+              A value log:A..B, uniform:A..B or whole:A..B (whole numbers) is a range, for:
+  random      how many cases are drawn, each value for itself from its range or list; random-seed
+              (1) numbers other draws. More of them go on with the same draws
+  cases       [{KEY = VALUE, ...}, ...], these alone, in the place of every combination
+  search      "halving", and budget, how many whole runs it may cost (searching.py)
   [report]    metrics = [NAME, ...], against = ["KEY=VALUE", ...], pivot = KEY,
-              to = "METRIC>=VALUE,VALUE", by = "bytes", latex = true: the options of scripts/sweep
+              to = "METRIC>=VALUE,VALUE", by = "bytes", latex = true, caption = "...",
+              name = ["WHAT=TEXT", ...]: the options of scripts/sweep
 
 The tables of scripts/reproduce have this form too, and more (scripts/shared/paper_tables.py).
 """
@@ -26,10 +32,11 @@ import dataclasses
 import hashlib
 import itertools
 import json
+import math
 import os
 import pathlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from .errors import Refused
@@ -40,12 +47,14 @@ from .folders import Path, numbered, read_job
 WHEEL = pathlib.Path(__file__).resolve().parents[1] / "hanse_program" / "share" / "hanse"
 CHECKOUT = WHEEL if WHEEL.exists() else pathlib.Path(__file__).resolve().parents[3]
 FILE = "study.toml"  # in the folder of the runs
+SEARCH = "search.toml"  # the same of a search, whose runs lie in folders of that folder
 KEYS = ("title", "job", "seeds", "first-seed", "ranks", "set", "rows", "parts", "vary", "report",
-        "like", "change")
+        "like", "change", "random", "random-seed", "cases", "search", "budget")
+RANGE = re.compile(r"(log|uniform|whole):([^.]+(?:\.\d+)?(?:e[+-]?\d+)?)\.\.(.+)")
 # Those of the tables of papers.
 MORE_KEYS = ("note", "time", "default", "columns", "quick", "data", "tuning", "settings")
 OWN_KEYS = ("run.seed", "run.out", "run.overwrite")  # of each run: a study sets them
-REPORT_KEYS = ("metrics", "against", "pivot", "to", "by", "latex")
+REPORT_KEYS = ("metrics", "against", "pivot", "to", "by", "latex", "caption", "name")
 # Methods by the names of their papers, for method = [...]: the options in which they differ.
 PLAIN = {"run.protocol": "federated", "aggregator.kind": "fedavg", "client.update": "sgd",
          "server.optimizer": "sgd", "server.lr": "1", "server.lr-decay": "1"}
@@ -201,11 +210,11 @@ def _checked(table: dict[str, Any]) -> dict[str, Any]:
     _require_known(table, KEYS, MORE_KEYS)
     if not isinstance(table.get("job"), str):
         raise Refused("it names no job; hint: job = \"first.cfg\"")
-    for key in ("seeds", "first-seed", "ranks"):
+    for key in ("seeds", "first-seed", "ranks", "random", "random-seed"):
         value = table.get(key, 1)
-        if type(value) is not int or value < (0 if key == "first-seed" else 1):
+        if type(value) is not int or value < (0 if key.endswith("-seed") else 1):
             raise Refused(f"{key} = {value!r}: a whole number is needed"
-                          + ("" if key == "first-seed" else ", of at least 1"))
+                          + ("" if key.endswith("-seed") else ", of at least 1"))
     for key in ("set", "vary", "report"):
         if not isinstance(table.get(key, {}), dict):
             raise Refused(f"{key} is no table; hint: {{KEY = VALUE}}")
@@ -221,13 +230,13 @@ def _checked(table: dict[str, Any]) -> dict[str, Any]:
     for options in (vary, _flat(table.get("set", {})), *(row.get("set", {}) for row in rows)):
         for key in options:
             refuse_own(key, "a study", "seeds and first-seed, or --out")
-    if ("vary" in table or "rows" in table) and not vary and not rows:
+    if ("vary" in table or "rows" in table) and not vary and not rows and "cases" not in table:
         raise Refused("it varies nothing; hint: [vary] KEY = [VALUE, VALUE]")
     report = table.get("report", {})
     _require_known(report, REPORT_KEYS, where="[report] ")
     return {**table, "set": options_of(table.get("set", {})), "vary": vary,
             "rows": [{**row, "set": options_of(row.get("set", {}))} for row in rows],
-            "report": {**report, **{key: listed_of(report[key]) for key in ("metrics", "against")
+            "report": {**report, **{key: listed_of(report[key]) for key in ("metrics", "against", "name")
                                     if key in report}}}
 
 
@@ -280,13 +289,16 @@ def toml_of(table: Mapping[str, Any]) -> str:
                                for key, value in options.items()) + "}"
 
     lines = [f"{key} = {quoted(table[key])}" for key in ("title", "job", "seeds", "first-seed",
-                                                         "ranks") if table.get(key)]
+                                                         "ranks", "random", "random-seed",
+                                                         "search", "budget") if table.get(key)]
     if table.get("set"):
         lines.append(f"set = {inline(table['set'])}")
     if table.get("rows"):
         rows = "".join(f"  {{name = {quoted(row['name'])}, set = {inline(row.get('set', {}))}}},\n"
                        for row in table["rows"])
         lines.append(f"rows = [\n{rows}]")
+    if table.get("cases"):
+        lines.append("cases = [\n" + "".join(f"  {inline(case)},\n" for case in table["cases"]) + "]")
     for name in ("vary", "report"):
         if table.get(name):
             lines += ["", f"[{name}]", *(f"{quoted(key)} = {quoted(value)}"
@@ -295,16 +307,16 @@ def toml_of(table: Mapping[str, Any]) -> str:
 
 
 def study_of(source: Path, *, vary: Mapping[str, Sequence[str]] | None = None,
-             options: Mapping[str, str] | None = None, **numbers: int | None
+             options: Mapping[str, str] | None = None, **numbers: int | str | None
              ) -> tuple[dict[str, Any], str]:
     """A study to run, as read_file() gives it, and the text that goes with its results.
 
     `source`: a study's file, a folder that has one, or a job file. On top of what it says come what
-    varies, `options` of every run, and `numbers`: seeds, first_seed, ranks. Without any of these
-    the text is the file's own. `job` of the study says where it lies. Raises Refused."""
+    varies, `options` of every run, and `numbers`: seeds, first_seed, ranks, random, random_seed,
+    search, budget. Without any of these the text is the file's own. `job` of the study says where it lies. Raises Refused."""
     path = pathlib.Path(source)
     if path.is_dir():
-        path = path / FILE
+        path = path / (SEARCH if (path / SEARCH).is_file() else FILE)
         if not path.is_file():
             raise Refused(f"{source} holds no {FILE}; hint: name a job file, or a study's file")
     of_file = path.suffix == ".toml"
@@ -312,6 +324,8 @@ def study_of(source: Path, *, vary: Mapping[str, Sequence[str]] | None = None,
     table = read_file(path) if of_file else {"job": os.fspath(source), "set": {}, "vary": {}}
     table = {"seeds": 1, "first-seed": 1, "ranks": 1, **table, **given,
              "set": {**table["set"], **(options or {})}, "vary": {**table["vary"], **(vary or {})}}
+    if "random" in table:
+        table.setdefault("random-seed", 1)
     if of_file:
         table["job"] = _job_of(table["job"], path)
     alone = of_file and "like" not in table and not (vary or options or given)
@@ -337,11 +351,9 @@ def _job_of(name: str, study: pathlib.Path) -> str:
 def cases_of(table: Mapping[str, Any]) -> list[Case]:
     """A case for every row and combination of values, in their order. Raises Refused for what
     contradicts a method, and for a name that stands twice."""
-    vary, common = table.get("vary", {}), table.get("set", {})
-    rows = table.get("rows") or [{"name": "", "set": {}}]
+    common = table.get("set", {})
     cases = []
-    for row, values in itertools.product(rows, itertools.product(*vary.values())):
-        pairs = dict(zip(vary, values))
+    for row, pairs in _chosen(table):
         words = ([row["name"]] if row["name"] else []) + [f"{k}={v}" for k, v in pairs.items()]
         cases.append(Case(",".join(words),
                           _options_of_case({**row.get("set", {}), **pairs}, common),
@@ -350,6 +362,54 @@ def cases_of(table: Mapping[str, Any]) -> list[Case]:
     if twice := [name for name in names if names.count(name) > 1]:
         raise Refused(f"two cases are called '{twice[0]}'; hint: give a value once")
     return cases
+
+
+def _chosen(table: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], dict[str, str]]]:
+    """The row and {key: value} of each case."""
+    vary = table.get("vary", {})
+    rows = table.get("rows") or [{"name": "", "set": {}}]
+    if "cases" in table:
+        known = {row["name"]: row for row in rows}
+        for values in table["cases"]:
+            if values.get(ROW, "") not in known:
+                raise Refused(f"cases: no row is called '{values.get(ROW, '')}'")
+            yield known[values.get(ROW, "")], {k: v for k, v in values.items() if k != ROW}
+    elif "random" in table:
+        yield from itertools.product(rows, drawn(vary, table["random"], table.get("random-seed", 1)))
+    else:
+        for key, values in vary.items():
+            if ranges := [value for value in values if RANGE.fullmatch(value)]:
+                raise Refused(f"{key}={ranges[0]} is a range; hint: --random N draws N cases")
+        yield from ((row, dict(zip(vary, values))) for row, values in
+                    itertools.product(rows, itertools.product(*vary.values())))
+
+
+def drawn(vary: Mapping[str, Sequence[str]], count: int, seed: int) -> list[dict[str, str]]:
+    """So many cases, each value from its range or list; as many as there are, where these are fewer.
+    Draw i of a key depends on the seed, i and the key alone. Raises Refused for what is no range."""
+    cases: dict[tuple, dict[str, str]] = {}
+    for number in range(100 * count):
+        one = {key: _draw(key, values, f"{seed} {number} {key}") for key, values in vary.items()}
+        cases.setdefault(tuple(one.values()), one)
+        if len(cases) == count:
+            break
+    return list(cases.values())
+
+
+def _draw(key: str, values: Sequence[str], which: str) -> str:
+    share = int(hashlib.sha256(which.encode()).hexdigest()[:13], 16) / 16 ** 13  # in [0, 1)
+    found = RANGE.fullmatch(values[0]) if len(values) == 1 else None
+    if found is None:
+        return values[int(share * len(values))]
+    kind, ends = found[1], [_number_or_text(text) for text in found.groups()[1:]]
+    low, high = ends
+    numbers = all(isinstance(end, float) and math.isfinite(end) for end in ends)
+    if not numbers or not low < high or kind == "log" and low <= 0 \
+            or kind == "whole" and not (low.is_integer() and high.is_integer()):
+        raise Refused(f"{key}={values[0]}: no range; hint: log:0.001..1, uniform:0..0.9 or whole:1..50")
+    if kind == "whole":
+        return str(int(low + int(share * (high - low + 1))))
+    return f"{low * (high / low) ** share if kind == 'log' else low + (high - low) * share:.4g}"
 
 
 def _options_of_case(given: dict[str, str], common: Mapping[str, str]) -> dict[str, str]:

@@ -39,7 +39,8 @@ from .folders import options_of as job_options
 from .program import Options, ask, environment, find_program, mpirun, option_words
 from .stopping import ask_to_stop
 from .studies import Study, read_folder
-from .study_files import FILE, Case, alike, cases_of, options_of, study_of, text_of, toml_of
+from .study_files import (FILE, SEARCH, Case, alike, cases_of, options_of, study_of, text_of,
+                          toml_of)
 
 HELD_OUT = "federation.held-out"
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
@@ -72,6 +73,7 @@ class Sweep:
         self.say: Callable[[str], None] = functools.partial(print, flush=True)
         self.environment: dict[str, str] | None = None  # of the runs; None: this process's
         self.common, self.launch = dict(common or {}), list(launch)
+        self.drawn: dict[str, Any] = {}  # how cases were drawn, where they were: a seed and ranges
         self._program = program
         folders = {case.name: case.folder_in(self.out) for case in cases}
         self.tasks = [Task(case, seed, folders[case.name] / f"seed-{seed}")
@@ -122,7 +124,7 @@ class Sweep:
         self._require_files()
         text = pathlib.Path(self.job).read_text(errors="replace")
         keys = [line.split("#")[0].strip() for line in text.splitlines()]  # comments may change
-        mine = {"job": [key for key in keys if key], "common": self.common}
+        mine = {"job": [key for key in keys if key], "common": self.common, **self.drawn}
         path = self.out / "sweep.json"
         try:
             there = json.loads(path.read_text()) if path.exists() else {}
@@ -293,7 +295,7 @@ def processors() -> int:
 
 def prepare(source: Path, *, vary: Mapping[str, Sequence[str]] | None = None,
             options: Mapping[str, str] | None = None, out: Path | None = None, runs: bool = True,
-            **numbers: int | None) -> tuple[Sweep, Study, str]:
+            **numbers: int | str | None) -> tuple[Sweep, Study, str]:
     """The runs of a study, the study as it is shown, and the text of its file, see study_of().
 
     `out`: the folder of the runs; by default the one that `source` lies in, if it is such, or
@@ -306,13 +308,15 @@ def prepare(source: Path, *, vary: Mapping[str, Sequence[str]] | None = None,
             for name in (client_names(table) if value == "each" else [value])]}
         text = toml_of(table)
     path = pathlib.Path(source)
-    own = path if path.is_dir() else path.parent if path.name == FILE else None
-    if own is None or not (own / "sweep.json").is_file():
+    own = path if path.is_dir() else path.parent if path.name in (FILE, SEARCH) else None
+    if own is None or not any((own / name).is_file() for name in ("sweep.json", SEARCH)):
         own = pathlib.Path("runs") / f"sweep-{path.stem if path.is_file() else 'python'}"
     seeds = range(table["first-seed"], table["first-seed"] + table["seeds"])
     cases = cases_of(table)
     launch = mpirun(find_program(), table["ranks"]) if runs else []
     sweep = Sweep(out or own, table["job"], cases, seeds, table["set"], launch)
+    if "random" in table:
+        sweep.drawn = {"random": {"seed": table["random-seed"], "vary": table["vary"]}}
     return sweep, Study(sweep.out, table, cases, seeds), text
 
 
@@ -370,6 +374,8 @@ def sweep(job: Path | Options, vary: Mapping[str, Sequence[Any]] | None = None, 
     texts = {key: [text_of(value) for value in values] for key, values in (vary or {}).items()}
     own, study, text = prepare(
         job, vary=texts, options=options_of(options or {}), out=out, seeds=seeds, first_seed=first_seed, ranks=ranks)
+    if "search" in study.table:
+        raise Refused(f"{job} is a search; hint: scripts/sweep runs it")
     own.environment = environment()
     own.say = functools.partial(print, file=sys.stderr if progress else io.StringIO(), flush=True)
     own.check(own.tasks)

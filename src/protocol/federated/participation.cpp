@@ -23,6 +23,7 @@ double Participation::importance(int64_t client) const {
 }
 
 void Participation::observe_all(std::vector<double> a) {
+  keep();
   sampler_asked_ = sampler_.needs_all_clients();
   if (sampler_asked_) sampler_.observe_all(a);
   a_of_all_ = std::move(a);
@@ -33,6 +34,7 @@ uint64_t Participation::seed() const { return settings_.sampler_seed.value_or(se
 // Finds out who is there, once a round.
 void Participation::begin(int64_t round) {
   if (stream_) return;
+  keep();
   if (source_) {
     sampler_.toggle(source_->begin());
   } else if (availability_) {
@@ -78,10 +80,30 @@ const Draw& Participation::draw(int64_t round) {
     turnout_ = {.draw = draw_round(round)};
   }
   stream_.reset();
+  const bool is_late = take_back();
   shares_.clear();
   for (const int64_t client : drawn().clients) shares_.push_back(train_share(federation_, client));
-  if (settings_.regret) measure();
+  if (settings_.regret && !is_late) measure();
   return drawn();
+}
+
+// Once a round, before anything of it.
+void Participation::keep() {
+  if (!source_ || source_->limit() == 0 || std::exchange(has_kept_, true)) return;
+  before_ = State();
+  save(before_);
+  turnout_before_ = turnout_;
+}
+
+// Goes back there where the drawn round would end too late.
+bool Participation::take_back() {
+  if (!std::exchange(has_kept_, false)) return false;
+  const double end_s = source_->seconds();
+  if (end_s <= source_->limit()) return false;
+  load(before_);
+  turnout_ = std::move(turnout_before_);
+  turnout_.late_s = end_s;
+  return true;
 }
 
 // l(q) of the probabilities that the round was drawn from, and the least l, over the available.

@@ -194,7 +194,9 @@ PlanMessage RoundPlan::share(PlanMessage message) {
   if (message == PlanMessage::kParticipants) head = std::ssize(entries_);
   if (message == PlanMessage::kCandidates) head -= std::ssize(entries_);
   comm_.bcast(std::span(&head, 1), 0);
-  if (head == static_cast<int64_t>(PlanMessage::kMeasureAll)) return PlanMessage::kMeasureAll;
+  for (const auto alone : {PlanMessage::kMeasureAll, PlanMessage::kNoRound}) {
+    if (head == static_cast<int64_t>(alone)) return alone;
+  }
   const bool are_candidates = head <= kFirst;
   entries_.resize(to_index(are_candidates ? kFirst - head : head));
   comm_.bcast(std::as_writable_bytes(std::span(entries_)), 0);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <exception>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -73,6 +74,7 @@ class StateHomes {
 
 // What rank 0 says of a round before it, in 8 bytes, or 8 and 40 a participant.
 enum class PlanMessage : int64_t {
+  kNoRound = std::numeric_limits<int64_t>::min(),  // it would end too late
   kCandidates = -2,  // and less: less their number; who finds out whose loss follows
   kMeasureAll = -1,  // every rank first finds out what each of its clients would report
   kParticipants = 0  // and more: their number; the assignments follow

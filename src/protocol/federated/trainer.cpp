@@ -87,7 +87,7 @@ RoundRecord FederatedTrainer::round(bool stop_requested) {
   *account_ = RoundAccount(*settings_.clock, parts_.comm.seconds(), runner().bytes_moved());
   plan_->homes().learn();
   *starts_ = {};
-  draw();
+  if (!draw()) return {.round = completed_ + 1, .virtual_seconds = late_s_, .happens = false};
   plan_->homes().move(plan_->entries(), true, failure_);
   if (client_states()) client_states()->renew_mark();
   share_model();
@@ -128,8 +128,8 @@ RoundContext FederatedTrainer::context() {
 }
 
 // Draws who takes part and tells all ranks; before that, where the sampler must know what every
-// client would report, or losses of some, they find it out.
-void FederatedTrainer::draw() {
+// client would report, or losses of some, they find it out. False: the round does not happen.
+bool FederatedTrainer::draw() {
   const Scope phase(Phase::kDraw, account_->draw_s, parts_.comm.seconds());
   plan_->clear();
   const auto tell = [&](auto decide) {
@@ -147,7 +147,7 @@ void FederatedTrainer::draw() {
       return take_draw();
     });
   }
-  if (message == PlanMessage::kParticipants) return;
+  if (message != PlanMessage::kCandidates) return message == PlanMessage::kParticipants;
   plan_->homes().move(plan_->entries(), false, failure_);
   share_model();
   std::vector<double> losses;
@@ -156,10 +156,11 @@ void FederatedTrainer::draw() {
     losses = participants_losses(parts_, settings_, context(), *account_);
   }
   plan_->clear();
-  tell([&] {
+  const auto drawn = tell([&] {
     server_->take_candidates(losses);
     return take_draw();
   });
+  return drawn == PlanMessage::kParticipants;
 }
 
 // Rank 0 takes the draw, or before it the candidates whose losses it needs.
@@ -171,6 +172,8 @@ PlanMessage FederatedTrainer::take_draw() {
     return PlanMessage::kCandidates;
   }
   const RoundTurnout& turnout = server_->draw(completed_ + 1);
+  late_s_ = turnout.late_s;
+  if (late_s_ > 0) return PlanMessage::kNoRound;
   plan_->assign(turnout, server_->importances(), completed_ + 1);
   weighing_->drawn(completed_ + 1);
   return PlanMessage::kParticipants;
@@ -246,9 +249,7 @@ void FederatedTrainer::step(const Findings& findings, RoundRecord& record) {
   account_->broadcast_s += done.times.broadcast_s;
   const int64_t others = parts_.comm.size() - 1;
   account_->reduce_bytes += done.sum_bytes * others;
-  if (done.shares_model) {
-    account_->broadcast_bytes += static_cast<int64_t>(sizeof(float) * theta_.size()) * others;
-  }
+  if (done.shares_model) account_->broadcast_bytes += others * std::ssize(std::as_bytes(theta_));
   record.comm_s += account_->reduce_s + done.times.broadcast_s;
 }
 
@@ -351,15 +352,12 @@ Metrics FederatedTrainer::metrics() const {
 }
 
 std::vector<double> FederatedTrainer::decision() const { return parts_.aggregator.decision(); }
-
 std::vector<TableLines> FederatedTrainer::take_lines() {
   return with_classes(server_ ? server_->take_lines() : std::vector<TableLines>());
 }
 
 const RoundTrace& FederatedTrainer::trace() const { return *trace_; }
-
 ClientStateStore* FederatedTrainer::client_states() { return parts_.runner->states(); }
-
 bool FederatedTrainer::keeps_state_of(int64_t client) const { return plan_->homes().keeps(client); }
 
 std::string FederatedTrainer::end() const {

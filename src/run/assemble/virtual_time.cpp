@@ -158,8 +158,9 @@ VirtualTime make_virtual_time(const Job& job, const TimedWork& work) {
   VirtualTime time;
   if (!job.clock.is_on()) return time;
   check_clock(job, work.federation.clients());
-  time.clock = make_virtual_clock(job.clock, samples_of(work.federation), work_of(work),
-                                  seed_of(job, job.clock.seed));
+  time.clock =
+      make_virtual_clock(job.clock, samples_of(work.federation), work.federation.names().clients,
+                         work_of(work), seed_of(job, job.clock.seed));
   time.clock.times->of_all(work.federation.clients());  // who takes for ever is named at the start
   for (const auto& [key, path] : clock_files(job.clock)) {
     time.files[key] = file_digest_hex(path, 0);
@@ -169,11 +170,13 @@ VirtualTime make_virtual_time(const Job& job, const TimedWork& work) {
   if (!job.async.is_on()) {
     time.turnout = make_timed_turnout(job.clock, job.sampler.per_round, tasks, on_line,
                                       counted_weights(job, work, time));
+    time.turnout->set_limit(job.clock.virtual_seconds);
     return time;
   }
   require_buffer(job.async.arrivals_of_a_version());
   time.turnout = make_buffered_turnout(job.async, job.clock.empty_seconds, tasks, on_line,
                                        buffered_weights(job, work, time));
+  time.turnout->set_limit(job.clock.virtual_seconds);
   if (job.async.arrivals_of_a_version() == 1) {
     time.greeting.push_back("a version of one update: the server sees each client's update");
   }

@@ -16,10 +16,8 @@
 #include "hanse/base/stop_request.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/comm/bcast_list.hpp"
-#include "hanse/evaluation/attack_success.hpp"
 #include "hanse/job/asked.hpp"
 #include "hanse/job/keyed_job.hpp"
-#include "hanse/kinds/attacks.hpp"
 #include "hanse/kinds/own_rules.hpp"
 #include "hanse/model/threads.hpp"
 #include "hanse/run/assembly.hpp"
@@ -100,6 +98,12 @@ class Execution {
     while (completed() < job_.run.rounds && verdict == Verdict::kGoOn && end_.empty()) {
       phases_.enter("training", completed() + 1);
       RoundRecord record = protocol().round(stop_requested());
+      if (!record.happens) {
+        agree_on(comm_, [&] { time_.leave_out(record); });
+        share_end();
+        checkpoint(false);
+        break;
+      }
       verdict = decide(record);
       const auto failure = named_failure(protocol().failure(), parts_->federation);
       if (guard_.takes_back(verdict == Verdict::kFail, failure)) {
@@ -214,11 +218,7 @@ class Execution {
     last_.clients = {};  // two tables at once would take twice the memory
     auto found = protocol().evaluate();
     last_.round = evaluated_ = completed();
-    if (reads("attack.kind")) {
-      const Federation& federation = parts_->federation;
-      last_.attack_success = attack_success(poison_of(job_, federation.clients()), federation,
-                                            *parts_->model, protocol().model_row(), comm_);
-    }
+    if (reads("attack.kind")) last_.find_attack_success(job_, *parts_, comm_);
     int64_t is_best = 0;
     on_server([&] {
       last_.take(std::move(found), job_, parts_->federation, protocol(), *directory_);
@@ -329,11 +329,15 @@ class Execution {
       directory_->flush();
       if (!is_simulated(job_)) write_results(job_, *parts_, last_, *directory_);
       for (auto& number : protocol().columns().of_run()) last_.metrics.push_back(std::move(number));
+      if (!is_simulated(job_))
+        add_costs(job_, *parts_, *directory_, time_.seconds(), last_.metrics);
       const Summary summary{
           .name = job_.run.name,
           .seed = job_.run.seed,
           .rounds = completed(),
-          .diverged = guard_.found(),
+          .limits = {.diverged = guard_.found(),
+                     .target = watch_->target(),
+                     .virtual_seconds = time_.limit()},
           .ranks = comm_.size(),
           .trained_on = parts_->trained_on,
           .simulated = is_simulated(job_),

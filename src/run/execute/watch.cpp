@@ -89,6 +89,7 @@ Watch::Watch(const Job& job, bool reads, const Federation& federation)
   }
   const std::string& target = job.run.target;
   if (target.empty()) return;
+  target_text_ = target;
   const std::size_t at = target.find_first_of("<>");
   if (at == std::string::npos || target.substr(at + 1, 1) != "=") {
     throw InvalidArgument(fmt::format("'{}' is no target", target), "run.target",

@@ -28,6 +28,8 @@ class Watch final : public Stateful {
   // which can only happen to the user's own. Evaluations seen before a resume change nothing.
   bool observe(int64_t round, const Metrics& metrics);
 
+  // run.target where it is watched; else empty.
+  const std::string& target() const { return target_text_; }
   // Why the run may end; empty: it goes on.
   std::string end() const;
   // best, best_round and target_round, as far as there are; a run ends at its target, so that its
@@ -40,6 +42,7 @@ class Watch final : public Stateful {
   double number_of(const std::string& name, const std::string& chooser, int64_t round,
                    const Metrics& metrics);
 
+  std::string target_text_;
   std::string best_name_, target_name_;  // metrics; empty: not watched
   bool smaller_is_better_ = false;
   bool target_below_ = false;  // <=, else >=

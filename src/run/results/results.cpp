@@ -8,11 +8,14 @@
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
 #include "hanse/data/federation.hpp"
+#include "hanse/evaluation/attack_success.hpp"
 #include "hanse/job/asked.hpp"
+#include "hanse/kinds/attacks.hpp"
 #include "hanse/kinds/privacy.hpp"
 #include "hanse/model/part_model.hpp"
 #include "hanse/model/torch_library.hpp"
 #include "hanse/protocol/protocol.hpp"
+#include "hanse/rules/attack/options.hpp"
 #include "hanse/store/atomic_file.hpp"
 #include "hanse/store/model_file.hpp"
 #include "hanse/store/run_directory.hpp"
@@ -64,6 +67,12 @@ void LastEvaluation::open_history(const std::string& path, int64_t done,
                                   const Federation& federation, const AskedMetrics& asked) {
   history.emplace(path, done, federation.clients() + federation.held_out(), federation.classes(),
                   asked);
+}
+
+void LastEvaluation::find_attack_success(const Job& job, Assembly& parts, Communicator& comm) {
+  const Federation& federation = parts.federation;
+  attack_success = hanse::attack_success(poison_of(job, federation.clients()), federation,
+                                         *parts.model, parts.protocol().model_row(), comm);
 }
 
 ProgressStatus LastEvaluation::progress(int64_t completed, int64_t rounds, double loss) const {
@@ -122,6 +131,25 @@ std::optional<PrivacyReport> privacy_report(const PrivacyOptions& options, const
     if (name == "privacy_epsilon_" + report.accountant) report.epsilon = value;
   }
   return report;
+}
+
+void add_costs(const Job& job, const Assembly& parts, const RunDirectory& directory,
+               double virtual_s, Metrics& metrics) {
+  const Federation& federation = parts.federation;
+  if (job.clock.is_on()) metrics.emplace_back("virtual_seconds", virtual_s);
+  if (const auto privacy = privacy_report(job.privacy, metrics)) {
+    metrics.emplace_back("privacy_epsilon", privacy->epsilon);
+  }
+  if (job.attack.is_on()) {
+    const auto seed = static_cast<uint64_t>(job.run.seed);
+    const auto attackers = attacking_clients(job.attack, federation.clients(), seed);
+    metrics.emplace_back("attackers", static_cast<double>(attackers.size()));
+  }
+  if (const auto bytes = directory.update_bytes()) {
+    metrics.emplace_back("update_bytes", *bytes);
+    metrics.emplace_back("update_bytes_per_client",
+                         *bytes / static_cast<double>(federation.clients()));
+  }
 }
 
 void write_present_model(const Job& job, Assembly& parts, const std::string& path) {

@@ -44,6 +44,9 @@ struct LastEvaluation {
   OwnMetric own_metric;                  // null: none
   std::optional<ClientHistory> history;  // nothing: not kept
 
+  // Finds how often the present model does what attackers that poison data want. Collective.
+  void find_attack_success(const Job& job, Assembly& parts, Communicator& comm);
+
   // Sums up what `protocol` has found behind its rounds, and writes it to the run directory where
   // it does not stand there before a resume. Throws InvalidArgument: a metric of the user's own has
   // the name of another.
@@ -54,6 +57,13 @@ struct LastEvaluation {
 // What a private run has cost, of the metrics that its protocol adds to the summary; nothing of
 // another run.
 std::optional<PrivacyReport> privacy_report(const PrivacyOptions& options, const Metrics& metrics);
+
+// Adds what a run has cost and been about, beside its accuracy, to the summary's metrics:
+// virtual_seconds with a clock, privacy_epsilon of a private run, attackers where there are such,
+// update_bytes that clients have sent, and update_bytes_per_client, the mean over all clients. Rank
+// 0.
+void add_costs(const Job& job, const Assembly& parts, const RunDirectory& directory,
+               double virtual_s, Metrics& metrics);
 
 // Writes the model as it is now, with all tensors that it has beside those that are trained, to a
 // file that ends in .pt (a state dict) or .h5. Rank 0, after collect(). Throws IoError.

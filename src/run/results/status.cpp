@@ -26,10 +26,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kTailBytes = 1 << 14;  // of a table, in which its last lines stand
-constexpr std::size_t kLateRounds = 50;  // that the rate is of, or as many as the tail has
-constexpr int kDepth = 4;                // of folders in which runs are looked for
-constexpr double kFreshSeconds = 120;    // since a run has written, where locks say nothing
+constexpr int64_t kTailBytes = 1 << 14;      // of a table, in which its last lines stand
+constexpr std::size_t kLateRounds = 50;      // that the rate is of, or as many as the tail has
+constexpr std::string_view kSeed = "seed-";  // runs of a study
+constexpr int kDepth = 4;                    // of folders in which runs are looked for
+constexpr double kFreshSeconds = 120;        // since a run has written, where locks say nothing
 constexpr const char* kRunFiles[] = {"job.cfg", "rounds.csv", RunLock::kFile};
 constexpr const char* kMainMetrics[] = {"common_accuracy", "online_accuracy", "regret",
                                         "accuracy_mean",   "common_loss",     "online_loss",
@@ -81,14 +82,25 @@ bool by_number(const fs::path& a, const fs::path& b) {
   return part(a) < part(b);
 }
 
+// seed-3.log of a study whose run seed-3 was refused before it had a folder.
+bool is_log_alone(const fs::path& path) {
+  std::error_code code;
+  const std::string name = path.stem();
+  return path.extension() == ".log" && name.starts_with(kSeed) &&
+         number_in(std::string_view(name).substr(kSeed.size())) &&
+         !fs::exists(fs::path(path).replace_extension(), code);
+}
+
 void find_runs(const fs::path& folder, int depth, std::vector<fs::path>& found) {
   std::error_code code;
+  if (is_log_alone(folder)) return found.push_back(folder);
   const bool own = is_run(folder);
   const fs::path inside = own ? folder / "repeats" : folder;
   std::vector<fs::path> folders;
   for (const auto& entry : fs::directory_iterator(inside, code)) {
     const bool hidden = entry.path().filename().string().starts_with(".");
-    if (entry.is_directory(code) && !hidden) folders.push_back(entry.path());
+    const bool may_be = entry.is_directory(code) || is_log_alone(entry.path());
+    if (may_be && !hidden) folders.push_back(entry.path());
   }
   std::ranges::sort(folders, by_number);
   const std::size_t before = found.size();
@@ -96,6 +108,27 @@ void find_runs(const fs::path& folder, int depth, std::vector<fs::path>& found) 
     find_runs(one, depth - 1, found);
   }
   if (own && found.size() == before) found.push_back(folder);
+}
+
+// Each run once: not by a link where it lies in the folder itself, and by the shortest one else.
+std::vector<fs::path> runs_in(const fs::path& folder) {
+  std::vector<fs::path> found;
+  find_runs(folder, kDepth, found);
+  std::error_code code;
+  const fs::path start = fs::canonical(folder, code);
+  const auto preferred = [&](const fs::path& run, const fs::path& own) {
+    const fs::path inside = run.lexically_relative(folder);
+    const bool is_link = (start / inside).lexically_normal() != own;
+    return std::pair(is_link, std::distance(inside.begin(), inside.end()));
+  };
+  std::map<fs::path, fs::path> shown;  // by where the run lies
+  for (const fs::path& run : found) {
+    const fs::path own = fs::canonical(run, code);
+    fs::path& best = shown.try_emplace(own, run).first->second;
+    if (preferred(run, own) < preferred(best, own)) best = run;
+  }
+  std::erase_if(found, [&](const fs::path& run) { return shown[fs::canonical(run, code)] != run; });
+  return found;
 }
 
 using Keys = std::map<std::string, std::string>;
@@ -174,7 +207,23 @@ void read_metric(const fs::path& folder, const Keys& keys, RunStatus& status) {
   }
 }
 
+RunStatus status_of_log(const fs::path& log) {
+  RunStatus status{.run = fs::path(log).replace_extension(), .state = "stopped"};
+  std::ifstream file(log);
+  std::string line, last;
+  while (std::getline(file, line)) {
+    if (!trim(line).empty()) last = line;
+  }
+  constexpr std::string_view kError = "error: ";
+  if (const std::size_t at = last.find(kError); at != std::string::npos) {
+    status.state = "failed";
+    status.error = last.substr(at + kError.size());
+  }
+  return status;
+}
+
 RunStatus status_of(const fs::path& folder) {
+  if (is_log_alone(folder)) return status_of_log(folder);
   RunStatus status{.run = folder, .state = "stopped"};
   std::error_code code;
   const Keys keys = keys_of_job(folder / "job.cfg");
@@ -264,8 +313,7 @@ std::vector<RunStatus> statuses_of(const std::string& path) {
     throw InvalidArgument(fs::exists(path, code) ? "this is no folder" : "no such folder", path,
                           "name the run.out of a run, or a folder of repeats or of a sweep");
   }
-  std::vector<fs::path> found;
-  find_runs(path, kDepth, found);
+  const std::vector<fs::path> found = runs_in(path);
   if (found.empty()) {
     throw InvalidArgument("there is no run in the folder", path,
                           "name the run.out of a run, or a folder of repeats or of a sweep");

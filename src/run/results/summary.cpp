@@ -100,6 +100,37 @@ void add_privacy(const std::optional<PrivacyReport>& found, const std::string& w
   if (!found->flaw.empty()) lines.back().second += "; " + found->flaw;
 }
 
+// What the run was about beside its model: its target, virtual time, attackers and updates.
+void add_costs(const Summary& summary, Lines& lines) {
+  const std::map<std::string, double> values(summary.metrics.begin(), summary.metrics.end());
+  const auto value = [&](const char* metric) {
+    const auto found = values.find(metric);
+    return found == values.end() ? std::nan("") : found->second;
+  };
+  const double virtual_s = value("virtual_seconds"), attackers = value("attackers");
+  const double bytes = value("update_bytes"), round = value("target_round");
+  if (!summary.limits.target.empty()) {
+    std::string when = "not reached";
+    if (!std::isnan(round)) when = fmt::format("reached in round {:.0f}", round);
+    if (!std::isnan(round) && !std::isnan(virtual_s)) {
+      when += fmt::format(", after {:.6g} virtual seconds", value("target_virtual_seconds"));
+    }
+    lines.emplace_back("target " + summary.limits.target, when);
+  }
+  if (!std::isnan(virtual_s)) {
+    const double limit = summary.limits.virtual_seconds;
+    lines.emplace_back("virtual time", fmt::format("{:.6g} s", virtual_s));
+    if (limit > 0) {
+      lines.back().second += fmt::format(" of {:.6g}, {:.1f} %", limit, 100 * virtual_s / limit);
+    }
+  }
+  if (!std::isnan(attackers)) lines.emplace_back("attackers", fmt::format("{:.0f}", attackers));
+  if (!std::isnan(bytes)) {
+    lines.emplace_back("updates", fmt::format("{:.4g} MB, {:.4g} MB a client", 1e-6 * bytes,
+                                              1e-6 * value("update_bytes_per_client")));
+  }
+}
+
 // Puts labels to the left, values to the right, a line each.
 std::string table_of(const Lines& lines) {
   std::size_t width = 28;
@@ -236,8 +267,9 @@ std::string summary_json(const Summary& summary) {
                               {"seconds_per_round_median", summary.times.median_s},
                               {"bytes_per_round", summary.bytes_per_round},
                               {"peak_memory_bytes", summary.peak_memory_bytes}};
-  if (summary.diverged.round > 0) {
-    json["diverged"] = {{"round", summary.diverged.round}, {"reason", summary.diverged.reason}};
+  if (summary.limits.diverged.round > 0) {
+    json["diverged"] = {{"round", summary.limits.diverged.round},
+                        {"reason", summary.limits.diverged.reason}};
   }
   if (summary.simulated) json["simulated"] = true;
   if (!summary.products.kernels.empty()) {
@@ -283,11 +315,12 @@ std::string summary_table(const Summary& summary, const std::string& run_directo
                                    summary.clients.apart, summary.clients.training));
   }
   if (summary.simulated) lines.emplace_back("simulated", "no client was trained; times of a model");
-  if (summary.diverged.round > 0) {
-    lines.emplace_back("diverged", fmt::format("in round {}: {}", summary.diverged.round,
-                                               summary.diverged.reason));
+  if (summary.limits.diverged.round > 0) {
+    lines.emplace_back("diverged", fmt::format("in round {}: {}", summary.limits.diverged.round,
+                                               summary.limits.diverged.reason));
   }
   add_privacy(summary.privacy, "", lines);
+  add_costs(summary, lines);
   lines.emplace_back("rounds", fmt::format("{} in {}, evaluations aside", summary.rounds,
                                            duration_text(summary.times.rounds_s)));
   lines.emplace_back("a round, median", fmt::format("{:.3f} ms", 1e3 * summary.times.median_s));
