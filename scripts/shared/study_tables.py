@@ -11,7 +11,7 @@ import textwrap
 from hanse.files import write_table, write_whole
 from hanse.folders import read_job
 from hanse.inference import LEAST_PAIRED, LEAST_WILCOXON, printed, require_scipy
-from hanse.likeness import rules_of
+from hanse.likeness import LIMIT, rules_of
 from hanse.program import Refused
 from hanse.several import listed
 from hanse.studies import reached
@@ -219,7 +219,11 @@ def notes(study, columns, lines, report):
         found.append("mean (deviation over seeds)")
     if report.get("against"):
         found += notes_on_tests(study, lines) + notes_on_likeness(lines)
-    return found + notes_on_rules(study) + cautions(columns.values())
+    rules, told = notes_on_rules(study), cautions(columns.values())
+    if limit := common_limit(study):  # of time: that rounds are more or fewer is what it shows
+        told = [line for line in told if "runs of unlike length" not in line]
+        found.append(f"all runs have {limit} of virtual time")
+    return found + rules + told
 
 
 def notes_on_factors(lines, first):
@@ -241,6 +245,12 @@ def notes_on_factors(lines, first):
     found += [f"runs that never reach {level:g}: {', '.join(cases)}"
               for level, cases in never.items()]
     return found
+
+
+def common_limit(study):
+    """The limit of virtual time that all runs have; nothing without one."""
+    limits = {rules_of(run)[LIMIT] for case in study.cases for run in study.runs(case).values()}
+    return limits.pop() if len(limits) == 1 and "none" not in limits else ""
 
 
 def notes_on_rules(study):

@@ -79,6 +79,21 @@ class TablesTest(MadeRepository):
         self.assertRegex(wrong.stderr, "--name lr=rate: no column or cell is called so; they are "
                          "client.lr, common_accuracy, client.lr=0.1")
 
+    def test_a_common_limit_of_time_is_no_unlike_length(self):
+        for rate in (0.1, 0.2):
+            for seed in (1, 2):
+                run = f"out/client.lr={rate}/seed-{seed}"
+                self.write(f"{run}/summary.json", json.dumps(
+                    {"rounds": 9 + seed, "metrics": {"auroc": rate + seed / 100}}))
+                self.write(f"{run}/job.cfg", f"[run]\nvirtual-seconds = 50\n[client]\nlr = {rate}\n")
+        said = self.show()
+        self.assertIn("all runs have 50 s of virtual time", said)
+        self.assertNotIn("unlike length", said)
+        self.write("out/client.lr=0.1/seed-1/job.cfg", "[run]\nvirtual-seconds = 40\n[client]\nlr = 0.1\n")
+        said = self.show()
+        self.assertIn("Caution: runs of unlike length: 10 and 11 rounds", said)
+        self.assertIn("Caution: unlike limits of virtual time: 40 s and 50 s", said)
+
     def test_by_needs_to(self):
         self.make(0.1, 1)
         result = self.call("jobs/job.cfg", "--set", "client.lr=0.1,0.2", "--out", "out", "--table",

@@ -32,7 +32,7 @@ class SubmitTest(MadeRepository):
     def test_the_advice_becomes_a_batch_job(self):
         result = self.submit("--client.lr=0.1", "--", "--partition=long")
         self.assertEqual((result.returncode, result.stderr), (0, ""))
-        self.assertIn("hanse plan, nodes of 4 cores: 12 ranks on 3 nodes, the run in 1e+03 s",
+        self.assertIn("hanse plan, nodes of 4 cores: ranks 12, nodes 3, the run in 1e+03 s",
                       result.stdout)
         self.assertIn("Submitted batch job 7", result.stdout)
         self.assertEqual((self.folder / "asked").read_text(),

@@ -11,6 +11,7 @@ from typing import Any
 
 from .folders import Path, read_job, rows_there
 
+LIMIT = "limits of virtual time"
 HELD_OUT = "held_out_"  # before the metrics of clients held out of training
 SMALL_IS_BETTER = ("loss", "std", "gap", "gini", "kl", "angle", "regret", "left_out", "perplexity",
                    "mse", "mae")
@@ -112,6 +113,6 @@ def rules_of(run: Path) -> dict[str, str]:
     own = job.get("client.update") == "ditto" or job.get("client.personal") or \
         job.get("run.protocol") == "local"
     view = job.get("evaluate.view", "auto")
-    return {"limits of virtual time": "none" if limit == "0" else f"{limit} s",
+    return {LIMIT: "none" if limit == "0" else f"{limit} s",
             "models evaluated": view if view != "auto" else "personalised" if own else "global",
             "steps before evaluation": steps}
