@@ -191,7 +191,7 @@ void PrivateTraining::finishes() {
   rounds_.finish(last_.within);
   forget();
   if (comm_.rank() != 0) return;
-  epsilon_ = rounds_.epsilon();
+  epsilon_ = rounds_.epsilon_at_most(0);
   if (last_.zeroed == 0 || std::exchange(has_told_, true)) return;
   warning(
       fmt::format("round {}: {} of the updates are not finite, or no rounding kept them within the "
@@ -213,7 +213,7 @@ void PrivateTraining::forget() {
 std::string PrivateTraining::end() const {
   const double most = rounds_.limit();
   if (rounds_.is_over() || rounds_.finished() >= setup_.rounds) return "";
-  if (most == 0 || rounds_.epsilon_after(1) <= most) return "";
+  if (most == 0 || rounds_.epsilon_at_most(1) <= most) return "";
   return fmt::format("a further round would exceed privacy.{} = {}",
                      setup_.options.max_epsilon > 0 ? "max-epsilon" : "epsilon", most);
 }

@@ -59,7 +59,7 @@ struct PrivacyOptions {
   int64_t bands = 8;           // of kBanded
   int64_t separation = 0;      // rounds between two of a client's; 0: the sampler's
   int64_t participations = 0;  // of a client at most; 0: the sampler's
-  AccountantKind accountant = AccountantKind::kRdp;
+  AccountantKind accountant = AccountantKind::kAuto;
   bool audit = false;      // also print what is not private
   double max_epsilon = 0;  // stop before the round that would exceed it; 0: no limit
   // The part of the expected participants whose shares of distributed noise count: each share is
