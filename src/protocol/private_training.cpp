@@ -120,9 +120,26 @@ void PrivateTraining::fill_up(std::span<int64_t> entries) const {
   }
 }
 
+// What the client of an audit sends.
+std::span<const float> PrivateTraining::audited(const SummedUpdate& one) {
+  const Canary& canary = *setup_.options.canary;
+  if (canary.taken != nullptr) {
+    const std::size_t known = std::max(canary.taken->size(), to_index(one.client) + 1);
+    canary.taken->resize(known);
+    ++(*canary.taken)[to_index(one.client)];
+  }
+  if (one.client != canary.client) return one.update;
+  canary_.assign(one.update.size(), 0);
+  // Longer than the clip, which then has the last word.
+  canary_[to_index(sent_.back().end - 1)] =
+      static_cast<float>(2 * canary.sign * round_.lattice.clip());
+  return canary_;
+}
+
 FoldResult PrivateTraining::take(const SummedUpdate& one, UpdateSum& sum) {
+  const auto update = setup_.options.canary ? audited(one) : one.update;
   const ClippedUpdate clipped =
-      clip_to_lattice(one.update, setup_.weight(one.client), round_.lattice, integers_);
+      clip_to_lattice(update, setup_.weight(one.client), round_.lattice, integers_);
   const bool is_finite = std::isfinite(clipped.norm);
   ++counts_.updates;
   counts_.zeroed += clipped.is_zeroed || !is_finite ? 1 : 0;

@@ -165,6 +165,70 @@ class Cost(Privacy):
             self.assert_one_error(process, 2, "rounds", "did you mean run.rounds?")
 
 
+class Audit(Privacy):
+    """What runs with and without a canary show, at confidences that chance does not fail: four
+    clients, or a hundred of whom one is expected. With noise of 0.5 the two are two deviations
+    apart."""
+
+    JOB = {**POISSON, "federation.clients": 4, "sampler.kind": "full", "run.rounds": 1,
+           "privacy.noise": 0.5, "privacy.delta": 1e-3, "privacy.seed": "system"}
+    RARE = {**POISSON, "federation.clients": 100, "sampler.per-round": 1, "run.rounds": 1,
+            "privacy.noise": 0.5, "privacy.delta": 1e-3}
+
+    def audit(self, changes, runs, *arguments):
+        return json.loads(self.hanse("audit", self.job(changes), f"--runs={runs}", "--json",
+                                     "--confidence=0.999", *arguments).stdout())
+
+    def test_a_claim_that_holds_is_not_refuted(self):
+        found = self.audit(self.JOB, 400)
+        self.assertEqual((found["runs"], found["accountant"]), (200, "pld"))
+        self.assertEqual(found["claimed"], self.cost(self.JOB)["epsilon"])
+        self.assertTrue(found["holds"])
+        self.assertGreater(found["measured"], 0.3)  # and something is seen
+        rare = self.audit({**self.RARE, "privacy.seed": "system"}, 100)
+        self.assertTrue(rare["holds"])
+
+    def test_a_known_draw_is_found_out(self):
+        """The amplified claim is 0.37; who knows the draw sees a client with noise of 0.5."""
+        job = {**self.RARE, "run.seed": self.drawing_seed()}
+        found = self.audit(job, 400)
+        self.assertFalse(found["holds"])
+        self.assertLess(found["claimed"], 0.5)
+        self.assertGreater(found["measured"], 0.8)
+        said = self.hanse("audit", self.job(job), "--runs=200").stdout()
+        self.assertIn("the draws are known", said)
+        self.assertIn("in 1 of 1 rounds", said)
+        self.assertIn("not private: the seed is known", said)
+        self.assertIn("the claim does not hold", said)
+
+    def drawing_seed(self):
+        """A seed whose draw has one client alone."""
+        for seed in range(1, 50):
+            run = self.path(f"draw-{seed}")
+            self.hanse("run", self.job({**self.RARE, "run.seed": seed}), f"--run.out={run}")
+            if harness.column(run, "rounds.csv", "clients") == ["1"]:
+                return seed
+        self.fail("no seed draws one client")
+
+    def test_the_trade_off_is_written(self):
+        curve = self.path("curve.csv")
+        self.audit(self.JOB, 40, f"--curve={curve}")
+        with open(curve) as file:
+            lines = [line.strip().split(",") for line in file]
+        self.assertEqual(lines[0], ["threshold", "without", "with"])
+        rates = [float(line[1]) for line in lines[1:]]
+        self.assertEqual(len(rates), 40)
+        self.assertEqual(rates, sorted(rates, reverse=True))
+        self.assertEqual(rates[-1], 0)
+
+    def test_what_cannot_be_audited_is_refused(self):
+        job = self.job(POISSON)
+        for arguments, parts in ((["--privacy.kind=none"], ["privacy.kind"]),
+                                 (["--runs=3"], ["--runs"]), (["--confidence=1"], ["--confidence"])):
+            process = self.hanse("audit", job, *arguments, expect=None)
+            self.assert_one_error(process, 2, *parts)
+
+
 class Refusals(Privacy):
     """Through the whole program: the rest is in tests/kinds."""
 
