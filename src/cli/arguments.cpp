@@ -59,8 +59,8 @@ void check_flag(const Command& command, const Verb& verb) {
   const bool lists = command.flag_verb == "list";
   const bool own = command.verb == command.flag_verb || has_flag(verb, command.flag);
   if (own && !(lists && !command.words.empty())) return;
-  if (command.flag_verb == "privacy" && verb_with(command.flag) == nullptr)
-    refuse_unknown(command.flag);
+  const bool of_privacy = command.flag_verb == "privacy" || command.flag_verb == "audit";
+  if (of_privacy && verb_with(command.flag) == nullptr) refuse_unknown(command.flag);
   const std::string hint = command.flag_verb == "plan" ? "mpirun -n N sets the ranks of a run"
                            : command.flag == "check"   ? "run.check-rules checks the rules of a run"
                            : lists                     ? "write hanse list --" + command.flag
@@ -86,20 +86,24 @@ struct OwnOptions {
   explicit OwnOptions(Command& command) {
     bind_plan(plan, command.plan);
     bind_privacy_query(privacy, command.privacy);
+    bind_audit(audit, command.audit);
   }
 
   bool contains(const std::string& key) const {
-    return plan.contains(key) || privacy.contains(key);
+    return plan.contains(key) || privacy.contains(key) || audit.contains(key);
   }
   // REQUIRES: contains(key).
   void take(const std::string& key, const std::string& value, Command& command) {
-    const bool plans = plan.contains(key);
-    (plans ? plan : privacy).set(key, value, "--" + key);
+    for (const auto& [verb, table] :
+         {std::pair{"plan", &plan}, {"privacy", &privacy}, {"audit", &audit}}) {
+      if (!table->contains(key)) continue;
+      table->set(key, value, "--" + key);
+      command.flag_verb = verb;
+    }
     command.flag = key;
-    command.flag_verb = plans ? "plan" : "privacy";
   }
 
-  OptionTable plan, privacy;
+  OptionTable plan, privacy, audit;
 };
 
 po::options_description known_options(const OptionTable& job, const OwnOptions& own) {
@@ -110,7 +114,7 @@ po::options_description known_options(const OptionTable& job, const OwnOptions& 
       if (verb_with(flag) == &verb) options.add_options()(flag, "");
     }
   }
-  for (const OptionTable* table : {&job, &own.plan, &own.privacy}) {
+  for (const OptionTable* table : {&job, &own.plan, &own.privacy, &own.audit}) {
     for (const Option& option : table->options()) {
       options.add_options()(option.key.c_str(), po::value<std::string>());
     }
@@ -139,7 +143,7 @@ void check_ranks(const std::string& name) {
   }
 }
 
-// `own` sets command.plan and command.privacy.
+// `own` sets command.plan, command.privacy and command.audit.
 void take_option(const po::basic_option<char>& option, OwnOptions& own, Command& command) {
   const std::string key = option.string_key;
   if (key == "help") {
@@ -152,6 +156,7 @@ void take_option(const po::basic_option<char>& option, OwnOptions& own, Command&
     command.plan.json |= key == "json";
     command.plan.advise |= key == "advise";
     command.privacy.json |= key == "json";
+    command.audit.json |= key == "json";
     command.privacy.bits |= key == "bits";
     command.privacy.statement |= key == "statement";
   } else if (own.contains(key)) {

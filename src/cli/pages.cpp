@@ -121,11 +121,13 @@ std::string manual_page() {
 
 std::string bash_completion() {
   const KeyedJob defaults(catalog());
-  OptionTable plan, privacy;
+  OptionTable plan, privacy, audit;
   PlanOptions plan_options;
   PrivacyQuery privacy_query;
   bind_plan(plan, plan_options);
+  AuditQuery audit_query;
   bind_privacy_query(privacy, privacy_query);
+  bind_audit(audit, audit_query);
   std::string verbs, options, values, families;
   for (const Verb& verb : kVerbs) {
     const std::string name = verb.name;
@@ -134,6 +136,7 @@ std::string bash_completion() {
     for (const char* flag : verb.flags) words += fmt::format("--{} ", flag);
     if (name == "plan") words += keys_of(plan, false);
     if (name == "privacy") words += keys_of(privacy, false);
+    if (name == "audit") words += keys_of(audit, false);
     if (verb.takes_options) words += keys_of(defaults.table, name == "resume");
     options += when(name, words);
   }

@@ -39,7 +39,7 @@ std::string read_file(const std::string& path) {
 
 // A job file that is not here may be an installation's: hanse run jobs/heart-920.cfg.
 void find_job(Command& command, const std::string& share) {
-  constexpr const char* kOfJobs[] = {"run", "plan", "privacy", "check", "convert"};
+  constexpr const char* kOfJobs[] = {"run", "plan", "privacy", "audit", "check", "convert"};
   if (share.empty() || std::ranges::count(kOfJobs, command.verb) == 0) return;
   const fs::path named = command.words.front();
   std::error_code error;
@@ -65,6 +65,7 @@ std::string execute_alone(const Command& command, const Start& start) {
   if (command.verb == "convert") return convert_job(words[0], command.overrides, words[1]);
   if (command.verb == "publish") return publish_run(words[0], words[1]);
   if (command.verb == "privacy") return privacy_table(words[0], command.overrides, command.privacy);
+  if (command.verb == "audit") return privacy_audit(words[0], command.overrides, command.audit);
   if (command.verb == "status") return status_text(words, command.flag == "json");
   if (command.verb == "inspect") return inspect_file(words[0], command.flag == "verify");
   if (command.verb == "replay" && command.flag == "check") return check_replay(read_file(words[0]));

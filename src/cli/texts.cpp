@@ -155,6 +155,8 @@ std::string usage_text() {
   hanse privacy JOB.cfg [--rounds=N,... ...]      what privacy costs and how strong the noise is;
       --per-round=K,... --epsilon=E (noise that meets it) --json --bits    trains nobody
       --statement                                 the same as a paragraph for a paper
+  hanse audit JOB.cfg [--runs=N ...]              does its privacy hold? trains with and without a
+      --confidence=C --curve=FILE.csv --json      canary, N times each; keeps nothing
   hanse check JOB.cfg [--section.key=value ...]   are its options right? reads no data
   hanse convert JOB.cfg OUT.h5                    its data and clients as one file to map
   hanse publish RUN_DIR NEW_DIR                   copies what a private run may publish, no more

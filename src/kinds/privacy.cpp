@@ -66,8 +66,9 @@ const Keys<Job> kPrivacy{
     key("participations", &Options::participations, or_auto(at_least(1)),
         "tree, toeplitz, banded: most rounds of a client; auto: the sampler's"),
     key("accountant", &Options::accountant,
-        "which epsilon is printed and counts: Renyi, zero-concentrated, or by distributions of "
-        "the privacy loss, the least one; summary.json has all that apply"),
+        "which epsilon is printed and counts: the least that holds, or Renyi, zero-concentrated, "
+        "or "
+        "by distributions of the privacy loss; summary.json has all that apply"),
     key("audit", &Options::audit,
         "also write what is not private: how much stronger the sum is than its noise"),
     key("max-epsilon", &Options::max_epsilon, at_least(0),

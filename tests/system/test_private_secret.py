@@ -61,7 +61,7 @@ class Secrets(harness.Case):
             job = self.job({**BASE, "privacy.seed": seed})
             said = self.hanse("run", job, f"--run.out={run}")
             self.assertIn(f"privacy.seed = {seed}: {flaw}", said.stderr())
-            self.assertRegex(said.stdout(), f"privacy +epsilon .* by rdp, delta 1e-05; {flaw}")
+            self.assertRegex(said.stdout(), f"privacy +epsilon .* by pld, delta 1e-05; {flaw}")
             self.assertEqual(harness.summary(run)["privacy"]["flaw"], flaw)
             self.assertIn(flaw, self.hanse("privacy", job).stdout())
         run = self.path("unknown")
@@ -69,8 +69,9 @@ class Secrets(harness.Case):
         said = self.hanse("run", job, f"--run.out={run}")
         self.assertNotIn(flaw, said.stderr() + said.stdout())
         found = harness.summary(run)
-        self.assertEqual(found["privacy"], {"epsilon": found["metrics"]["privacy_epsilon_rdp"],
-                                            "delta": 1e-5, "accountant": "rdp"})
+        self.assertEqual(found["privacy"], {"epsilon": found["metrics"]["privacy_epsilon_pld"],
+                                            "delta": 1e-5, "accountant": "pld",
+                                            "accountants": ["rdp", "pld"]})
         self.assertNotIn(flaw, self.hanse("privacy", job).stdout())
 
     def test_no_file_of_a_run_tells_its_past(self):

@@ -198,7 +198,8 @@ class Status(harness.Case):
             self.assertEqual(process.stdout(), "")
         self.assert_one_error(self.hanse("status", expect=2), 2, "hanse status needs a run directory")
         self.assert_one_error(self.hanse("inspect", run, "--json", expect=2), 2, "--json",
-                              "only hanse plan, hanse privacy and hanse status take this option")
+                              "only hanse plan, hanse privacy, hanse audit and hanse status "
+                              "take this option")
         self.assertTrue(re.search("^  hanse status RUNS", self.hanse("--help").stdout(), re.M))
 
 

@@ -9,6 +9,7 @@
 #include "hanse/base/options.hpp"
 #include "hanse/cli/start.hpp"
 #include "hanse/run/plan.hpp"
+#include "hanse/run/privacy_audit.hpp"
 #include "hanse/run/privacy_table.hpp"
 
 namespace hanse {
@@ -20,6 +21,7 @@ struct Command {
   Overrides overrides;             // --section.key=value
   PlanOptions plan;                // plan: --ranks=N, ...
   PrivacyQuery privacy;            // privacy: --rounds=N, ...
+  AuditQuery audit;                // audit: --runs=N, ...
   std::string flag;                // the last option of some verbs alone, without its dashes
   std::string flag_verb;           // the first of those verbs
 };
@@ -58,6 +60,7 @@ inline const Verb kVerbs[] = {{"run", 1, 1, true, "a job file", {}},
                               {"resume", 1, 1, true, "a run directory", {}},
                               {"plan", 1, 1, true, "a job file", {"json", "advise"}},
                               {"privacy", 1, 1, true, "a job file", {"json", "bits", "statement"}},
+                              {"audit", 1, 1, true, "a job file", {"json"}},
                               {"replay", 1, 1, false, "a trace file", {"check"}},
                               {"check", 1, 1, true, "a job file", {}},
                               {"convert", 2, 2, true, "a job file and an output file", {}},

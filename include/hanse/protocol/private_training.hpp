@@ -91,6 +91,7 @@ class PrivateTraining final : public RoundPart {
   void add(const CipherKey& key, int64_t worker, int64_t workers, std::span<int64_t> entries) const;
   void add_tree(std::span<int64_t> entries);
   void fill_up(std::span<int64_t> entries) const;
+  std::span<const float> audited(const SummedUpdate& one);
   void forget();
   void require_limit() const;
   double divisor() const;
@@ -108,6 +109,7 @@ class PrivateTraining final : public RoundPart {
   PrivateRound round_;                          // in progress, or the last one
   std::unique_ptr<CorrelatedSums> correlated_;  // null: each round's noise is its own
   std::vector<int64_t> integers_;               // [P] of an update
+  std::vector<float> canary_;                   // [P] of an audit; else empty
   Counts counts_;
   Counts last_;            // of the last round
   double signal_ = 0;      // estimated length of the sum without noise over that of the noise

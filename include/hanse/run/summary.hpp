@@ -91,8 +91,9 @@ struct RunLimits {
 struct PrivacyReport {
   double epsilon = 0;
   double delta = 0;
-  std::string accountant;
-  std::string flaw;  // privacy_flaw()
+  std::string accountant;                 // whose epsilon it is
+  std::string flaw;                       // privacy_flaw()
+  std::vector<std::string> applied = {};  // the accountants that have a bound, be it infinite
 };
 
 struct RunTimes {

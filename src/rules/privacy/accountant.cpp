@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -15,20 +16,20 @@ namespace hanse {
 
 namespace {
 
+constexpr double kNoBound = std::numeric_limits<double>::infinity();
+
 // The deviation of a continuous Gaussian that is no more private, in units of `reach`, rounded down
 // so that rounds with nearly the same noise are one group. `reach` and that of the count are how
 // far neighbours move the sum and the count.
 double continuous_deviation(const RoundNoise& noise, Mechanism mechanism, double reach,
                             double count_reach) {
-  constexpr double kLost = 16;
-  const double variance =
-      static_cast<double>(noise.variance) - (mechanism == Mechanism::kGaussian ? 0 : kLost);
+  const double variance = continuous_variance(mechanism, noise.variance);
   double squares = reach * reach / variance;  // of the move in deviations
   bool is_known = variance > 0;
   if (noise.count_variance > 0) {
-    const double count_variance = static_cast<double>(noise.count_variance) - kLost;
-    is_known = is_known && count_variance > 0;
-    squares += count_reach * count_reach / count_variance;
+    const double of_count = continuous_variance(Mechanism::kDiscreteGaussian, noise.count_variance);
+    is_known = is_known && of_count > 0;
+    squares += count_reach * count_reach / of_count;
   }
   if (!is_known) return 0;
   int exponent = 0;
@@ -44,6 +45,23 @@ double count_rho(const RoundNoise& noise, double count_reach) {
 
 }  // namespace
 
+double continuous_variance(Mechanism mechanism, int64_t variance) {
+  constexpr double kLost = 4;
+  return static_cast<double>(variance) - (mechanism == Mechanism::kGaussian ? 0 : kLost);
+}
+
+AccountantKind PrivacyCost::best() const {
+  const double by_zcdp = zcdp.value_or(kNoBound), by_pld = pld.value_or(kNoBound);
+  if (rdp.epsilon <= std::min(by_zcdp, by_pld)) return AccountantKind::kRdp;
+  return by_zcdp <= by_pld ? AccountantKind::kZcdp : AccountantKind::kPld;
+}
+
+double PrivacyCost::epsilon(AccountantKind kind) const {
+  if (kind == AccountantKind::kAuto) kind = best();
+  if (kind == AccountantKind::kRdp) return rdp.epsilon;
+  return asked_epsilon(kind == AccountantKind::kZcdp ? zcdp : pld, kind);
+}
+
 int64_t poisson_threshold(int64_t per_round, int64_t clients) {
   const auto product = static_cast<Uint128>(per_round) << kPoissonBits;
   const auto m = static_cast<Uint128>(clients);
@@ -53,7 +71,7 @@ int64_t poisson_threshold(int64_t per_round, int64_t clients) {
 double asked_epsilon(const std::optional<double>& epsilon, AccountantKind kind) {
   if (epsilon) return *epsilon;
   throw InvalidArgument(fmt::format("{} does not apply to this noise and sampler", name_of(kind)),
-                        "privacy.accountant", "rdp always does");
+                        "privacy.accountant", "rdp always does, and auto takes the least");
 }
 
 void PrivacyTerms::check() const {
@@ -117,8 +135,8 @@ RenyiAt PrivacyAccountant::curve_of(const RoundNoise& noise) const {
   if (is_skellam) curve = skellam_renyi(reach, variance, terms_.n_params);
   if (is_sum) curve = summed_gaussians_renyi(reach, share, noise.shares, terms_.n_params);
   if (rho_of_count > 0) {
-    curve = [of_sum = curve, rho_of_count](int64_t order) {
-      return of_sum(order) + static_cast<double>(order) * rho_of_count;
+    curve = [of_sum = curve, rho_of_count](double order) {
+      return of_sum(order) + order * rho_of_count;
     };
   }
   if (!terms_.is_amplified()) return curve;
@@ -130,14 +148,21 @@ RenyiAt PrivacyAccountant::curve_of(const RoundNoise& noise) const {
                                         reach * reach / (2 * variance) + rho_of_count);
 }
 
+const RenyiCurve& PrivacyAccountant::known_curve_of(const RoundNoise& noise) {
+  if (last_curve_.empty() || !(noise == last_noise_)) {
+    last_curve_ =
+        renyi_curve(noise.variance > 0 ? curve_of(noise) : [](double) { return kNoBound; });
+    last_noise_ = noise;
+  }
+  return last_curve_;
+}
+
 void PrivacyAccountant::spend(const RoundNoise& noise, int64_t rounds) {
   if (rounds == 0) return;
   rounds_ += rounds;
   const auto count = static_cast<double>(rounds);
   const double reach = static_cast<double>(terms_.reach()) * static_cast<double>(noise.bound);
-  const auto curve = renyi_curve(noise.variance > 0 ? curve_of(noise) : [](int64_t) {
-    return std::numeric_limits<double>::infinity();
-  });
+  const RenyiCurve& curve = known_curve_of(noise);
   sum_.resize(curve.size());
   worst_.resize(curve.size());
   for (std::size_t i = 0; i < curve.size(); ++i) {
@@ -180,7 +205,7 @@ std::optional<double> PrivacyAccountant::zcdp(double delta) const {
   return epsilon_of_zcdp(over_rounds(rho_sum_, rho_worst_), delta).epsilon;
 }
 
-std::optional<double> PrivacyAccountant::pld(double delta) const {
+std::optional<double> PrivacyAccountant::pld(double delta, LossGrids grids) const {
   const bool is_poisson = terms_.attendance == Attendance::kPoisson;
   if (!is_gaussian_ || (terms_.is_amplified() && !is_poisson)) return {};
   if (rounds_ == 0) return 0;
@@ -194,12 +219,22 @@ std::optional<double> PrivacyAccountant::pld(double delta) const {
       groups.push_back({deviations_[i], rate, with_deviation_[i]});
     }
   }
-  return loss_distribution_epsilon(groups, delta);
+  for (const Found& known : *found_) {
+    if (known.delta == delta && known.grids == grids && known.rounds == groups) {
+      return known.epsilon;
+    }
+  }
+  constexpr std::size_t kKept = 4;
+  if (found_->size() == kKept) found_->erase(found_->begin());
+  found_->push_back({groups, delta, grids, loss_distribution_epsilon(groups, delta, grids)});
+  return found_->back().epsilon;
 }
 
 double PrivacyAccountant::epsilon(AccountantKind kind, double delta) const {
   if (kind == AccountantKind::kRdp) return rdp(delta).epsilon;
-  return asked_epsilon(kind == AccountantKind::kZcdp ? zcdp(delta) : pld(delta), kind);
+  if (kind == AccountantKind::kZcdp) return asked_epsilon(zcdp(delta), kind);
+  if (kind == AccountantKind::kPld) return asked_epsilon(pld(delta), kind);
+  return PrivacyCost{rdp(delta), zcdp(delta), pld(delta)}.epsilon(kind);
 }
 
 void PrivacyAccountant::visit(StateFields& fields) {
@@ -210,6 +245,10 @@ void PrivacyAccountant::visit(StateFields& fields) {
   fields.numbers("rho", {&rho_sum_, &rho_worst_});
   fields.all("deviations", deviations_);
   fields.all("with_deviation", with_deviation_);
+  if (!sum_.empty() && sum_.size() != renyi_orders().size()) {
+    throw InvalidArgument("the checkpoint's Renyi orders are those of another version of Hanse",
+                          "privacy", "the version that wrote it");
+  }
 }
 
 double least_noise(double epsilon, const std::function<double(double multiplier)>& epsilon_of,
@@ -223,6 +262,38 @@ double least_noise(double epsilon, const std::function<double(double multiplier)
   while (high - low > 0x1p-30 * high) {
     const double middle = low + (high - low) / 2;
     (epsilon_of(middle) <= epsilon ? high : low) = middle;
+  }
+  return high;
+}
+
+double less_noise(double epsilon, const std::function<double(double multiplier)>& epsilon_of,
+                  double enough) {
+  // The logarithm of epsilon over that of the noise is nearly a line: false position, where an end
+  // that stays twice counts half (Illinois). It looks for what is 2^-17 below epsilon, so that what
+  // is as near to that is enough, from either side.
+  constexpr double kNear = 0x1p-17;
+  const auto excess = [&](double z) { return std::log(epsilon_of(z) / epsilon) + kNear; };
+  double high = enough, at_high = excess(high);
+  if (at_high >= -kNear) return high;
+  double low = 0.9 * high, at_low = excess(low);
+  while (at_low <= kNear) {
+    if (low < 0x1p-10 || at_low >= -kNear) return low;
+    high = std::exchange(low, 0.8 * low);
+    at_high = std::exchange(at_low, excess(low));
+  }
+  bool low_stayed = false, high_stayed = false;  // at the last question
+  while (high - low > 0x1p-30 * high) {
+    double part = at_low / (at_low - at_high);
+    if (!(0.01 < part && part < 0.99)) part = 0.5;  // also for infinite ends
+    const double middle = low * std::pow(high / low, part), at_middle = excess(middle);
+    if (std::abs(at_middle) <= kNear) return middle;
+    const bool is_low = at_middle > 0;
+    if (is_low && high_stayed) at_high /= 2;
+    if (!is_low && low_stayed) at_low /= 2;
+    high_stayed = is_low;
+    low_stayed = !is_low;
+    (is_low ? low : high) = middle;
+    (is_low ? at_low : at_high) = at_middle;
   }
   return high;
 }

@@ -89,13 +89,27 @@ int64_t CorrelatedNoise::tree_rounds() const {
 double CorrelatedNoise::sensitivity_squared(int64_t rounds) const {
   if (rounds == 0) return 0;
   const int64_t apart = separation_of(options_, terms_);
-  const int64_t times = std::min(terms_.participations(rounds), (rounds - 1) / apart + 1);
+  const int64_t times = times_in(rounds);
   if (has_bands(options_.correlation)) {
     return correlation_sensitivity_squared(numerators_, rounds, apart, times);
   }
   const int64_t tree = tree_rounds();
   const int64_t nodes = tree > 0 ? tree_sensitivity_squared(std::min(tree, rounds)) : 1;
   return static_cast<double>(times) * static_cast<double>(nodes);
+}
+
+int64_t CorrelatedNoise::moved_sums(int64_t rounds) const {
+  const int64_t times = times_in(rounds);
+  if (!has_bands(options_.correlation)) {
+    return static_cast<int64_t>(std::llrint(sensitivity_squared(rounds)));  // 1 a node
+  }
+  const auto bands = std::ssize(numerators_);
+  return times > rounds / bands ? rounds : std::min(rounds, times * bands);
+}
+
+int64_t CorrelatedNoise::times_in(int64_t rounds) const {
+  const int64_t apart = separation_of(options_, terms_);
+  return std::min(terms_.participations(rounds), (rounds - 1) / apart + 1);
 }
 
 PrivacyCost CorrelatedNoise::cost(const RoundNoise& noise, int64_t rounds, bool with_pld) const {
@@ -105,13 +119,14 @@ PrivacyCost CorrelatedNoise::cost(const RoundNoise& noise, int64_t rounds, bool 
   const auto variance = static_cast<double>(noise.variance);
   if (variance == 0) return {.rdp = {kInfinite, 0}, .zcdp = kInfinite, .pld = kInfinite};
   PrivacyCost cost;
-  const auto at = options_.mechanism == Mechanism::kSkellam
-                      ? skellam_renyi(std::sqrt(squares), variance, terms_.n_params)
-                      : discrete_gaussian_renyi(std::sqrt(squares), variance);
+  const auto at =
+      options_.mechanism == Mechanism::kSkellam
+          ? skellam_renyi(std::sqrt(squares), variance, terms_.n_params * moved_sums(rounds))
+          : discrete_gaussian_renyi(std::sqrt(squares), variance);
   cost.rdp = epsilon_of(renyi_curve(at), options_.delta);
   if (options_.mechanism == Mechanism::kSkellam) return cost;
   cost.zcdp = epsilon_of_zcdp(squares / (2 * variance), options_.delta).epsilon;
-  const double continuous = variance - (options_.mechanism == Mechanism::kGaussian ? 0 : 16);
+  const double continuous = continuous_variance(options_.mechanism, noise.variance);
   if (with_pld && continuous > 0) {
     const GaussianRounds one{std::sqrt(continuous / squares) * (1 - 0x1p-40), 1, 1};
     cost.pld = loss_distribution_epsilon(std::span(&one, 1), options_.delta);
@@ -121,9 +136,8 @@ PrivacyCost CorrelatedNoise::cost(const RoundNoise& noise, int64_t rounds, bool 
 
 double CorrelatedNoise::epsilon(const RoundNoise& noise, int64_t rounds) const {
   const AccountantKind kind = options_.accountant;
-  const PrivacyCost cost = this->cost(noise, rounds, kind == AccountantKind::kPld);
-  if (kind == AccountantKind::kRdp) return cost.rdp.epsilon;
-  return asked_epsilon(kind == AccountantKind::kZcdp ? cost.zcdp : cost.pld, kind);
+  const bool with_pld = kind == AccountantKind::kPld || kind == AccountantKind::kAuto;
+  return cost(noise, rounds, with_pld).epsilon(kind);
 }
 
 }  // namespace hanse

@@ -1,6 +1,7 @@
 #include "hanse/rules/privacy/private_rounds.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -14,11 +15,13 @@ namespace hanse {
 
 namespace {
 
+constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr int kLeastStep = -44;         // of updates, as UpdateSum's units
 constexpr double kLeastClip = 0x1p-20;  // of clips that adapt
 // The noise is found for a little less than the epsilon to meet: the sum over the rounds, one by
-// one, must not exceed it in its last digits.
-constexpr double kMargin = 1 - 0x1p-30;
+// one, must not exceed it in its last digits. A clip that adapts moves the grid of losses by a
+// little, too.
+constexpr double kMargin = 1 - 0x1p-30, kMarginOfGrid = 1 - 0x1p-16;
 
 // The terms under these options. Throws InvalidArgument as PrivateRounds.
 PrivacyTerms checked(PrivacyTerms terms, const PrivacyOptions& options, int64_t rounds) {
@@ -47,6 +50,18 @@ void PrivateRounds::plan() {
   const PrivateRound first = round_at(options_.clip, multiplier_);
   check_range(largest_cohort(terms_), first.lattice,
               (first.share_variance >> (2 * first.fraction_bits)) * shares());
+  if (first.variance > 0) require_accountant(first);
+}
+
+// Throws InvalidArgument where the accountant that was asked for does not apply.
+void PrivateRounds::require_accountant(const PrivateRound& first) const {
+  if (correlated_.is_on()) {
+    correlated_.epsilon(noise_of(first), 1);
+  } else {
+    PrivacyAccountant one(terms_);
+    one.spend(noise_of(first));
+    one.epsilon(options_.accountant, options_.delta);
+  }
 }
 
 double PrivateRounds::found_multiplier() const {
@@ -55,14 +70,31 @@ double PrivateRounds::found_multiplier() const {
                           "above 0, such as 8");
   }
   const bool counts = options_.clip_kind == ClipKind::kAdaptive;
-  if (counts && epsilon_with(std::numeric_limits<double>::infinity()) > options_.epsilon) {
+  if (counts && epsilon_with(kNever, options_.accountant) > options_.epsilon) {
     throw InvalidArgument(fmt::format("the noise of {} on the count of clipped clients alone "
                                       "exceeds an epsilon of {}",
                                       adaptive().count_noise, options_.epsilon),
                           "privacy.count-noise", "more, or fewer rounds");
   }
-  return least_noise(
-      kMargin * options_.epsilon, [this](double z) { return epsilon_with(z); }, most_multiplier());
+  const auto least = [&](double epsilon, AccountantKind kind) {
+    return least_noise(
+        epsilon, [&](double z) { return epsilon_with(z, kind); }, most_multiplier());
+  };
+  if (!composes_losses()) return least(kMargin * options_.epsilon, options_.accountant);
+  const double epsilon = kMarginOfGrid * options_.epsilon;
+  const auto by_losses = [this](double z) { return epsilon_with(z, options_.accountant); };
+  if (epsilon_with(most_multiplier(), AccountantKind::kRdp) <= epsilon) {
+    const double enough = least(epsilon, AccountantKind::kRdp);
+    if (by_losses(enough) <= epsilon) return less_noise(epsilon, by_losses, enough);
+  }
+  return least(epsilon, options_.accountant);
+}
+
+// Does the accountant that counts compose losses, which takes its time?
+bool PrivateRounds::composes_losses() const {
+  const AccountantKind kind = options_.accountant;
+  return terms_.attendance == Attendance::kPoisson && options_.mechanism != Mechanism::kSkellam &&
+         (kind == AccountantKind::kPld || kind == AccountantKind::kAuto);
 }
 
 int64_t PrivateRounds::expected() const {
@@ -186,6 +218,35 @@ double PrivateRounds::epsilon_after(int64_t further) const {
   return correlated_.epsilon(noise_of(round_at(clip_, multiplier_)), finished_ + further);
 }
 
+double PrivateRounds::epsilon_at_most(int64_t further) const {
+  if (!composes_losses()) return epsilon_after(further);
+  const int64_t rounds = finished_ + further;
+  const auto with = [&](int64_t more, LossGrids grids) {
+    PrivacyAccountant after = accountant_;
+    after.spend(noise_of(next()), more);
+    const double by_losses = after.pld(options_.delta, grids).value_or(kNever);
+    return options_.accountant == AccountantKind::kAuto
+               ? std::min(by_losses, after.rdp(options_.delta).epsilon)
+               : by_losses;
+  };
+  // Not every number of rounds has an epsilon of its own: the next multiple of a thirty-second.
+  const auto part = static_cast<int64_t>(
+      std::max<uint64_t>(std::bit_floor(static_cast<uint64_t>(rounds) / 32), 1));
+  int64_t more = (rounds + part - 1) / part * part - finished_;
+  const bool ends = !options_.noise && rounds <= planned_;
+  if (ends) more = std::min(more, planned_ - finished_);
+  const double most = limit();
+  double epsilon = with(more, LossGrids::kRough);
+  if (options_.accountant == AccountantKind::kAuto) {
+    PrivacyAccountant after = accountant_;
+    after.spend(noise_of(next()), further);
+    epsilon = std::min(epsilon, after.rdp(options_.delta).epsilon);
+  }
+  if (most == 0 || epsilon <= most) return epsilon;
+  if (ends) epsilon = std::min(epsilon, with(planned_ - finished_, LossGrids::kFine));
+  return epsilon <= most ? epsilon : epsilon_after(further);
+}
+
 double PrivateRounds::limit() const {
   if (options_.max_epsilon > 0) return options_.max_epsilon;
   return options_.noise ? 0 : options_.epsilon;
@@ -200,19 +261,19 @@ double PrivateRounds::epsilon_of_server(int64_t rounds) const {
   return accountant.epsilon(options_.accountant, options_.delta);
 }
 
-double PrivateRounds::epsilon_with(double multiplier) const {
+double PrivateRounds::epsilon_with(double multiplier, AccountantKind kind) const {
   PrivacyAccountant accountant(terms_);
   if (options_.clip_kind == ClipKind::kAdaptive && multiplier >= 2 * adaptive().count_noise) {
     // The count alone costs as much as that noise: so do updates without a bound on their noise.
     accountant.spend(
         {.variance = kMostGaussianVariance, .count_variance = adaptive().count_variance()},
         planned_);
-    return accountant.epsilon(options_.accountant, options_.delta);
+    return accountant.epsilon(kind, options_.delta);
   }
   const RoundNoise noise = noise_of(round_at(options_.clip, multiplier));
   if (correlated_.is_on()) return correlated_.epsilon(noise, planned_);
   accountant.spend(noise, planned_);
-  return accountant.epsilon(options_.accountant, options_.delta);
+  return accountant.epsilon(kind, options_.delta);
 }
 
 void PrivateRounds::move_to(const Position& position) {

@@ -81,8 +81,10 @@ PrivacyCase play(Job job, const Population& population, int64_t rounds, int64_t 
     found.of_server = played.epsilon_of_server(found.client_rounds);
   }
   played.finish_alike(rounds);
-  found.epsilon = played.epsilon();
   found.cost = played.cost();
+  const AccountantKind asked = job.privacy.accountant;
+  found.accountant = asked == AccountantKind::kAuto ? found.cost.best() : asked;
+  found.epsilon = found.cost.epsilon(asked);
   const PrivateRound& round = found.round;
   found.sensitivity = static_cast<double>(terms.reach() * round.lattice.bound);
   if (job.privacy.correlation != Correlation::kNone) {
@@ -98,10 +100,20 @@ PrivacyCase play(Job job, const Population& population, int64_t rounds, int64_t 
 Json finite(double value) { return std::isfinite(value) ? Json(value) : Json(); }
 Json given(const std::optional<double>& value) { return value ? finite(*value) : Json(); }
 
+// The accountants whose number is a bound, be it infinite.
+Json applied(const PrivacyCost& cost) {
+  Json names = Json::array({"rdp"});
+  if (cost.zcdp) names.push_back("zcdp");
+  if (cost.pld) names.push_back("pld");
+  return names;
+}
+
 Json json_of(const PrivacyCase& one, const PrivacyQuery& query, bool is_one) {
   Json object = Json::object();
   if (!is_one) object = {{"rounds", one.rounds}, {"per_round", one.per_round}};
   object["epsilon"] = finite(one.epsilon);
+  object["accountant"] = name_of(one.accountant);
+  object["accountants"] = applied(one.cost);
   object["delta"] = one.delta;
   object["noise_multiplier"] = one.multiplier;
   object["best_order"] = one.cost.rdp.order;
@@ -173,7 +185,7 @@ std::string head_of(const Job& job, const Population& population, const PrivacyQ
   for (const std::string& line : statement_of(o, population)) text += line + "\n";
   if (o.clip_kind == ClipKind::kAdaptive) text += "sigma is that of the first clip\n";
   text += fmt::format("epsilon by rdp (at its best order), zcdp and pld; {} counts in the run\n",
-                      name_of(o.accountant));
+                      o.accountant == AccountantKind::kAuto ? "the least" : name_of(o.accountant));
   text += fmt::format("{:>7} {:>9} {:>10} {:>6} {:>10} {:>10} {:>10} {:>11} {:>6} {:>12}", "rounds",
                       "per-round", "rdp", "order", "zcdp", "pld", "noise z", "sigma", "step",
                       "signal/noise");

@@ -62,8 +62,9 @@ std::string noise_of(const PrivacyOptions& o, const PrivacyCase& one) {
   return text;
 }
 
-std::string composition_of(const PrivacyOptions& o, const PrivacyCase& one) {
-  switch (o.accountant) {
+std::string composition_of(const PrivacyCase& one) {
+  switch (one.accountant) {
+    case AccountantKind::kAuto: break;  // no case has it
     case AccountantKind::kRdp:
       return fmt::format("Renyi differential privacy at order {}", one.cost.rdp.order);
     case AccountantKind::kZcdp: return "zero-concentrated differential privacy";
@@ -101,7 +102,7 @@ std::string privacy_statement(const Job& job, const PrivacyCase& one) {
     text += fmt::format("The noise{} from ChaCha20 with a key of the system's random numbers. ",
                         has_secret_draws(job) ? " and the draws come" : " comes");
   }
-  text += fmt::format("The rounds are composed by {}. ", composition_of(o, one));
+  text += fmt::format("The rounds are composed by {}. ", composition_of(one));
   if (one.client_rounds > 0) {
     text += fmt::format(
         "Against the server, which knows the draws and what it adds itself, the epsilon of a "

@@ -15,8 +15,9 @@ struct PrivacyCase {
   int64_t rounds = 0, per_round = 0;
   double epsilon = 0, delta = 0, multiplier = 0;
   PrivacyCost cost;
-  int64_t client_rounds = 0;  // of a client, about; with distributed noise
-  double of_server = 0;       // what these cost against the server
+  AccountantKind accountant = AccountantKind::kRdp;  // whose epsilon it is
+  int64_t client_rounds = 0;                         // of a client, about; with distributed noise
+  double of_server = 0;                              // what these cost against the server
   PrivateRound round;
   double sensitivity = 0;  // steps
   double signal = 0;       // to noise

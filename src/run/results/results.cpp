@@ -127,8 +127,16 @@ std::optional<PrivacyReport> privacy_report(const PrivacyOptions& options, const
                        .delta = options.delta,
                        .accountant = name_of(options.accountant),
                        .flaw = privacy_flaw(options)};
-  for (const auto& [name, value] : metrics) {
-    if (name == "privacy_epsilon_" + report.accountant) report.epsilon = value;
+  const bool takes_least = options.accountant == AccountantKind::kAuto;
+  for (const AccountantKind kind :
+       {AccountantKind::kRdp, AccountantKind::kZcdp, AccountantKind::kPld}) {
+    for (const auto& [name, value] : metrics) {
+      if (name != "privacy_epsilon_" + name_of(kind) || std::isnan(value)) continue;
+      report.applied.push_back(name_of(kind));
+      if (kind != options.accountant && !(takes_least && value < report.epsilon)) continue;
+      report.epsilon = value;
+      report.accountant = name_of(kind);
+    }
   }
   return report;
 }

@@ -291,6 +291,7 @@ std::string summary_json(const Summary& summary) {
     if (std::isfinite(privacy->epsilon)) object["epsilon"] = privacy->epsilon;
     object["delta"] = privacy->delta;
     object["accountant"] = privacy->accountant;
+    object["accountants"] = privacy->applied;
     if (!privacy->flaw.empty()) object["flaw"] = privacy->flaw;
   }
   json["accounts"] = accounts_json(summary.accounts);

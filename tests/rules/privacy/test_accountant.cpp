@@ -28,7 +28,7 @@ TEST(Accountant, AmplifiesPoissonDraws) {
   const PrivacyTerms terms{
       .attendance = Attendance::kPoisson, .clients = 1000, .per_round = 10, .n_params = 100};
   const auto accountant = spent(terms, 1, 1000);
-  EXPECT_NEAR(accountant.rdp(1e-5).epsilon, 2.107753, 1e-6);
+  EXPECT_NEAR(accountant.rdp(1e-5).epsilon, 2.101365, 1e-6);
   EXPECT_NEAR(accountant.pld(1e-5).value(), 1.828244, 1e-5);
   EXPECT_FALSE(accountant.zcdp(1e-5));
 }
@@ -46,10 +46,10 @@ TEST(Accountant, AmplifiesFixedSizesAtTwiceTheClipWhenAClientIsReplaced) {
 TEST(Accountant, DoesNotAmplifyFixedSizesAndTurns) {
   for (const auto attendance : {Attendance::kFull, Attendance::kUniform}) {
     const PrivacyTerms terms{.attendance = attendance, .clients = 100, .per_round = 10};
-    EXPECT_NEAR(spent(terms, 1, 1).rdp(1e-5).epsilon, 4.752728, 1e-6);
-    EXPECT_NEAR(spent(terms, 10, 100).rdp(1e-5).epsilon, 4.752728, 1e-6);
+    EXPECT_NEAR(spent(terms, 1, 1).rdp(1e-5).epsilon, 4.728507, 1e-6);
+    EXPECT_NEAR(spent(terms, 10, 100).rdp(1e-5).epsilon, 4.728507, 1e-6);
     EXPECT_NEAR(spent(terms, 10, 100).pld(1e-5).value(), 4.377178, 1e-4);
-    EXPECT_LE(spent(terms, 10, 100).zcdp(1e-5).value(), 4.752728);
+    EXPECT_LE(spent(terms, 10, 100).zcdp(1e-5).value(), 4.728507);
   }
 }
 
@@ -101,6 +101,57 @@ TEST(Accountant, SkellamAndCoarseSharesHaveNoGaussianBound) {
   EXPECT_TRUE(coarse.zcdp(1e-5));
   coarse.spend({1, 40, 10, 4});
   EXPECT_FALSE(coarse.zcdp(1e-5) || coarse.pld(1e-5));
+}
+
+TEST(Accountant, AutoIsTheLeastOfThoseThatApply) {
+  const auto least = [](const PrivacyTerms& terms, double z, int64_t rounds) {
+    const auto accountant = spent(terms, z, rounds);
+    const PrivacyCost cost{accountant.rdp(1e-7), accountant.zcdp(1e-7), accountant.pld(1e-7)};
+    const double found = accountant.epsilon(AccountantKind::kAuto, 1e-7);
+    EXPECT_EQ(found, cost.epsilon(cost.best()));
+    EXPECT_LE(found, cost.rdp.epsilon);
+    EXPECT_LE(found, std::min(cost.zcdp.value_or(1e9), cost.pld.value_or(1e9)));
+    return cost.best();
+  };
+  const PrivacyTerms poisson{
+      .attendance = Attendance::kPoisson, .clients = 1000, .per_round = 10, .n_params = 100};
+  EXPECT_EQ(least(poisson, 1, 100), AccountantKind::kPld);
+  EXPECT_EQ(least({}, 1, 1), AccountantKind::kPld);  // its closed form
+  EXPECT_EQ(least({.adjacency = Adjacency::kReplace,
+                   .attendance = Attendance::kUniform,
+                   .clients = 100,
+                   .per_round = 10},
+                  2, 200),
+            AccountantKind::kRdp);
+  EXPECT_EQ(PrivacyCost({.rdp = {2, 3}, .zcdp = 1}).best(), AccountantKind::kZcdp);
+}
+
+// The noise on a count of variance 25 costs what its variance less 4 would.
+TEST(Accountant, NoiseOnSumAndCountIsOneGaussian) {
+  const PrivacyTerms terms{
+      .attendance = Attendance::kPoisson, .clients = 1000, .per_round = 50, .n_params = 100};
+  RoundNoise both = noise(1.2);
+  both.count_variance = 25;
+  PrivacyAccountant accountant(terms);
+  accountant.spend(both, 200);
+  const double joint = 1 / std::sqrt(1 / 1.44 + 1.0 / 21);
+  EXPECT_NEAR(accountant.pld(1e-5).value(), spent(terms, joint, 200).pld(1e-5).value(), 1e-5);
+}
+
+TEST(Accountant, LessNoiseIsFoundByFewQuestions) {
+  const PrivacyTerms terms{.attendance = Attendance::kPoisson, .clients = 1000, .per_round = 20};
+  int asked = 0;
+  const auto epsilon = [&](double z) {
+    ++asked;
+    return spent(terms, z, 100).epsilon(AccountantKind::kPld, 1e-5);
+  };
+  const double z = less_noise(2, epsilon, 1.05);
+  EXPECT_LE(asked, 20);
+  EXPECT_LE(epsilon(z), 2);
+  EXPECT_GT(epsilon(z * (1 - 4e-5)), 2);
+  EXPECT_EQ(less_noise(
+                2, [](double x) { return x < 3 ? 9.0 : 2.0; }, 3),
+            3);
 }
 
 TEST(Accountant, NoNoiseIsNoPrivacyAndNoRoundsCostNothing) {

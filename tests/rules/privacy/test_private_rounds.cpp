@@ -62,12 +62,18 @@ TEST(PrivateRounds, TheFoundNoiseMeetsEpsilonAndNoLessDoes) {
 
 TEST(PrivateRounds, UpdatesAndTheCountOfAnAdaptiveClipCostTogetherWhatTheMultiplierSays) {
   PrivacyOptions options = central(1);
+  options.accountant = AccountantKind::kRdp;
   const PrivacyTerms terms = draws(Attendance::kPoisson, 100, 1000);
   const double fixed = played(options, terms, 50).epsilon();
   options.clip_kind = ClipKind::kAdaptive;
   const PrivateRounds adaptive = played(options, terms, 50);
   EXPECT_NEAR(adaptive.update_multiplier(), 1.005037815259212, 1e-12);
   EXPECT_NEAR(adaptive.epsilon(), fixed, 1e-6);
+  // By pld the count's variance of 100 counts as 96.
+  options.accountant = AccountantKind::kPld;
+  const double by_pld = played(options, terms, 50).epsilon();
+  options.clip_kind = ClipKind::kFixed;
+  EXPECT_LT(by_pld, played(options, terms, 50).epsilon() * 1.001);
   EXPECT_EQ(adaptive.next().count_variance, 100);
 }
 
@@ -181,14 +187,56 @@ TEST(PrivateRounds, TheRunHasALimitWhereItsNoiseWasFoundForOne) {
     PrivateRounds run(options, draws(Attendance::kPoisson, 10, 100), 1000);
     EXPECT_EQ(run.limit(), 4);
     for (int64_t round = 0; round < 1000; ++round) {
-      ASSERT_LE(run.epsilon_after(1), 4) << round;
+      ASSERT_LE(run.epsilon_at_most(1), 4) << round;
       run.finish(round % 7 - 3);
     }
-    EXPECT_GT(run.epsilon_after(1), 4);
+    EXPECT_GT(run.epsilon_at_most(1), 4);
     EXPECT_GT(run.epsilon(), 3.999);
   }
   options.max_epsilon = 6;
   EXPECT_EQ(PrivateRounds(options, draws(Attendance::kPoisson, 10, 100), 10).limit(), 6);
+}
+
+// What a row says of a round holds, and is what few more rounds would cost.
+TEST(PrivateRounds, ARowHasAnEpsilonThatHolds) {
+  for (const AccountantKind kind : {AccountantKind::kAuto, AccountantKind::kPld}) {
+    PrivacyOptions options = central(1.2);
+    options.accountant = kind;
+    const PrivacyTerms terms = draws(Attendance::kPoisson, 10, 100);
+    PrivateRounds run(options, terms, 10), twice(options, terms, 100);
+    for (int64_t round = 1; round <= 100; ++round) {
+      run.finish();
+      twice.finish();
+      const double row = run.epsilon_at_most(0);
+      EXPECT_EQ(row, twice.epsilon_at_most(0)) << round;  // however many are planned
+      if (round % 13 != 0) continue;
+      EXPECT_GE(row, run.epsilon()) << round;
+      EXPECT_LT(row, run.epsilon() * 1.03) << round;
+    }
+  }
+}
+
+// Skellam's bound takes the L1 length of all that a client moves, by hand: 15 nodes of 2 entries, a
+// step each, and variance 16.
+TEST(PrivateRounds, SkellamNoiseOfATreeCountsItsNodes) {
+  PrivacyOptions options = central(1);
+  options.mechanism = Mechanism::kSkellam;
+  options.step.exponent = 0;
+  options.correlation = Correlation::kTree;
+  PrivacyTerms terms = draws(Attendance::kCyclic, 6, 100);
+  terms.n_params = 2;
+  const PrivateRounds run = played(options, terms, 34);
+  EXPECT_EQ(run.correlated().sensitivity_squared(34), 15);
+  EXPECT_EQ(run.correlated().moved_sums(34), 15);
+  const auto variance =
+      static_cast<double>(PrivateRounds(options, terms, 34).next().variance);
+  const auto at = skellam_renyi(std::sqrt(15), variance, 30);
+  EXPECT_NEAR(run.epsilon(), epsilon_of(renyi_curve(at), 1e-5).epsilon, 1e-12);
+  options.correlation = Correlation::kBanded;
+  options.bands = 4;
+  EXPECT_EQ(CorrelatedNoise(options, terms, 34).moved_sums(34), 3 * 4);
+  options.correlation = Correlation::kToeplitz;
+  EXPECT_EQ(CorrelatedNoise(options, terms, 34).moved_sums(34), 34);
 }
 
 // Kairouz et al. 2021b; dp-accounting's SingleEpochTreeAggregationDpEvent(2, 16) has noise of 2 a

@@ -26,6 +26,9 @@ class CorrelatedNoise {
   // By what `rounds` rounds move the sum of squares of what is released, in squared clips: 1 a
   // participation without correlation.
   double sensitivity_squared(int64_t rounds) const;
+  // The most of the released sums, of P coordinates each, that a client moves in them: of a tree
+  // its nodes, with bands as many as reach beyond each of its rounds.
+  int64_t moved_sums(int64_t rounds) const;
 
   // What `rounds` rounds with this noise cost together: one release with all that a client moves in
   // them. Without `with_pld` the privacy loss distribution is not asked, which takes the most time.
@@ -34,6 +37,8 @@ class CorrelatedNoise {
   double epsilon(const RoundNoise& noise, int64_t rounds) const;
 
  private:
+  int64_t times_in(int64_t rounds) const;  // a client is, at most
+
   PrivacyOptions options_;
   PrivacyTerms terms_;
   std::vector<int64_t> numerators_;

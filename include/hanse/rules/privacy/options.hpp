@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "hanse/rules/privacy/accountant.hpp"
 #include "hanse/rules/privacy/noise.hpp"
@@ -39,6 +40,14 @@ struct NoiseSeed {
   std::string text() const;  // parse(text()) is *this
 };
 
+// A client that does not train, for an audit: its update is the longest that the clip allows in the
+// direction of the last parameter that clients send, times `sign`; 0: zeros.
+struct Canary {
+  int64_t client = 0;  // -1: nobody
+  double sign = 1;
+  std::vector<int64_t>* taken = nullptr;  // borrowed: the rounds of each client are counted here
+};
+
 struct PrivacyOptions {
   // none | central | distributed: who adds the noise: one draw on the sum, or a share with each
   // participant.
@@ -59,12 +68,13 @@ struct PrivacyOptions {
   int64_t bands = 8;           // of kBanded
   int64_t separation = 0;      // rounds between two of a client's; 0: the sampler's
   int64_t participations = 0;  // of a client at most; 0: the sampler's
-  AccountantKind accountant = AccountantKind::kRdp;
+  AccountantKind accountant = AccountantKind::kAuto;
   bool audit = false;      // also print what is not private
   double max_epsilon = 0;  // stop before the round that would exceed it; 0: no limit
   // The part of the expected participants whose shares of distributed noise count: each share is
   // so large that theirs make the noise, whatever the others do with what they know of their own.
   double honest = 1;
+  std::optional<Canary> canary;  // no key: hanse audit sets it
 
   bool is_on() const { return kind != "none"; }
   bool is_distributed() const { return kind == "distributed"; }

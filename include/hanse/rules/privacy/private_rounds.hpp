@@ -58,6 +58,10 @@ class PrivateRounds final : public Stateful {
   PrivacyCost cost() const;
   double epsilon() const;
   double epsilon_after(int64_t further) const;
+  // An epsilon that holds after so many further rounds like the next, at least epsilon_after() and
+  // cheap enough for every round: losses are composed for numbers of rounds that a thirty-second
+  // lies between, on a rough grid. It is at most limit() where epsilon_after() is.
+  double epsilon_at_most(int64_t further) const;
   // The epsilon that the run must not exceed: options.max_epsilon, or the one that its noise was
   // found for; 0: none.
   double limit() const;
@@ -84,7 +88,9 @@ class PrivateRounds final : public Stateful {
   double most_multiplier() const;
   PrivateRound round_at(double clip, double multiplier) const;
   RoundNoise noise_of(const PrivateRound& round) const;
-  double epsilon_with(double multiplier) const;
+  double epsilon_with(double multiplier, AccountantKind kind) const;
+  bool composes_losses() const;
+  void require_accountant(const PrivateRound& first) const;
 
   PrivacyOptions options_;
   PrivacyTerms terms_;

@@ -120,9 +120,26 @@ void PrivateTraining::fill_up(std::span<int64_t> entries) const {
   }
 }
 
+// What the client of an audit sends.
+std::span<const float> PrivateTraining::audited(const SummedUpdate& one) {
+  const Canary& canary = *setup_.options.canary;
+  if (canary.taken != nullptr) {
+    const std::size_t known = std::max(canary.taken->size(), to_index(one.client) + 1);
+    canary.taken->resize(known);
+    ++(*canary.taken)[to_index(one.client)];
+  }
+  if (one.client != canary.client) return one.update;
+  canary_.assign(one.update.size(), 0);
+  // Longer than the clip, which then has the last word.
+  canary_[to_index(sent_.back().end - 1)] =
+      static_cast<float>(2 * canary.sign * round_.lattice.clip());
+  return canary_;
+}
+
 FoldResult PrivateTraining::take(const SummedUpdate& one, UpdateSum& sum) {
+  const auto update = setup_.options.canary ? audited(one) : one.update;
   const ClippedUpdate clipped =
-      clip_to_lattice(one.update, setup_.weight(one.client), round_.lattice, integers_);
+      clip_to_lattice(update, setup_.weight(one.client), round_.lattice, integers_);
   const bool is_finite = std::isfinite(clipped.norm);
   ++counts_.updates;
   counts_.zeroed += clipped.is_zeroed || !is_finite ? 1 : 0;
@@ -191,7 +208,7 @@ void PrivateTraining::finishes() {
   rounds_.finish(last_.within);
   forget();
   if (comm_.rank() != 0) return;
-  epsilon_ = rounds_.epsilon();
+  epsilon_ = rounds_.epsilon_at_most(0);
   if (last_.zeroed == 0 || std::exchange(has_told_, true)) return;
   warning(
       fmt::format("round {}: {} of the updates are not finite, or no rounding kept them within the "
@@ -213,7 +230,7 @@ void PrivateTraining::forget() {
 std::string PrivateTraining::end() const {
   const double most = rounds_.limit();
   if (rounds_.is_over() || rounds_.finished() >= setup_.rounds) return "";
-  if (most == 0 || rounds_.epsilon_after(1) <= most) return "";
+  if (most == 0 || rounds_.epsilon_at_most(1) <= most) return "";
   return fmt::format("a further round would exceed privacy.{} = {}",
                      setup_.options.max_epsilon > 0 ? "max-epsilon" : "epsilon", most);
 }
