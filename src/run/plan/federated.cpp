@@ -216,8 +216,8 @@ struct Measured {
       : parts(assembly), workload(its_workload), started(plan.started) {
     const bool personal = evaluates_own_models(parts.trained);
     kind = {.facts = facts_of(parts, workload),
-            .overlaps = !parts.privacy && step_overlaps(parts.aggregator->needs(), *parts.update,
-                                                        parts.trained.server),
+            .overlaps = parts.acting().empty() &&
+                        step_overlaps(parts.aggregator->needs(), *parts.update, parts.trained.server),
             .own_models = personal,
             .trains_to_evaluate = personal && !parts.update->keeps_own_model() &&
                                   parts.trained.evaluate.tune_steps == 0};
