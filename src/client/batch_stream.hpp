@@ -76,8 +76,8 @@ inline RandomStream dropout_stream(const ClientTask& task) {
           static_cast<uint64_t>(task.client)};
 }
 
-// Hands out a client's samples in mini-batches, in the order of make_sample_order(); of all clients'
-// samples with LocalWork::pooled. Memory: one batch, and four bytes a sample.
+// Hands out a client's samples in mini-batches, in the order of make_sample_order(); of all
+// clients' samples with LocalWork::pooled. Memory: one batch, and four bytes a sample.
 class BatchStream {
  public:
   // `federation` must outlive the object. Throws InvalidArgument as Poisoning, Augmentation

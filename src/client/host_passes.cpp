@@ -28,7 +28,7 @@ HostPasses::HostPasses(const ClientOptions& options, const Federation& federatio
       model_(model),
       batches_(options, federation),
       optimizer_(options, model.layout().n_trainable()),
-      found_(make_step_gradient(options, federation, model)),
+      found_(make_stored_gradient(options, federation, model)),
       stores_gradient_(options.clip > 0 || options.propfair.base > 0 || options.accumulate > 1 ||
                        options.private_steps),
       state_width_(to_index(width_of(optimizer_.state_blocks()))) {

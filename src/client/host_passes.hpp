@@ -10,7 +10,7 @@
 #include "batch_stream.hpp"
 #include "hanse/client/passes.hpp"
 #include "optimizer.hpp"
-#include "step_gradient.hpp"
+#include "stored_gradient.hpp"
 
 namespace hanse {
 
@@ -44,7 +44,7 @@ class HostPasses {
   Model& model_;
   BatchStream batches_;
   ClientOptimizer optimizer_;
-  std::unique_ptr<StepGradient> found_;  // the gradient that is stored
+  std::unique_ptr<StoredGradient> found_;  // the gradient that is stored
   bool stores_gradient_;
   std::size_t state_width_;
   std::vector<float> gradient_;  // [P] where it is stored

@@ -32,7 +32,8 @@ int64_t samples_a_pass(const LocalWork& work, int64_t samples) {
 }
 
 int64_t loss_samples(const LocalWork& work, int64_t batches, int64_t samples) {
-  return batches == 0 ? samples : std::min(samples, product(batches, expected_batch(work, samples)));
+  return batches == 0 ? samples
+                      : std::min(samples, product(batches, expected_batch(work, samples)));
 }
 
 int64_t local_steps(const LocalWork& work, int64_t samples) {

@@ -52,7 +52,7 @@ class ShuffledPasses final : public SampleOrder {
     return {pass_.begin, chosen};
   }
 
-  // Of this pass, or of the client that trains next.
+  // They are of this pass, or of the client that trains next.
   ListedSamples upcoming() override {
     const auto rest = batch_at(pass_, next_);
     if (!rest.empty() || following_ < 0 || work_.pooled) return {pass_.begin, rest};

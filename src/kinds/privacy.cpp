@@ -26,10 +26,10 @@ const Keys<Job> kHonest =
         "part of the expected participants whose shares alone make the noise, whatever the others "
         "know of theirs");
 
-const Keys<Job> kUnit =
-    key("unit", &Options::unit,
-        "whose contribution others can hardly tell: all of a client's samples, by noise on the sum of "
-        "updates; or a sample of a client, by noise in each of the client's steps (DP-SGD)");
+const Keys<Job> kUnit = key(
+    "unit", &Options::unit,
+    "whose contribution others can hardly tell: all of a client's samples, by noise on the sum of "
+    "updates; or a sample of a client, by noise in each of the client's steps (DP-SGD)");
 
 const Keys<Job> kPrivacy{
     kUnit,
@@ -48,7 +48,8 @@ const Keys<Job> kPrivacy{
         "adaptive: deviation of the noise on the number within the clip; auto: a twentieth of the "
         "expected participants"),
     key("noise", &Options::noise, "auto",
-        "z, deviation of the noise on the sum, or on that of each step, over the clip, as if nothing "
+        "z, deviation of the noise on the sum, or on that of each step, over the clip, as if "
+        "nothing "
         "but the model were released; auto: the least that meets privacy.epsilon over run.rounds"),
     key("epsilon", &Options::epsilon, at_least(0), "noise = auto: the epsilon to meet"),
     key("delta", &Options::delta, Range{.low = 0, .high = 1, .low_open = true, .high_open = true},
@@ -123,14 +124,15 @@ KindRow<Job> row(const std::string& name, const std::string& summary, const Keys
 }  // namespace
 
 KindFamily privacy_family() {
-  return {"privacy",
-          "privacy.kind",
-          "differential privacy, of clients or of their samples: who adds the noise",
-          chosen_by<&Job::privacy, &PrivacyOptions::kind>,
-          {{"none", "sums without noise", {}},
-           row("central",
-               "one draw of noise on each round's sum, or with unit = sample on each step's", kPrivacy),
-           row("distributed", "each participant adds a share of the noise", {kPrivacy, kHonest})}};
+  return {
+      "privacy",
+      "privacy.kind",
+      "differential privacy, of clients or of their samples: who adds the noise",
+      chosen_by<&Job::privacy, &PrivacyOptions::kind>,
+      {{"none", "sums without noise", {}},
+       row("central", "one draw of noise on each round's sum, or with unit = sample on each step's",
+           kPrivacy),
+       row("distributed", "each participant adds a share of the noise", {kPrivacy, kHonest})}};
 }
 
 void check_private_rounds(const Job& job) {
@@ -234,10 +236,11 @@ std::vector<std::string> privacy_notices(const Job& job, int64_t units) {
                     join(choices, ", "), choices.size() == 1 ? "s" : ""));
   }
   if (o.delta * static_cast<double>(units) > 1) {
-    lines.push_back(fmt::format(
-        "privacy.delta = {:g} is above 1 / {} {}s: a run that publishes one {} at random would meet "
-        "it",
-        o.delta, units, name_of(o.unit), name_of(o.unit)));
+    lines.push_back(
+        fmt::format("privacy.delta = {:g} is above 1 / {} {}s: a run that publishes one {} at "
+                    "random would meet "
+                    "it",
+                    o.delta, units, name_of(o.unit), name_of(o.unit)));
   }
   if (o.mechanism == Mechanism::kGaussian) {
     lines.emplace_back(

@@ -33,8 +33,8 @@ struct GradientTarget {
     }
   }
 
-  // Applies the gradient of the bias at `offset` of the layer whose weight's gradient came last: the
-  // sum of its deltas, for which `sum` [out] is room.
+  // Applies the gradient of the bias at `offset` of the layer whose weight's gradient came last:
+  // the sum of its deltas, for which `sum` [out] is room.
   void add_bias(int64_t offset, const float* deltas, int64_t rows, int64_t out, float* sum) const {
     if (samples != nullptr) return samples->add_bias(offset);
     sum_rows(deltas, rows, out, sum);

@@ -23,8 +23,8 @@ ModelOptions regression_options() {
 struct PrivateClient {
   explicit PrivateClient(const std::vector<Samples>& samples)
       : federation(make_federation(*host, samples)),
-        model(make_model(regression_options(), federation.sample_shape(),
-                         federation.label_form())) {
+        model(
+            make_model(regression_options(), federation.sample_shape(), federation.label_form())) {
     options.lr = 0.1;
     options.steps = 3;
     options.batch = 2;
@@ -67,8 +67,8 @@ TEST(PrivateSteps, WithoutNoiseOnAllSamplesAreThoseOfSgd) {
 TEST(PrivateSteps, ClipEachDrawnSampleAndDivideByTheExpectedBatch) {
   const std::vector<Samples> all = rivals({7, 5});
   PrivateClient client(all);
-  constexpr double kClip = 0.75;
-  client.take_private_steps(0, kClip);
+  client.take_private_steps(0, 0.75);
+  const double clip = client.steps->noise.clip;
   const Samples& own = all[1];
   std::array<double, 3> w{0.5, -0.25, 0.125};
   CipherStream words = batch_words(client.steps->key_of(1, 4));
@@ -83,7 +83,7 @@ TEST(PrivateSteps, ClipEachDrawnSampleAndDivideByTheExpectedBatch) {
       const double off = w[0] * x[0] + w[1] * x[1] + w[2] - own.y[static_cast<std::size_t>(at)];
       const std::array<double, 3> g{off * x[0], off * x[1], off};
       const double length = std::hypot(g[0], g[1], g[2]);
-      const double scale = std::min(1.0, kClip / length);
+      const double scale = std::min(1.0, clip / length);
       for (std::size_t j = 0; j < 3; ++j) sum[j] += scale * g[j];
     }
     for (std::size_t j = 0; j < 3; ++j) w[j] -= 0.1 * sum[j] / 2;

@@ -15,12 +15,12 @@ constexpr Fact kShares{"shares of noise", "privacy.kind",
 constexpr Fact kMovesNumbers{
     "neighbours with other numbers of samples", "privacy.adjacency",
     [](const JobFacts& f) { return f.job.privacy.adjacency != Adjacency::kZeroOut; }};
-constexpr Fact kAdapts{
-    "a clip that adapts", "privacy.clip-kind",
-    [](const JobFacts& f) { return f.job.privacy.clip_kind == ClipKind::kAdaptive; }};
-constexpr Fact kCorrelates{
-    "correlated noise", "privacy.correlation",
-    [](const JobFacts& f) { return f.job.privacy.correlation != Correlation::kNone; }};
+constexpr Fact kAdapts{"a clip that adapts", "privacy.clip-kind", [](const JobFacts& f) {
+                         return f.job.privacy.clip_kind == ClipKind::kAdaptive;
+                       }};
+constexpr Fact kCorrelates{"correlated noise", "privacy.correlation", [](const JobFacts& f) {
+                             return f.job.privacy.correlation != Correlation::kNone;
+                           }};
 
 constexpr Fact kLooksAtSamples{
     "a rule that is told of losses", "aggregator.kind", [](const JobFacts& f) {
@@ -39,16 +39,14 @@ constexpr Fact kOwnObjective{"a loss of the user's own", "client.objective",
 constexpr Fact kWeighsClasses{"weights of classes", "client.class-weights", [](const JobFacts& f) {
                                 return f.job.client.class_weights != "none";
                               }};
-constexpr Fact kStandardizes{"columns standardized by the samples", "data.standardize",
-                             [](const JobFacts& f) {
-                               return f.job.data.standardize != Standardize::kNone;
-                             }};
-constexpr Fact kFillsGaps{"missing values filled by the samples", "data.missing",
-                          [](const JobFacts& f) {
-                            const MissingValues missing = f.job.data.missing;
-                            return missing != MissingValues::kRefuse &&
-                                   missing != MissingValues::kDrop;
-                          }};
+constexpr Fact kStandardizes{
+    "columns standardized by the samples", "data.standardize",
+    [](const JobFacts& f) { return f.job.data.standardize != Standardize::kNone; }};
+constexpr Fact kFillsGaps{
+    "missing values filled by the samples", "data.missing", [](const JobFacts& f) {
+      const MissingValues missing = f.job.data.missing;
+      return missing != MissingValues::kRefuse && missing != MissingValues::kDrop;
+    }};
 constexpr const char* kStatistics = "statistics of a client's samples would leave it without noise";
 
 constexpr Conflict kRows[] = {

@@ -267,8 +267,7 @@ void ConvolutionStack::backward(const float* row, const float* delta,
     load_flipped(stages_[s], row, stages_[s].own);
   }
   if (target.samples != nullptr) return backward_samples(delta, *target.samples);
-  for_each_image(
-      [&](Workspace& work, int64_t image) { retreat(work, image, delta, first); });
+  for_each_image([&](Workspace& work, int64_t image) { retreat(work, image, delta, first); });
   hand_over(target, first);
 }
 

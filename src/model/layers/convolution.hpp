@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/convolution_kernels.hpp"
 #include "gradient_target.hpp"
 #include "hanse/base/aligned.hpp"
 #include "hanse/model/layout.hpp"
+#include "kernels/convolution_kernels.hpp"
 #include "layers/bfloat16_convolution.hpp"
 #include "layers/clipped_sum.hpp"
 #include "network_spec.hpp"

@@ -9,7 +9,7 @@ namespace hanse {
 
 // sum [channels] += the pixels of an image.
 inline void add_pixels(ConstImage image, int64_t height, int64_t width, int64_t channels,
-                float* __restrict sum) {
+                       float* __restrict sum) {
   for (int64_t r = 0; r < height; ++r) {
     const float* pixel = image.data + r * image.row;
     for (int64_t c = 0; c < width; ++c, pixel += image.pixel) {

@@ -16,7 +16,7 @@ namespace {
 // How many steps of the lattice rounding moves a sum by, in two runs together, at most.
 double slack_of(double bound, int64_t n_params, int64_t most_samples) {
   const auto n = static_cast<double>(most_samples);
-  const double of_sums = std::ceil(bound * n * (n + 3) * 0x1p-52);
+  const double of_sums = std::ceil(bound * (0x1.01p-11 + n * (n + 3) * 0x1p-52));
   return std::ceil(std::sqrt(static_cast<double>(n_params))) + 1 + of_sums;
 }
 
@@ -47,7 +47,7 @@ StepNoise StepNoise::of(const PrivacyOptions& options, double multiplier, int64_
   noise.clip = (bound - slack) * noise.lattice.step();
   const int64_t variance = noise.lattice.noise_variance(multiplier);
   noise.variance = variance > 0 ? Noise::share(noise.mechanism, variance, 1) : 0;
-  Noise(noise.mechanism, noise.variance);  // throws where the mechanism cannot have it
+  noise.law = Noise::by_strips(noise.mechanism, noise.variance);
   return noise;
 }
 
@@ -73,7 +73,7 @@ void take_noised_mean(const StepNoise& noise, const CipherKey& key, std::span<co
                       double expected, std::span<int64_t> integers, std::span<float> gradient) {
   const double steps = std::ldexp(1.0, -noise.lattice.exponent);
   for (std::size_t i = 0; i < sum.size(); ++i) integers[i] = std::llrint(steps * sum[i]);
-  add_noise(Noise(noise.mechanism, noise.variance), key, 0, 1, 0, integers.first(sum.size()));
+  add_noise(noise.law, key, 0, 1, 0, integers.first(sum.size()));
   const double step = step_of_sum(noise.lattice, expected);
   for (std::size_t i = 0; i < sum.size(); ++i) {
     gradient[i] = static_cast<float>(step * static_cast<double>(integers[i]));

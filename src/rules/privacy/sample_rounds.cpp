@@ -142,11 +142,14 @@ double SampleRounds::limit() const {
 }
 
 const ClientSteps& SampleRounds::weakest() const {
-  return std::ranges::max_element(groups_, {}, [this](const Group& group) {
-           return account_of({group.steps, std::max<int64_t>(1, group.rounds)}, noise_)
-               .rdp(options_.delta)
-               .epsilon;
-         })->steps;
+  return std::ranges::max_element(
+             groups_, {},
+             [this](const Group& group) {
+               return account_of({group.steps, std::max<int64_t>(1, group.rounds)}, noise_)
+                   .rdp(options_.delta)
+                   .epsilon;
+             })
+      ->steps;
 }
 
 void SampleRounds::visit(StateFields& fields) {

@@ -14,8 +14,8 @@
 
 namespace hanse {
 
-// Null unless rounds are private for clients. Collective. Throws InvalidArgument as PrivateRounds, and for models
-// with buffers.
+// Null unless rounds are private for clients. Collective. Throws InvalidArgument as PrivateRounds,
+// and for models with buffers.
 std::unique_ptr<PrivateTraining> make_private_training(const Job& job, const Model& model,
                                                        const Federation& federation,
                                                        Communicator& comm);

@@ -35,7 +35,8 @@ std::string found_near(const std::string& job_file, const std::string& path) {
   return path;
 }
 
-// Rounds that are private for clients weigh them by what is known without them; all keep one secret.
+// Rounds that are private for clients weigh them by what is known without them; all keep one
+// secret.
 void take_private_defaults(KeyedJob& job) {
   const auto given = [&job](const char* key) { return job.table.at(key).given; };
   const bool of_clients = job.privacy.of_clients();

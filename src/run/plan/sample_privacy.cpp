@@ -26,7 +26,8 @@ struct SampleCase {
   PrivacyCost cost;
 };
 
-SampleCase play_samples(Job job, const FederatedAssembly& parts, int64_t rounds, int64_t per_round) {
+SampleCase play_samples(Job job, const FederatedAssembly& parts, int64_t rounds,
+                        int64_t per_round) {
   job.run.rounds = rounds;
   job.sampler.per_round = per_round;
   const int64_t n_params = parts.model->layout().n_trainable();
@@ -45,14 +46,18 @@ SampleCase play_samples(Job job, const FederatedAssembly& parts, int64_t rounds,
           .cost = played.cost()};
 }
 
-// Of the strongest signal, all expected gradients alike, to the noise, as for rounds.
+// Divides the strongest signal, all expected gradients alike, by the noise, as for rounds.
 double sample_signal(const SampleCase& one) {
   const double sum = one.noise.clip * static_cast<double>(one.weakest.batch);
   return sum / (one.noise.deviation() * std::sqrt(static_cast<double>(one.n_params)));
 }
 
-SampleJson number_json(double value) { return std::isfinite(value) ? SampleJson(value) : SampleJson(); }
-SampleJson optional_json(const std::optional<double>& value) { return value ? number_json(*value) : SampleJson(); }
+SampleJson number_json(double value) {
+  return std::isfinite(value) ? SampleJson(value) : SampleJson();
+}
+SampleJson optional_json(const std::optional<double>& value) {
+  return value ? number_json(*value) : SampleJson();
+}
 
 SampleJson sample_json(const SampleCase& one, double delta, bool is_one) {
   SampleJson object = SampleJson::object();
@@ -99,10 +104,11 @@ std::string sample_head(const Job& job, const SampleCase& one) {
   text +=
       "epsilon is of a sample of the client that costs most, against those who see the models or "
       "the updates; its client, which draws the noise, is trusted\n";
-  return text + fmt::format("{:>7} {:>9} {:>7} {:>10} {:>10} {:>10} {:>10} {:>11} {:>8} {:>8} {:>8} "
-                            "{:>12}\n",
-                            "rounds", "per-round", "client", "rdp", "zcdp", "pld", "noise z",
-                            "sigma", "samples", "rate", "steps", "signal/noise");
+  return text + fmt::format(
+                    "{:>7} {:>9} {:>7} {:>10} {:>10} {:>10} {:>10} {:>11} {:>8} {:>8} {:>8} "
+                    "{:>12}\n",
+                    "rounds", "per-round", "client", "rdp", "zcdp", "pld", "noise z", "sigma",
+                    "samples", "rate", "steps", "signal/noise");
 }
 
 std::string sample_statement(const Job& job, const SampleCase& one) {

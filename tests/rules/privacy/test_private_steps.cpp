@@ -50,8 +50,8 @@ TEST(PrivateSteps, GradientsAreClippedToALittleLessThanTheBound) {
   const StepNoise noise = StepNoise::of(options, 2, 10000, 1000);
   EXPECT_EQ(noise.lattice.exponent, -24);  // 2^-24 of 1.5, rounded down
   EXPECT_EQ(noise.lattice.bound, int64_t{3} << 22);
-  // sqrt(10000), 1 for the rest, and what 1000 float64 sums round: below a step.
-  EXPECT_EQ(noise.clip, 0.75 - 102 * 0x1p-24);
+  // sqrt(10000), 1 for the rest, and 2^-11 of the clip for sums in float32.
+  EXPECT_EQ(noise.clip, 0.75 - (101 + 6169) * 0x1p-24);
   EXPECT_EQ(noise.variance, int64_t{9} << 46);
   EXPECT_EQ(noise.deviation(), 1.5);
   EXPECT_EQ(noise.released().bound, noise.lattice.bound);
@@ -63,7 +63,7 @@ TEST(PrivateSteps, ALatticeMustHoldTheClip) {
   options.step.exponent = -4;
   expect_error<InvalidArgument>([&] { StepNoise::of(options, 1, 10000, 10); },
                                 {"10000 parameters", "privacy.step"});
-  EXPECT_EQ(StepNoise::of(options, 1, 9, 10).clip, 12 * 0x1p-4);  // 3 + 1 steps less
+  EXPECT_EQ(StepNoise::of(options, 1, 9, 10).clip, 11 * 0x1p-4);  // 3 + 2 steps less
   options.step.exponent = -44;
   expect_error<InvalidArgument>([&] { StepNoise::of(options, 1, 9, 10); }, {"noise"});
   expect_error<InvalidArgument>([&] { StepNoise::of(options, 0, 9, int64_t{1} << 20); },
@@ -97,7 +97,7 @@ TEST(PrivateSteps, ASampleMovesTheIntegersByTheBoundAtMost) {
   PrivacyOptions options;
   options.step.exponent = -4;
   const int64_t n = 9;
-  const StepNoise noise = StepNoise::of(options, 0, n, 1);
+  const StepNoise noise = StepNoise::of(options, 0, n, 1);  // |C| = 16 steps, 5 for rounding
   CipherStream words(kKey);
   const auto uniform = [&] { return static_cast<double>(words.next() >> 11) * 0x1p-53 - 0.5; };
   int64_t most = 0;

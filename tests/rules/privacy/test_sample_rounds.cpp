@@ -45,7 +45,8 @@ TEST(SampleRounds, OfAllSamplesHaveNoAmplification) {
 }
 
 TEST(SampleRounds, TheClientThatCostsMostCounts) {
-  const std::vector<ClientSteps> clients{{1000, 10, 100}, {100, 10, 10}, {0, 0, 0}, {1000, 10, 100}};
+  const std::vector<ClientSteps> clients{
+      {1000, 10, 100}, {100, 10, 10}, {0, 0, 0}, {1000, 10, 100}};
   SampleRounds all(options_with(1), {.clients = clients, .rounds = 5, .n_params = 5});
   SampleRounds small(options_with(1), {.clients = {{100, 10, 10}}, .rounds = 5, .n_params = 5});
   take_part(small, 0, 3);
@@ -65,8 +66,7 @@ TEST(SampleRounds, TheClientThatCostsMostCounts) {
 }
 
 TEST(SampleRounds, NoiseMeetsAnEpsilonForTheWeakestClient) {
-  const SampleTerms terms{
-      .clients = {{1000, 10, 100}, {120, 10, 12}}, .rounds = 20, .n_params = 5};
+  const SampleTerms terms{.clients = {{1000, 10, 100}, {120, 10, 12}}, .rounds = 20, .n_params = 5};
   SampleRounds found(options_with(std::nullopt, 4), terms);
   found.take_part_in(20);
   EXPECT_LE(found.epsilon(), 4);

@@ -5,8 +5,8 @@
 // integers, and is divided by the expected batch. Neighbours are samples whose gradients become 0
 // (zero-out), which moves the integers of a step by `lattice.bound` at most if they are drawn:
 //   |rint(a) - rint(b)| <= |a - b| + sqrt(P),  a and b the two sums in steps of the lattice,
-// and a - b is the sample's gradient, but for what rounding in float64 makes of either sum
-// (Model::clipped_gradient). So gradients are clipped to a little less than the bound.
+// and a - b is the sample's gradient, but for what rounding makes of either sum (Model::
+// clipped_gradient). So gradients are clipped to a little less than the bound.
 #pragma once
 
 #include <cstdint>
@@ -17,16 +17,18 @@
 #include "hanse/base/cipher.hpp"
 #include "hanse/rules/privacy/accountant.hpp"
 #include "hanse/rules/privacy/clipping.hpp"
+#include "hanse/rules/privacy/noise.hpp"
 #include "hanse/rules/privacy/options.hpp"
 
 namespace hanse {
 
 // The noise of each step.
 struct StepNoise {
-  double clip = 1;        // of a sample's gradient
-  Lattice lattice;        // whose bound is how far a sample moves a step's integers
+  double clip = 1;  // of a sample's gradient
+  Lattice lattice;  // whose bound is how far a sample moves a step's integers
   Mechanism mechanism = Mechanism::kDiscreteGaussian;
-  int64_t variance = 0;   // steps^2
+  int64_t variance = 0;  // steps^2
+  Noise law{mechanism, 0};
 
   // For models of n_params trained values and clients of at most `most_samples`. Throws
   // InvalidArgument where the lattice is too coarse or too fine for them.

@@ -5,7 +5,8 @@
 // sample is that of its client, and the run's the weakest of all (parallel composition). A client
 // with n samples that has been in r rounds has released r x steps sums, each amplified by its rate
 // batch / n. Numbers of samples, batches and steps are public and fixed, and so is who takes part:
-// the accountant counts the rounds that a client was in, and no amplification by the draw of clients.
+// the accountant counts the rounds that a client was in, and no amplification by the draw of
+// clients.
 #pragma once
 
 #include <compare>
@@ -34,8 +35,8 @@ struct ClientSteps {
 
 struct SampleTerms {
   std::vector<ClientSteps> clients;  // a row a client
-  int64_t rounds = 1;                // that a client takes part in at most, for which noise is found
-  int64_t n_params = 1;              // that are trained
+  int64_t rounds = 1;    // that a client takes part in at most, for which noise is found
+  int64_t n_params = 1;  // that are trained
 };
 
 class SampleRounds final : public Stateful {

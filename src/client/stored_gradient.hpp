@@ -11,9 +11,9 @@
 
 namespace hanse {
 
-class StepGradient {
+class StoredGradient {
  public:
-  virtual ~StepGradient() = default;
+  virtual ~StoredGradient() = default;
   // Begins a participation; its steps follow in their order.
   virtual void start(const ClientTask& /*task*/) {}
   // Writes the gradient [P], 0 for buffers, and returns the batch's mean loss.
@@ -24,7 +24,7 @@ class StepGradient {
 // The mean over the batch; with options.private_steps the noised one of DP-SGD
 // (rules/privacy/private_steps.hpp), divided by the expected batch. `federation` and `model` must
 // outlive the object. Memory: with private_steps P float64 and P int64.
-std::unique_ptr<StepGradient> make_step_gradient(const ClientOptions& options,
-                                                 const Federation& federation, Model& model);
+std::unique_ptr<StoredGradient> make_stored_gradient(const ClientOptions& options,
+                                                     const Federation& federation, Model& model);
 
 }  // namespace hanse

@@ -1,4 +1,4 @@
-#include "step_gradient.hpp"
+#include "stored_gradient.hpp"
 
 #include <cmath>
 #include <vector>
@@ -11,7 +11,7 @@ namespace hanse {
 
 namespace {
 
-class MeanGradient final : public StepGradient {
+class MeanGradient final : public StoredGradient {
  public:
   explicit MeanGradient(Model& model) : model_(model) {}
 
@@ -24,7 +24,7 @@ class MeanGradient final : public StepGradient {
   Model& model_;
 };
 
-class NoisedGradient final : public StepGradient {
+class NoisedGradient final : public StoredGradient {
  public:
   NoisedGradient(const ClientOptions& options, const Federation& federation, Model& model)
       : work_(options),
@@ -58,15 +58,15 @@ class NoisedGradient final : public StepGradient {
   SampleSizes sizes_;
   CipherKey key_;  // of the client's steps
   int64_t step_ = 0;
-  double expected_ = 1;         // samples of a batch
-  std::vector<double> sum_;     // [trainable] of the clipped gradients
+  double expected_ = 1;            // samples of a batch
+  std::vector<double> sum_;        // [trainable] of the clipped gradients
   std::vector<int64_t> integers_;  // likewise
 };
 
 }  // namespace
 
-std::unique_ptr<StepGradient> make_step_gradient(const ClientOptions& options,
-                                                 const Federation& federation, Model& model) {
+std::unique_ptr<StoredGradient> make_stored_gradient(const ClientOptions& options,
+                                                     const Federation& federation, Model& model) {
   if (!options.private_steps) return std::make_unique<MeanGradient>(model);
   return std::make_unique<NoisedGradient>(options, federation, model);
 }
