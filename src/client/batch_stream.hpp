@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "hanse/client/round_steps.hpp"
 #include "hanse/data/federation.hpp"
 #include "poisoning.hpp"
+#include "sample_order.hpp"
 
 namespace hanse {
 
@@ -74,9 +76,8 @@ inline RandomStream dropout_stream(const ClientTask& task) {
           static_cast<uint64_t>(task.client)};
 }
 
-// Hands out a client's samples in mini-batches, in a fresh order every pass (stream of seed,
-// kShuffle, round, client); of all clients' samples with LocalWork::pooled. Memory: one batch, and
-// four bytes a sample.
+// Hands out a client's samples in mini-batches, in the order of make_sample_order(); of all
+// clients' samples with LocalWork::pooled. Memory: one batch, and four bytes a sample.
 class BatchStream {
  public:
   // `federation` must outlive the object. Throws InvalidArgument as Poisoning, Augmentation
@@ -84,6 +85,7 @@ class BatchStream {
   BatchStream(const ClientOptions& options, const Federation& federation)
       : work_(options),
         federation_(federation),
+        order_(make_sample_order(options, federation)),
         poisoning_(options.poison, federation),
         augmentation_(options.augmentation, federation),
         weights_(options, federation) {}
@@ -116,39 +118,18 @@ class BatchStream {
   int64_t steps() const { return steps_; }
   Batch next();
   // The samples of the next batch as they are, without a copy.
-  ListedSamples next_samples();
+  ListedSamples next_samples() { return order_->next(); }
 
  private:
-  struct Participation {
-    int64_t client = -1, round = 0;
-    uint64_t seed = 0;
-    bool operator==(const Participation&) const = default;
-  };
-  // A client's samples in the order of a pass.
-  struct Pass {
-    Participation of;
-    RandomStream shuffle{0, Purpose::kShuffle};
-    int64_t begin = 0;           // of the first client's samples
-    std::vector<int32_t> order;  // from there
-    int64_t samples() const { return static_cast<int64_t>(order.size()); }
-  };
-  // Makes the first pass of that participation, unless it is there already.
-  void prepare(Pass& pass, const Participation& of) const;
-  void list_samples(Pass& pass) const;
-  std::span<const int32_t> batch_at(const Pass& pass, int64_t first) const;
   double* room_for_losses(int64_t rows) {
     sample_losses_.assign(static_cast<std::size_t>(rows), 0.0);
     return sample_losses_.data();
   }
-  // The samples after those handed out: of this pass, or of the client that trains next.
-  ListedSamples upcoming();
 
   LocalWork work_;
   const Federation& federation_;
-  int64_t following_ = -1;  // the client that trains next
+  std::unique_ptr<SampleOrder> order_;
   int64_t steps_ = 1;
-  int64_t next_ = 0;  // first sample of the pass not handed out
-  Pass pass_, coming_;
   GatheredBatch gathered_;
   Poisoning poisoning_;
   Augmentation augmentation_;

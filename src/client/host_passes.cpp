@@ -28,18 +28,17 @@ HostPasses::HostPasses(const ClientOptions& options, const Federation& federatio
       model_(model),
       batches_(options, federation),
       optimizer_(options, model.layout().n_trainable()),
+      found_(make_stored_gradient(options, federation, model)),
+      stores_gradient_(options.clip > 0 || options.propfair.base > 0 || options.accumulate > 1 ||
+                       options.private_steps),
       state_width_(to_index(width_of(optimizer_.state_blocks()))) {
   const std::size_t n = to_index(model.n_params());
-  if (stores_gradient()) gradient_.resize(n);
+  if (stores_gradient_) gradient_.resize(n);
   if (options.accumulate > 1) sum_.resize(n);
 }
 
 bool HostPasses::cohorts_can() const {
   return options_.accumulate == 1 && state_width_ == 0 && optimizer_.is_sgd();
-}
-
-bool HostPasses::stores_gradient() const {
-  return options_.clip > 0 || propfair_.base > 0 || options_.accumulate > 1;
 }
 
 void HostPasses::make_room(const std::vector<Pass>& passes) {
@@ -77,6 +76,7 @@ ClientOutcome HostPasses::make_pass(PassUpdate& update, std::size_t number,
                    {.mu = pass.mu.value_or(0),
                     .anchor = pass.mu ? anchor.data() : nullptr,
                     .pull = pass.pulls ? pull_.data() : nullptr});
+  found_->start(task);
   double lr = schedule_.rate(task.round);
   int64_t done = 0;  // mini-batches
   const ClientOutcome outcome = batches_.run(task, [&](const Batch& batch, RandomStream& noise) {
@@ -97,7 +97,7 @@ ClientOutcome HostPasses::make_pass(PassUpdate& update, std::size_t number,
 
 double HostPasses::step(std::span<float> row, const Batch& batch, RandomStream& noise, double lr,
                         bool last) {
-  if (stores_gradient()) return stored_step(row, batch, noise, lr, last);
+  if (stores_gradient_) return stored_step(row, batch, noise, lr, last);
   if (optimizer_.is_plain()) {
     return model_.sgd_step(row, batch, noise, lr, options_.weight_decay);
   }
@@ -108,7 +108,7 @@ double HostPasses::step(std::span<float> row, const Batch& batch, RandomStream& 
 // h = s(F) g, the objective's gradient;  the optimizer's is h min(1, clip/|h|)
 double HostPasses::stored_step(std::span<float> row, const Batch& batch, RandomStream& noise,
                                double lr, bool last) {
-  const double loss = model_.loss_and_gradient(row, batch, noise, gradient_);
+  const double loss = found_->find(row, batch, noise, gradient_);
   double scale = propfair_slope(propfair_, loss);
   if (options_.accumulate > 1) {
     accumulate(scale, batch.rows);

@@ -3,12 +3,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "batch_stream.hpp"
 #include "hanse/client/passes.hpp"
 #include "optimizer.hpp"
+#include "stored_gradient.hpp"
 
 namespace hanse {
 
@@ -33,7 +35,6 @@ class HostPasses {
   double step(std::span<float> row, const Batch& batch, RandomStream& noise, double lr, bool last);
   double stored_step(std::span<float> row, const Batch& batch, RandomStream& noise, double lr,
                      bool last);
-  bool stores_gradient() const;
   void accumulate(double slope, int64_t samples);
   double clip_scale(double slope) const;
 
@@ -43,6 +44,8 @@ class HostPasses {
   Model& model_;
   BatchStream batches_;
   ClientOptimizer optimizer_;
+  std::unique_ptr<StoredGradient> found_;  // the gradient that is stored
+  bool stores_gradient_;
   std::size_t state_width_;
   std::vector<float> gradient_;  // [P] where it is stored
   std::vector<float> sum_;       // [P] of the gradients since the last step, with accumulation

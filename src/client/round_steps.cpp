@@ -8,15 +8,14 @@
 
 namespace hanse {
 
-namespace {
-
-// At least 1, also of clients without samples.
-int64_t batch_of(const LocalWork& work, int64_t samples) {
+int64_t expected_batch(const LocalWork& work, int64_t samples) {
   return std::max<int64_t>(1, work.batch > 0 ? std::min(work.batch, samples) : samples);
 }
 
+namespace {
+
 int64_t steps_a_pass(const LocalWork& work, int64_t samples) {
-  const int64_t batch = batch_of(work, samples);
+  const int64_t batch = expected_batch(work, samples);
   return (samples_a_pass(work, samples) + batch - 1) / batch;
 }
 
@@ -29,11 +28,12 @@ int64_t product(int64_t a, int64_t b) {
 }  // namespace
 
 int64_t samples_a_pass(const LocalWork& work, int64_t samples) {
-  return work.drop_last ? samples - samples % batch_of(work, samples) : samples;
+  return work.drop_last ? samples - samples % expected_batch(work, samples) : samples;
 }
 
 int64_t loss_samples(const LocalWork& work, int64_t batches, int64_t samples) {
-  return batches == 0 ? samples : std::min(samples, product(batches, batch_of(work, samples)));
+  return batches == 0 ? samples
+                      : std::min(samples, product(batches, expected_batch(work, samples)));
 }
 
 int64_t local_steps(const LocalWork& work, int64_t samples) {
@@ -56,7 +56,7 @@ int64_t samples_processed(const LocalWork& work, int64_t samples, int64_t steps)
   const int64_t made = steps > 0 ? steps : local_steps(work, samples);
   const auto [passes, rest] = std::div(made, steps_a_pass(work, samples));
   const int64_t pass = samples_a_pass(work, samples);
-  return product(passes, pass) + std::min(rest * batch_of(work, samples), pass);
+  return product(passes, pass) + std::min(rest * expected_batch(work, samples), pass);
 }
 
 int64_t RoundSteps::optimizer_steps(int64_t samples, int64_t made) const {

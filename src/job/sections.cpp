@@ -227,7 +227,7 @@ void bind_comm(OptionTable& table, CommOptions& comm) {
   may_change(table.add(
       "comm.masks", comm.masks,
       "each rank's part of the updates' sum travels under masks of pairs of ranks, which cancel in "
-      "the sum; the same bits; auto: in private rounds"));
+      "the sum; the same bits; auto: in rounds that are private for clients"));
   may_change(table.add(
       "comm.timeout-seconds", comm.timeout_seconds, at_least(0),
       "seconds that ranks wait for one that does not come before they name it and end; longer "

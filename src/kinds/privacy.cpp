@@ -8,6 +8,7 @@
 #include "families.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/client/personal.hpp"
+#include "hanse/client/round_steps.hpp"
 #include "hanse/rules/aggregation/aggregator.hpp"
 
 namespace hanse {
@@ -25,12 +26,19 @@ const Keys<Job> kHonest =
         "part of the expected participants whose shares alone make the noise, whatever the others "
         "know of theirs");
 
+const Keys<Job> kUnit = key(
+    "unit", &Options::unit,
+    "whose contribution others can hardly tell: all of a client's samples, by noise on the sum of "
+    "updates; or a sample of a client, by noise in each of the client's steps (DP-SGD)");
+
 const Keys<Job> kPrivacy{
+    kUnit,
     key("mechanism", &Options::mechanism,
         "law of the noise: integers, drawn without floating point; gaussian: float64, as others "
         "add it, for comparison: its low bits tell what it was added to"),
     key("clip", &Options::clip, above(0),
-        "C, largest norm of an update, longer ones are shortened to it; adaptive: the first one"),
+        "C, largest norm of an update, or of a sample's gradient, longer ones are shortened to it; "
+        "adaptive: the first one"),
     key("clip-kind", &Options::clip_kind,
         "adaptive: the clip follows a quantile of the clients' norms (Andrew et al. 2021)"),
     key("quantile", &Options::quantile, between(0, 1),
@@ -40,8 +48,9 @@ const Keys<Job> kPrivacy{
         "adaptive: deviation of the noise on the number within the clip; auto: a twentieth of the "
         "expected participants"),
     key("noise", &Options::noise, "auto",
-        "z, deviation of the noise on the sum over the clip, as if nothing but the model were "
-        "released; auto: the least that meets privacy.epsilon over run.rounds"),
+        "z, deviation of the noise on the sum, or on that of each step, over the clip, as if "
+        "nothing "
+        "but the model were released; auto: the least that meets privacy.epsilon over run.rounds"),
     key("epsilon", &Options::epsilon, at_least(0), "noise = auto: the epsilon to meet"),
     key("delta", &Options::delta, Range{.low = 0, .high = 1, .low_open = true, .high_open = true},
         "the guarantee is (epsilon, delta)-differential privacy; well below 1 / clients"),
@@ -50,7 +59,7 @@ const Keys<Job> kPrivacy{
         "there or not (add-remove), or is another one (replace)"),
     key("step", &Options::step,
         "step of the lattice of updates and noise, a power of two, as 2^-20; auto: the largest up "
-        "to 2^-20 of the noise's deviation, of correlated noise 2^-16"),
+        "to 2^-20 of the noise's deviation, of correlated noise 2^-16, for samples 2^-24"),
     key("seed", &Options::seed,
         "secret of the noise: auto: run.seed, or a number beside it: then it is known, and the run "
         "is "
@@ -64,7 +73,8 @@ const Keys<Job> kPrivacy{
         "tree, toeplitz, banded: least rounds from one of a client's to its next; auto: the "
         "sampler's"),
     key("participations", &Options::participations, or_auto(at_least(1)),
-        "tree, toeplitz, banded: most rounds of a client; auto: the sampler's"),
+        "tree, toeplitz, banded, and noise = auto for samples: most rounds of a client; auto: the "
+        "sampler's"),
     key("accountant", &Options::accountant,
         "which epsilon is printed and counts: the least that holds, or Renyi, zero-concentrated, "
         "or "
@@ -89,7 +99,8 @@ void check_target(const PrivacyOptions& o) {
     refuse(fmt::format("noise = {} meets no epsilon but its own", *o.noise), "privacy.epsilon",
            "privacy.noise = auto; or privacy.max-epsilon, at which the run ends");
   }
-  if (o.correlation == Correlation::kNone && (o.separation > 0 || o.participations > 0)) {
+  const bool counts_rounds = o.participations > 0 && !(o.of_samples() && !o.noise);
+  if (o.correlation == Correlation::kNone && (o.separation > 0 || counts_rounds)) {
     refuse("rounds with noise of their own do not ask when a client comes again",
            o.separation > 0 ? "privacy.separation" : "privacy.participations",
            "auto, or privacy.correlation");
@@ -114,13 +125,15 @@ KindRow<Job> row(const std::string& name, const std::string& summary, const Keys
 }  // namespace
 
 KindFamily privacy_family() {
-  return {"privacy",
-          "privacy.kind",
-          "client-level differential privacy: who adds the noise",
-          chosen_by<&Job::privacy, &PrivacyOptions::kind>,
-          {{"none", "sums without noise", {}},
-           row("central", "one draw of noise on each round's sum", kPrivacy),
-           row("distributed", "each participant adds a share of the noise", {kPrivacy, kHonest})}};
+  return {
+      "privacy",
+      "privacy.kind",
+      "differential privacy, of clients or of their samples: who adds the noise",
+      chosen_by<&Job::privacy, &PrivacyOptions::kind>,
+      {{"none", "sums without noise", {}},
+       row("central", "one draw of noise on each round's sum, or with unit = sample on each step's",
+           kPrivacy),
+       row("distributed", "each participant adds a share of the noise", {kPrivacy, kHonest})}};
 }
 
 void check_private_rounds(const Job& job) {
@@ -142,14 +155,31 @@ PrivacyTerms privacy_terms(const Job& job, int64_t clients, int64_t n_params) {
   return terms;
 }
 
+SampleTerms sample_terms(const Job& job, const Federation& federation, int64_t n_params) {
+  const int64_t clients = federation.clients();
+  SampleTerms terms{.rounds = privacy_terms(job, clients, n_params).participations(job.run.rounds),
+                    .n_params = n_params};
+  if (job.privacy.participations > 0) {
+    terms.rounds = std::min(terms.rounds, job.privacy.participations);
+  }
+  for (int64_t client = 0; client < clients; ++client) {
+    const int64_t samples = federation.train(client).size();
+    terms.clients.push_back({});
+    if (samples == 0) continue;
+    terms.clients.back() = {samples, expected_batch(job.client, samples),
+                            local_steps(job.client, samples)};
+  }
+  return terms;
+}
+
 bool masks_sums(const Job& job) {
   const AskedMasks asked = job.comm.masks;
-  return asked == AskedMasks::kTrue || (asked == AskedMasks::kAuto && job.privacy.is_on());
+  return asked == AskedMasks::kTrue || (asked == AskedMasks::kAuto && job.privacy.of_clients());
 }
 
 bool has_secret_draws(const Job& job) {
   const auto attendance = value_of<Attendance>(job.sampler.kind);
-  return job.privacy.has_secret() && attendance &&
+  return job.privacy.has_secret() && job.privacy.of_clients() && attendance &&
          PrivacyTerms{.adjacency = job.privacy.adjacency, .attendance = *attendance}.is_amplified();
 }
 
@@ -186,7 +216,7 @@ double sum_of_private_weights(const AggregatorOptions& options, const Federation
   return sum;
 }
 
-std::vector<std::string> privacy_notices(const Job& job, int64_t clients) {
+std::vector<std::string> privacy_notices(const Job& job, int64_t units) {
   const PrivacyOptions& o = job.privacy;
   if (!o.is_on()) return {};
   std::vector<std::string> lines;
@@ -206,11 +236,12 @@ std::vector<std::string> privacy_notices(const Job& job, int64_t clients) {
                     "does not cover the choice",
                     join(choices, ", "), choices.size() == 1 ? "s" : ""));
   }
-  if (o.delta * static_cast<double>(clients) > 1) {
-    lines.push_back(fmt::format(
-        "privacy.delta = {:g} is above 1 / {} clients: a run that publishes one client at random "
-        "would meet it",
-        o.delta, clients));
+  if (o.delta * static_cast<double>(units) > 1) {
+    lines.push_back(
+        fmt::format("privacy.delta = {:g} is above 1 / {} {}s: a run that publishes one {} at "
+                    "random would meet "
+                    "it",
+                    o.delta, units, name_of(o.unit), name_of(o.unit)));
   }
   if (o.mechanism == Mechanism::kGaussian) {
     lines.emplace_back(

@@ -66,6 +66,7 @@ class ConvolutionalModel final : public NetworkModel {
     return widths;
   }
 
+  bool parts_samples() const override { return head_.parts_samples(); }
   float* forward(const float* row, const Batch& batch, RandomStream* noise) override {
     const float* features = convolutions_.forward(row, batch.features, batch.rows);
     return head_.forward(row, features, batch.rows, noise);

@@ -34,6 +34,7 @@ class DenseModel : public NetworkModel {
   }
 
  protected:
+  bool parts_samples() const override { return stack_.parts_samples(); }
   float* forward(const float* row, const Batch& batch, RandomStream*) override {
     return stack_.forward(row, batch.features, batch.rows, nullptr);
   }

@@ -7,14 +7,17 @@
 #include "hanse/model/gradient_record.hpp"
 #include "hanse/model/row_step.hpp"
 #include "kernels/layer_kernels.hpp"
+#include "sample_gradients.hpp"
 
 namespace hanse {
 
-// A row that the gradient changes, a record that keeps it, or a step that moves the row by it.
+// A row that the gradient changes, a record that keeps it, a step that moves the row by it, or the
+// gradients of the samples apart.
 struct GradientTarget {
   RowUpdate update;
-  GradientRecord* record = nullptr;  // null: the row's
-  RowStep* step = nullptr;           // null: as above
+  GradientRecord* record = nullptr;    // null: the row's
+  RowStep* step = nullptr;             // null: as above
+  SampleGradients* samples = nullptr;  // null: as above
 
   // Does anybody use the gradient of the tensor at `offset`?
   bool wants(int64_t offset) const { return step == nullptr || step->wants(offset); }
@@ -28,6 +31,14 @@ struct GradientTarget {
     } else {
       update.add(offset, gradient, size);
     }
+  }
+
+  // Applies the gradient of the bias at `offset` of the layer whose weight's gradient came last:
+  // the sum of its deltas, for which `sum` [out] is room.
+  void add_bias(int64_t offset, const float* deltas, int64_t rows, int64_t out, float* sum) const {
+    if (samples != nullptr) return samples->add_bias(offset);
+    sum_rows(deltas, rows, out, sum);
+    add(offset, sum, out);
   }
 
   // Applies a weight's gradient; before w changes, dx [samples, in] <- deltas w unless dx is null.
@@ -44,6 +55,7 @@ struct GradientTarget {
     if (step != nullptr) return add_to_step(g, before...);
     update.add(g, before...);
     if (record != nullptr) record->add_product(g);
+    if (samples != nullptr) samples->add_product(g);
   }
 
  private:

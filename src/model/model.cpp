@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 
 #include "hanse/base/error.hpp"
+#include "hanse/base/products.hpp"
+#include "sample_gradients.hpp"
 
 namespace hanse {
 
@@ -54,6 +56,28 @@ void Model::cross_losses(std::span<const float> rows, std::span<const Batch> bat
       *out++ = evaluate(rows.subspan(first, width), batch).loss / static_cast<double>(batch.rows);
     }
   }
+}
+
+double Model::clipped_gradient(std::span<const float> row, const Batch& batch,
+                               const SampleSizes& sizes, RandomStream& noise, double clip,
+                               std::span<double> sum) {
+  std::fill(sum.begin(), sum.end(), 0.0);
+  std::vector<float> gradient(row.size());
+  const std::span<const float> trained = std::span(gradient).first(sum.size());
+  double loss = 0;
+  for (int64_t i = 0; i < batch.rows; ++i) {
+    Batch one = batch;
+    one.rows = 1;
+    one.features += i * sizes.features;
+    if (one.labels != nullptr) one.labels += i * sizes.labels;
+    if (one.targets != nullptr) one.targets += i * sizes.labels;
+    if (one.sample_losses != nullptr) one.sample_losses += i;
+    loss += loss_and_gradient(row, one, noise, gradient);
+    const double scale = clip_scale(inner_product(trained, trained), clip);
+    if (scale == 0) continue;
+    for (std::size_t j = 0; j < sum.size(); ++j) sum[j] += scale * static_cast<double>(trained[j]);
+  }
+  return loss / static_cast<double>(std::max<int64_t>(1, batch.rows));
 }
 
 double Model::step_by(std::span<float> row, const Batch& batch, RandomStream& noise,

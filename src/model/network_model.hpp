@@ -51,6 +51,17 @@ class NetworkModel : public Model {
     return descend(row.data(), batch, noise, {.record = &record});
   }
 
+  double clipped_gradient(std::span<const float> row, const Batch& batch, const SampleSizes& sizes,
+                          RandomStream& noise, double clip, std::span<double> sum) final {
+    if (objective_ || !parts_samples() || batch.rows == 0) {
+      return Model::clipped_gradient(row, batch, sizes, noise, clip, sum);
+    }
+    samples_.start(batch.rows, clip, sum);
+    const double loss = descend(row.data(), batch, noise, {.samples = &samples_});
+    samples_.finish();
+    return loss;
+  }
+
   EvaluationSums evaluate(std::span<const float> row, const Batch& batch,
                           SampleResults results) final {
     return loss_->evaluate(batch, forward(row.data(), batch, nullptr), results);
@@ -81,6 +92,9 @@ class NetworkModel : public Model {
   // live until the next call and may be overwritten. Dropout is drawn from `noise`; null:
   // evaluation, and no backward() follows.
   virtual float* forward(const float* row, const Batch& batch, RandomStream* noise) = 0;
+
+  // Does backward() know the target's `samples`?
+  virtual bool parts_samples() const { return false; }
 
   // Hands the gradient to `target`, which may be the row of forward() itself. The deltas of the
   // logits stand where the last forward() left the logits.
@@ -167,6 +181,7 @@ class NetworkModel : public Model {
   std::vector<float> received_;           // [P] where the objective asks for it
   std::vector<float> received_logits_;    // [rows, outputs] likewise
   std::vector<float> other_logits_;       // [rows, outputs] of a mixture
+  SampleGradients samples_;
 };
 
 }  // namespace hanse

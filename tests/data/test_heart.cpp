@@ -25,8 +25,9 @@ std::string content(const std::string& file) {
 
 TEST(Heart, TheTableIsWhatPrepareMakes) {
   const TempFolder folder;
-  for (const auto& [name, option] :
-       {std::pair<std::string, std::string>{"heart.csv", ""}, {"heart-920.csv", "--all "}}) {
+  for (const auto& [name, option] : {std::pair<std::string, std::string>{"heart.csv", ""},
+                                     {"heart-920.csv", "--all "},
+                                     {"heart-scaled.csv", "--scaled "}}) {
     const std::string made = folder.file(name);
     const std::string command = "'" + kFolder + "/prepare' " + option + "'" + made + "'";
     ASSERT_EQ(std::system(command.c_str()), 0) << command;

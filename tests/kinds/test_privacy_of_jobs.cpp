@@ -70,7 +70,8 @@ TEST(PrivacyOfJobs, DefaultsAreThoseOfTheTable) {
                                        {"accountant", "rdp"},
                                        {"audit", "false"},
                                        {"max-epsilon", "0"},
-                                       {"honest", "1"}}) {
+                                       {"honest", "1"},
+                                       {"unit", "client"}}) {
     EXPECT_EQ(p.text("privacy." + key), value) << key;
   }
   PrivateJob().check();
@@ -84,6 +85,38 @@ TEST(PrivacyOfJobs, AResumeChangesWhatIsToldAndWhenItEnds) {
   }
   EXPECT_EQ(changing, (std::vector<std::string>{"privacy.audit", "privacy.max-epsilon"}));
   EXPECT_FALSE(p.job.table.at("aggregator.cap").may_change);
+}
+
+// What shows samples without noise, or lets one move another's gradient, is refused for samples.
+TEST(PrivacyOfJobs, SamplesNeedStepsOfTheirOwn) {
+  PrivateJob().set("privacy.unit", "sample").check();
+  for (const auto& [key, value] : Keys{{"privacy.kind", "distributed"},
+                                       {"privacy.adjacency", "add-remove"},
+                                       {"privacy.adjacency", "replace"},
+                                       {"privacy.clip-kind", "adaptive"},
+                                       {"privacy.correlation", "tree"},
+                                       {"aggregator.kind", "qfedavg"},
+                                       {"aggregator.kind", "afl"},
+                                       {"aggregator.kind", "propfair"},
+                                       {"client.update", "scaffold"},
+                                       {"client.mixup", "0.2"},
+                                       {"client.accumulate", "2"},
+                                       {"client.drop-last", "true"},
+                                       {"client.objective", "loss.pt"},
+                                       {"client.class-weights", "client"},
+                                       {"data.standardize", "client"},
+                                       {"data.missing", "mean"}}) {
+    expect_refused({{"privacy.unit", "sample"}, {key, value}}, {key});
+  }
+  for (const auto& [key, value] : Keys{{"aggregator.kind", "median"},
+                                       {"aggregator.weights", "samples"},
+                                       {"aggregator.estimator", "normalized"},
+                                       {"comm.reduction", "fast"},
+                                       {"client.update", "prox"},
+                                       {"client.momentum", "0.9"},
+                                       {"privacy.mechanism", "gaussian"}}) {
+    PrivateJob().set("privacy.unit", "sample").set(key, value).check();
+  }
 }
 
 TEST(PrivacyOfJobs, StepsArePowersOfTwo) {

@@ -4,10 +4,13 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 namespace hanse {
+
+struct PrivateSteps;  // rules/privacy/private_steps.hpp
 
 // How much a client does in a round: round_steps.hpp.
 struct LocalWork {
@@ -173,6 +176,8 @@ struct ClientOptions : LocalWork,
   double worker_momentum = 0;        // of the messages, in [0, 1)
   int64_t seed = 0;                  // of what clients draw: batches, dropout; 0: run.seed
   int64_t state_memory = 1024;       // MiB a rank for client states; the rest in a mapped file
+  // Set by privacy.unit = sample: what makes the steps private; null: they are as they are.
+  std::shared_ptr<const PrivateSteps> private_steps = nullptr;
 };
 
 }  // namespace hanse

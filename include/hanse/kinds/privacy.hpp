@@ -9,6 +9,7 @@
 #include "hanse/data/federation.hpp"
 #include "hanse/model/layout.hpp"
 #include "hanse/rules/privacy/accountant.hpp"
+#include "hanse/rules/privacy/sample_rounds.hpp"
 
 namespace hanse {
 
@@ -21,13 +22,17 @@ struct PrivacyOptions;
 // one that check_private_rounds() allows.
 PrivacyTerms privacy_terms(const Job& job, int64_t clients, int64_t n_params);
 
+// The same of privacy.unit = sample: what each client that trains does in a round, and the most
+// rounds of one. Frozen values are no parameters.
+SampleTerms sample_terms(const Job& job, const Federation& federation, int64_t n_params);
+
 // Throws InvalidArgument where a number would leave a client without noise, or where who counts
 // depends on more than chance. The check of every privacy.kind but none.
 void check_private_rounds(const Job& job);
 
 // What the run has to say of its privacy before it starts: what the guarantee covers, and what it
-// does not.
-std::vector<std::string> privacy_notices(const Job& job, int64_t clients);
+// does not. `units`: the clients or the samples, whichever the guarantee is for.
+std::vector<std::string> privacy_notices(const Job& job, int64_t units);
 
 // Is who takes part drawn from the secret of the noise? It is where the system makes the secret and
 // the guarantee counts on a draw that nobody knows.

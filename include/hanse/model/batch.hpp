@@ -18,6 +18,11 @@ struct Batch {
   double* sample_losses = nullptr;  // [rows] in training: gets model.loss of each; null: not wanted
 };
 
+// Values of a sample, and of its label.
+struct SampleSizes {
+  int64_t features, labels = 1;
+};
+
 // Sums over samples, so that they can be added over batches in a fixed order.
 struct EvaluationSums {
   double loss = 0;     // sum of per-sample losses

@@ -87,6 +87,17 @@ class Model {
   virtual double step_by(std::span<float> row, const Batch& batch, RandomStream& noise,
                          RowStep& step);
 
+  // sum [trainable] <- the sum over the samples of c_i g_i, with g_i the gradient of sample i alone
+  // and c_i = min(1, clip / |g_i|) or a little less; returns the mean loss. What a sample adds is a
+  // function of that sample and its place, the row, the batch's rows and `noise` alone: no value of
+  // another sample moves a bit of it. It is never longer than `clip`, and 0 where |g_i| is not
+  // finite. Beside it, rounding moves the sum by (0x1.01p-11 + rows (rows + 3) 2^-52) clip at most
+  // when one sample's values change. Here: a pass a sample.
+  // REQUIRES: batch.mixed and class_weights are null; a model without buffers.
+  virtual double clipped_gradient(std::span<const float> row, const Batch& batch,
+                                  const SampleSizes& sizes, RandomStream& noise, double clip,
+                                  std::span<double> sum);
+
   // The gradient of loss_and_gradient() in factors, for less memory than a row takes when the batch
   // is small against the layers. REQUIRES: record_product_cost(rows) > 0.
   virtual double record_gradient(std::span<const float> row, const Batch& batch,
@@ -175,10 +186,8 @@ void train_for(Model& model, const std::string& path, const LabelForm& labels);
 // Throws InvalidArgument for another loss than cross-entropy.
 void smooth_labels(Model& model, double share);
 
-// The kinds that make_model() knows.
+// The kinds that make_model() knows, and whether one of them loads torch_library().
 std::vector<KindRow<ModelOptions>> model_kinds();
-
-// Does a model of this kind load torch_library()?
 bool needs_torch(const std::string& kind);
 
 // Is a model of these options one dense layer? Throws InvalidArgument for an unknown kind.

@@ -78,8 +78,9 @@ JobFacts facts_of(const Job& job, const std::optional<AggregatorNeeds>& rule) {
 std::span<const Conflict> conflicts() {
   static const std::vector<Conflict> all = [] {
     std::vector<Conflict> rows;
-    for (const auto part : {conflicts_of_rules(), conflicts_of_privacy(), conflicts_of_updates(),
-                            conflicts_of_time(), conflicts_of_rounds(), conflicts_of_gpus()}) {
+    for (const auto part : {conflicts_of_rules(), conflicts_of_privacy(), conflicts_of_samples(),
+                            conflicts_of_updates(), conflicts_of_time(), conflicts_of_rounds(),
+                            conflicts_of_gpus()}) {
       rows.insert(rows.end(), part.begin(), part.end());
     }
     return rows;

@@ -13,6 +13,7 @@ namespace hanse {
 // The rows of each file, in the order in which they are asked.
 std::span<const Conflict> conflicts_of_rules();
 std::span<const Conflict> conflicts_of_privacy();
+std::span<const Conflict> conflicts_of_samples();
 std::span<const Conflict> conflicts_of_updates();
 std::span<const Conflict> conflicts_of_time();
 std::span<const Conflict> conflicts_of_rounds();

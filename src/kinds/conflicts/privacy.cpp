@@ -9,6 +9,8 @@ namespace {
 
 constexpr Fact kPrivate{"private rounds", "privacy.kind",
                         [](const JobFacts& f) { return f.job.privacy.is_on(); }};
+constexpr Fact kOfClients{"rounds that are private for clients", "privacy.unit",
+                          [](const JobFacts& f) { return f.job.privacy.of_clients(); }};
 constexpr Fact kSecretDraws{"draws from the system's secret", "privacy.seed",
                             [](const JobFacts& f) { return has_secret_draws(f.job); }};
 constexpr Fact kSecret{"a secret of the system", "privacy.seed",
@@ -56,18 +58,18 @@ constexpr const char* kMeans =
 constexpr const char* kTimeDecides = "the time that clients take decides who counts";
 
 constexpr Conflict kRows[] = {
-    {&kPrivate, &kNotFedavg, "{aggregator.kind} uses numbers of clients that have no noise",
+    {&kOfClients, &kNotFedavg, "{aggregator.kind} uses numbers of clients that have no noise",
      "private rounds are of fedavg"},
-    {&kPrivate, &kMapsRows, "rules before the mean look at the updates without noise",
+    {&kOfClients, &kMapsRows, "rules before the mean look at the updates without noise",
      "leave it empty; privacy.clip bounds every update"},
-    {&kPrivate, &kNotUnbiased,
+    {&kOfClients, &kNotUnbiased,
      "estimator {aggregator.estimator} divides by who took part, which tells who did",
      "unbiased divides by the number that is expected"},
-    {&kPrivate, &kBySamples, "weights by samples have no bound that is known without the clients",
+    {&kOfClients, &kBySamples, "weights by samples have no bound that is known without the clients",
      "uniform, or capped with aggregator.cap"},
-    {&kPrivate, &kCompresses, "{comm.compress} would change updates behind their clip",
+    {&kOfClients, &kCompresses, "{comm.compress} would change updates behind their clip",
      "none: a private sum is of integers"},
-    {&kPrivate, &kFastSums, "float32 sums round, and what they round depends on the updates",
+    {&kOfClients, &kFastSums, "float32 sums round, and what they round depends on the updates",
      "exact"},
     {&kPrivate, &kNotSgdOrProx,
      "clients of {client.update} send numbers beside their update, or keep the server's",

@@ -6,23 +6,9 @@
 
 #include "kernels/layer_kernels.hpp"
 #include "kernels/shares.hpp"
+#include "layers/pixel_sums.hpp"
 
 namespace hanse {
-
-namespace {
-
-// sum [channels] += the pixels of an image.
-void add_pixels(ConstImage image, int64_t height, int64_t width, int64_t channels,
-                float* __restrict sum) {
-  for (int64_t r = 0; r < height; ++r) {
-    const float* pixel = image.data + r * image.row;
-    for (int64_t c = 0; c < width; ++c, pixel += image.pixel) {
-      for (int64_t v = 0; v < channels; ++v) sum[v] += pixel[v];
-    }
-  }
-}
-
-}  // namespace
 
 ConvolutionStack::Images& ConvolutionStack::Images::hold(int64_t images) {
   grow(values, images * size() + kReadAhead);
@@ -86,7 +72,7 @@ ConvolutionStack::Workspace ConvolutionStack::make_workspace() const {
   for (const Stage& stage : stages_) {
     const Convolution& c = stage.forward;
     const int64_t border = work.empty() ? 0 : stage.backward.margin;  // the samples get no delta
-    Scratch scratch;
+    Scratch scratch{.clipped = ClippedSum(c)};
     scratch.output = {stage.height, stage.width, c.outputs, 0, {}};
     scratch.convolved = {c.height, c.width, c.outputs, 0, {}};
     scratch.delta = {c.height, c.width, c.outputs, border, {}};
@@ -222,14 +208,16 @@ void ConvolutionStack::add_gradient(const Stage& stage, Image input, Images& out
              sums.bias_gradient.data());
 }
 
-void ConvolutionStack::clear_gradients() {
-  for (Workspace& work : workspaces_) {
-    for (std::size_t s = 0; s < stages_.size(); ++s) {
-      const Convolution& c = stages_[s].forward;
-      work[s].gradient.assign(static_cast<std::size_t>(c.weights()), 0.0F);
-      work[s].bias_gradient.assign(static_cast<std::size_t>(c.line()), 0.0F);
-    }
+void ConvolutionStack::clear_gradients(Workspace& work) const {
+  for (std::size_t s = 0; s < stages_.size(); ++s) {
+    const Convolution& c = stages_[s].forward;
+    work[s].gradient.assign(static_cast<std::size_t>(c.weights()), 0.0F);
+    work[s].bias_gradient.assign(static_cast<std::size_t>(c.line()), 0.0F);
   }
+}
+
+void ConvolutionStack::clear_gradients() {
+  for (Workspace& work : workspaces_) clear_gradients(work);
 }
 
 const float* ConvolutionStack::weight_gradient(std::size_t s) {
@@ -278,22 +266,48 @@ void ConvolutionStack::backward(const float* row, const float* delta,
   for (std::size_t s = first + 1; s < stages_.size(); ++s) {
     load_flipped(stages_[s], row, stages_[s].own);
   }
-  for_each_image([&](Workspace& work, int64_t image) {
-    const Stage& last = stages_.back();
-    take_features(delta + image * last.output_size(),
-                  delta_of(last, work.back().output, work.back().delta));
-    for (std::size_t s = stages_.size(); s-- > first;) {
-      Stage& stage = stages_[s];
-      Scratch& scratch = work[s];
-      unpool(stage, image, scratch.output, scratch.delta);
-      add_gradient(stage, stage.input.whole(image), scratch.output, scratch.delta, scratch);
-      if (s == first) break;
-      convolve(scratch, stage.backward, scratch.delta.whole(), stage.own.flipped,
-               delta_of(stages_[s - 1], work[s - 1].output, work[s - 1].delta),
-               {.gate = stage.input.inside(image)});
-    }
-  });
+  if (target.samples != nullptr) return backward_samples(delta, *target.samples);
+  for_each_image([&](Workspace& work, int64_t image) { retreat(work, image, delta, first); });
   hand_over(target, first);
+}
+
+// Adds an image's gradient to that of its workspace, down to stage `first`.
+void ConvolutionStack::retreat(Workspace& work, int64_t image, const float* delta,
+                               std::size_t first) {
+  const Stage& last = stages_.back();
+  take_features(delta + image * last.output_size(),
+                delta_of(last, work.back().output, work.back().delta));
+  for (std::size_t s = stages_.size(); s-- > first;) {
+    Stage& stage = stages_[s];
+    Scratch& scratch = work[s];
+    unpool(stage, image, scratch.output, scratch.delta);
+    add_gradient(stage, stage.input.whole(image), scratch.output, scratch.delta, scratch);
+    if (s == first) break;
+    convolve(scratch, stage.backward, scratch.delta.whole(), stage.own.flipped,
+             delta_of(stages_[s - 1], work[s - 1].output, work[s - 1].delta),
+             {.gate = stage.input.inside(image)});
+  }
+}
+
+void ConvolutionStack::backward_samples(const float* delta, SampleGradients& samples) {
+  for (Workspace& work : workspaces_) {
+    for (Scratch& scratch : work) scratch.clipped.clear();
+  }
+  for_each_image([&](Workspace& work, int64_t image) {
+    clear_gradients(work);
+    retreat(work, image, delta, 0);
+    double squared = 0;
+    for (const Scratch& one : work) squared += one.clipped.squared(one.gradient, one.bias_gradient);
+    const double scale = samples.settle(image, squared);
+    for (Scratch& one : work) one.clipped.add(one.gradient, one.bias_gradient, scale);
+  });
+  for (std::size_t s = 0; s < stages_.size(); ++s) {
+    ClippedSum& sum = workspaces_[0][s].clipped;
+    for (std::size_t share = 1; share < workspaces_.size(); ++share) {
+      sum.add(workspaces_[share][s].clipped);
+    }
+    sum.write(samples.sum() + stages_[s].weight, samples.sum() + stages_[s].bias);
+  }
 }
 
 // Below, d stands for the derivative along v, in which W, b move by V, c.

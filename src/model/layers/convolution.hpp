@@ -4,11 +4,12 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/convolution_kernels.hpp"
 #include "gradient_target.hpp"
 #include "hanse/base/aligned.hpp"
 #include "hanse/model/layout.hpp"
+#include "kernels/convolution_kernels.hpp"
 #include "layers/bfloat16_convolution.hpp"
+#include "layers/clipped_sum.hpp"
 #include "network_spec.hpp"
 
 namespace hanse {
@@ -94,6 +95,7 @@ class ConvolutionStack {
     Images output_tangent, delta_tangent;
     Bfloat16Convolution bfloat16;
     AlignedFloats gradient, bias_gradient;  // of all of its images, as the kernels add them up
+    ClippedSum clipped;                     // of its images' gradients apart
   };
   using Workspace = std::vector<Scratch>;  // for each stage
 
@@ -119,6 +121,9 @@ class ConvolutionStack {
   void unpool(Stage& stage, int64_t image, Images& output, Images& delta);
   void add_gradient(const Stage& stage, Image input, Images& output, Images& delta, Scratch& sums);
   void clear_gradients();
+  void clear_gradients(Workspace& work) const;
+  void retreat(Workspace& work, int64_t image, const float* delta, std::size_t first);
+  void backward_samples(const float* delta, SampleGradients& samples);
   const float* weight_gradient(std::size_t s);                      // in the row's order
   void hand_over(const GradientTarget& target, std::size_t first);  // from stage `first` on
 

@@ -97,10 +97,7 @@ float* DenseStack::backward(const float* row, const GradientTarget& target) {
     } else {
       target.add(gradient, row + layer.weight, delta_x);
     }
-    if (options_.bias) {
-      sum_rows(delta, rows_, out, bias_delta_.data());
-      target.add(layer.bias, bias_delta_.data(), out);
-    }
+    if (options_.bias) target.add_bias(layer.bias, delta, rows_, out, bias_delta_.data());
     if (delta_x != nullptr) activation_backward(x, rows_ * in, scale, delta_x);
     delta = delta_x;
   }

@@ -59,6 +59,9 @@ class DenseStack {
   // Model::record_product_cost of these layers; records hold float32 factors.
   int64_t record_product_cost(int64_t rows) const;
 
+  // Does backward() know the target's `samples`? The factors of a record and of samples are
+  // float32.
+  bool parts_samples() const { return !options_.bfloat16; }
   bool has_tangents() const {
     return options_.input_dropout == 0 && options_.hidden_dropout == 0 && !options_.bfloat16;
   }

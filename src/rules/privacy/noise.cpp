@@ -27,10 +27,18 @@ Noise::Noise(Mechanism mechanism, int64_t variance) {
   }
 }
 
+Noise Noise::by_strips(Mechanism mechanism, int64_t variance) {
+  Noise noise(mechanism, variance);
+  if (std::holds_alternative<DiscreteGaussian>(noise.law_)) noise.law_ = StripGaussian(variance);
+  return noise;
+}
+
 void Noise::add(CipherStream& words, std::span<int64_t> sum) const {
   UniformWords uniform(words);
   if (const auto* gaussian = std::get_if<DiscreteGaussian>(&law_)) {
     add_samples(sum, [&] { return gaussian->draw(uniform); });
+  } else if (const auto* strips = std::get_if<StripGaussian>(&law_)) {
+    add_samples(sum, [&] { return strips->draw(words); });
   } else if (const auto* skellam = std::get_if<Skellam>(&law_)) {
     add_samples(sum, [&] { return skellam->draw(uniform); });
   } else if (const auto* floats = std::get_if<Gaussian>(&law_)) {

@@ -12,6 +12,7 @@
 #include "hanse/protocol/bandit.hpp"
 #include "hanse/protocol/federated.hpp"
 #include "hanse/protocol/online.hpp"
+#include "hanse/protocol/private_samples.hpp"
 #include "hanse/protocol/private_training.hpp"
 #include "hanse/protocol/update_stage.hpp"
 #include "hanse/run/assembly.hpp"
@@ -47,7 +48,8 @@ struct FederatedAssembly final : Assembly {
   std::unique_ptr<ColumnFunction> own_columns;  // null: the rule has none
   std::unique_ptr<ServerOptimizer> optimizer;   // rank 0
   VirtualTime time;                             // rank 0
-  std::unique_ptr<PrivateTraining> privacy;     // null: rounds are not private
+  std::unique_ptr<PrivateTraining> privacy;     // null: rounds are not private for clients
+  std::unique_ptr<PrivateSamples> samples;      // null: steps of clients are not private
   std::unique_ptr<RoundPart> masks;             // of the sum; null: none
   std::vector<RoundPart*> acting() const;       // on the sum of each round, borrowed
   VirtualTime make_time() const;                // a clock that has not begun

@@ -244,6 +244,8 @@ void build(Communicator& comm, FederatedAssembly& parts) {
   agree_on(comm,
            [&] { parts.attackers = make_attackers(job, federation.clients(), comm.rank() == 0); });
   const AggregatorNeeds rule_needs = make_server_rule(rules, comm, parts);
+  parts.samples = make_private_samples(job, model, federation, comm);
+  if (parts.samples) parts.trained.client.private_steps = parts.samples->private_steps();
   agree_on(comm, [&] { make_updates(rule_needs, comm.size(), parts); });
   if (rule_needs.own_columns) {
     parts.own_columns = make_tried_columns(parts.drawing, federation.clients(),
@@ -307,6 +309,7 @@ Stages FederatedAssembly::stages() const {
 std::vector<RoundPart*> FederatedAssembly::acting() const {
   std::vector<RoundPart*> parts;
   if (privacy) parts.push_back(privacy.get());
+  if (samples) parts.push_back(samples.get());
   if (masks) parts.push_back(masks.get());  // closes last: what leaves the rank is masked
   return parts;
 }
@@ -328,8 +331,10 @@ std::unique_ptr<Assembly> assemble_federated(const Job& job, Communicator& comm)
     rule.capped_sum = sum_of_private_weights(rule, assembly->federation);
   }
   build(comm, *assembly);
-  for (const std::string& line :
-       privacy_notices(assembly->trained, assembly->federation.clients())) {
+  const Federation& federation = assembly->federation;
+  const int64_t units =
+      job.privacy.of_samples() ? federation.train_samples() : federation.clients();
+  for (const std::string& line : privacy_notices(assembly->trained, units)) {
     assembly->greeting.push_back(line);
   }
   for (const std::string& notice :

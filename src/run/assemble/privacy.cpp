@@ -29,19 +29,22 @@ CipherKey first_key(const Job& job, Communicator& comm) {
   return CipherKey::of_words(words);
 }
 
+void refuse_buffers(const Model& model) {
+  if (model.layout().n_trainable() == model.n_params()) return;
+  throw InvalidArgument("means and variances of batch norm are the clients', without noise",
+                        "model.kind", "group norm has no such buffers");
+}
+
 }  // namespace
 
 std::unique_ptr<PrivateTraining> make_private_training(const Job& job, const Model& model,
                                                        const Federation& federation,
                                                        Communicator& comm) {
-  if (!job.privacy.is_on()) return nullptr;
+  if (!job.privacy.of_clients()) return nullptr;
   const CipherKey key = first_key(job, comm);
   std::unique_ptr<PrivateTraining> made;
   agree_on(comm, [&] {
-    if (model.layout().n_trainable() < model.n_params()) {
-      throw InvalidArgument("means and variances of batch norm are the clients', without noise",
-                            "model.kind", "group norm has no such buffers");
-    }
+    refuse_buffers(model);
     const int64_t clients = federation.clients();
     const auto weight = [&rule = job.aggregator, &federation](int64_t client) {
       return private_weight(rule, federation.train(client).size());
@@ -57,6 +60,24 @@ std::unique_ptr<PrivateTraining> make_private_training(const Job& job, const Mod
                      .mean_weight = mean,
                      .kept = kept_parts(job, model.layout())},
         comm, model.n_params());
+  });
+  return made;
+}
+
+std::unique_ptr<PrivateSamples> make_private_samples(const Job& job, const Model& model,
+                                                     const Federation& federation,
+                                                     Communicator& comm) {
+  if (!job.privacy.of_samples()) return nullptr;
+  const CipherKey key = first_key(job, comm);
+  std::unique_ptr<PrivateSamples> made;
+  agree_on(comm, [&] {
+    refuse_buffers(model);
+    made = std::make_unique<PrivateSamples>(
+        SamplePrivacySetup{.options = job.privacy,
+                           .terms = sample_terms(job, federation, model.layout().n_trainable()),
+                           .rounds = job.run.rounds,
+                           .key = key},
+        comm);
   });
   return made;
 }

@@ -35,11 +35,15 @@ std::string found_near(const std::string& job_file, const std::string& path) {
   return path;
 }
 
-// Private rounds weigh clients by what is known without them, and keep one secret.
+// Rounds that are private for clients weigh them by what is known without them; all keep one
+// secret.
 void take_private_defaults(KeyedJob& job) {
   const auto given = [&job](const char* key) { return job.table.at(key).given; };
-  if (!given("aggregator.weights")) job.aggregator.weights = ClientWeights::kUniform;
-  if (!given("aggregator.estimator")) job.aggregator.estimator = Estimator::kUnbiased;
+  const bool of_clients = job.privacy.of_clients();
+  if (of_clients && !given("aggregator.weights")) job.aggregator.weights = ClientWeights::kUniform;
+  if (of_clients && !given("aggregator.estimator")) {
+    job.aggregator.estimator = Estimator::kUnbiased;
+  }
   if (!given("checkpoint.keep") && job.privacy.has_secret()) job.checkpoint.keep = 1;
 }
 

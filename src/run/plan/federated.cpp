@@ -215,12 +215,13 @@ struct Measured {
   Measured(FederatedAssembly& assembly, const PlanCase& plan, const Workload& its_workload)
       : parts(assembly), workload(its_workload), started(plan.started) {
     const bool personal = evaluates_own_models(parts.trained);
-    kind = {.facts = facts_of(parts, workload),
-            .overlaps = !parts.privacy && step_overlaps(parts.aggregator->needs(), *parts.update,
-                                                        parts.trained.server),
-            .own_models = personal,
-            .trains_to_evaluate = personal && !parts.update->keeps_own_model() &&
-                                  parts.trained.evaluate.tune_steps == 0};
+    kind = {
+        .facts = facts_of(parts, workload),
+        .overlaps = parts.acting().empty() &&
+                    step_overlaps(parts.aggregator->needs(), *parts.update, parts.trained.server),
+        .own_models = personal,
+        .trains_to_evaluate =
+            personal && !parts.update->keeps_own_model() && parts.trained.evaluate.tune_steps == 0};
     const double row_bytes =
         round_rows_bytes(parts.trained, footprint_on(plan.started, kind.facts, workload));
     rates = measure(parts, workload, row_bytes, plan);

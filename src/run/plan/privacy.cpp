@@ -17,6 +17,7 @@
 #include "hanse/run/privacy_table.hpp"
 #include "json_text.hpp"
 #include "plan/privacy_statement.hpp"
+#include "plan/sample_privacy.hpp"
 
 namespace hanse {
 
@@ -219,6 +220,7 @@ std::string privacy_table(const std::string& job_file, const Overrides& override
     throw InvalidArgument("all clients take part in every round", "--per-round",
                           "leave it out, or sampler.kind = poisson, uniform or cyclic");
   }
+  if (job.privacy.of_samples()) return sample_privacy_table(job, query);
   const Population population = population_of(job);
   const auto rounds = query.rounds.empty() ? std::vector{job.run.rounds} : query.rounds;
   const auto per_round =

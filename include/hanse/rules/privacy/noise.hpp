@@ -10,6 +10,7 @@
 
 #include "hanse/base/cipher.hpp"
 #include "hanse/rules/privacy/integer_noise.hpp"
+#include "hanse/rules/privacy/strip_gaussian.hpp"
 
 namespace hanse {
 
@@ -30,8 +31,10 @@ class Noise {
  public:
   // No noise at `variance` 0. Throws InvalidArgument where the mechanism cannot have it.
   Noise(Mechanism mechanism, int64_t variance);
+  // The same law by other samples: StripGaussian's, which take less time.
+  static Noise by_strips(Mechanism mechanism, int64_t variance);
 
-  // Adds a sample to each integer, modulo 2^64. Cost: DiscreteGaussian::draw, Skellam::draw.
+  // Adds a sample to each integer, modulo 2^64. Cost: the law's draw().
   void add(CipherStream& words, std::span<int64_t> sum) const;
 
   // The variance of a share of `shares`, whose sum has at least `variance`: it is rounded up, and
@@ -42,7 +45,7 @@ class Noise {
   struct Gaussian {
     double deviation;
   };
-  std::variant<std::monostate, DiscreteGaussian, Skellam, Gaussian> law_;
+  std::variant<std::monostate, DiscreteGaussian, StripGaussian, Skellam, Gaussian> law_;
 };
 
 }  // namespace hanse

@@ -1,4 +1,4 @@
-// Options of client-level differential privacy: [privacy] of a job.
+// Options of differential privacy: [privacy] of a job.
 #pragma once
 
 #include <array>
@@ -12,6 +12,10 @@
 #include "hanse/rules/privacy/noise.hpp"
 
 namespace hanse {
+
+// Whose contribution an observer can hardly tell: all of a client, or a sample of it.
+enum class PrivacyUnit { kClient, kSample };
+constexpr auto choices_of(PrivacyUnit) { return std::array{"client", "sample"}; }
 
 enum class ClipKind { kFixed, kAdaptive };
 constexpr auto choices_of(ClipKind) { return std::array{"fixed", "adaptive"}; }
@@ -52,8 +56,10 @@ struct PrivacyOptions {
   // none | central | distributed: who adds the noise: one draw on the sum, or a share with each
   // participant.
   std::string kind = "none";
+  PrivacyUnit unit = PrivacyUnit::kClient;
   Mechanism mechanism = Mechanism::kDiscreteGaussian;
-  double clip = 1;  // C, the largest norm of an update; the first one when it adapts
+  double clip = 1;  // C, the largest norm of an update, or of a sample's gradient; the first one
+                    // when it adapts
   ClipKind clip_kind = ClipKind::kFixed;
   double quantile = 0.5;            // gamma, of the clients' norms, which the clip follows
   double clip_rate = 0.2;           // eta_C
@@ -77,6 +83,8 @@ struct PrivacyOptions {
   std::optional<Canary> canary;  // no key: hanse audit sets it
 
   bool is_on() const { return kind != "none"; }
+  bool of_clients() const { return is_on() && unit == PrivacyUnit::kClient; }
+  bool of_samples() const { return is_on() && unit == PrivacyUnit::kSample; }
   bool is_distributed() const { return kind == "distributed"; }
   bool has_secret() const { return is_on() && seed.of_system; }  // that nobody knows
 };

@@ -23,6 +23,7 @@ class RoundSecret final : public Stateful {
     kCount = 2,  // on how many updates are within the clip
     kDraw = 3,   // who takes part
     kMask = 4,   // what hides a rank's own sum of a round until noise is in it
+    kSteps = 5,  // of clients: samples and noise; derived() of each client
   };
 
   // `first`: of round 1.
