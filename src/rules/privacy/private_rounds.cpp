@@ -32,6 +32,25 @@ PrivacyTerms checked(PrivacyTerms terms, const PrivacyOptions& options, int64_t 
   return terms;
 }
 
+// Throws InvalidArgument where the accountant that was asked for does not apply to this noise.
+void require_accountant(const PrivacyOptions& options, const PrivacyTerms& terms,
+                        const CorrelatedNoise& correlated, const RoundNoise& noise) {
+  if (correlated.is_on()) {
+    correlated.epsilon(noise, 1);
+  } else {
+    PrivacyAccountant one(terms);
+    one.spend(noise);
+    one.epsilon(options.accountant, options.delta);
+  }
+}
+
+// Does the accountant that counts compose losses, which takes its time?
+bool composes_losses(const PrivacyOptions& options, const PrivacyTerms& terms) {
+  const AccountantKind kind = options.accountant;
+  return terms.attendance == Attendance::kPoisson && options.mechanism != Mechanism::kSkellam &&
+         (kind == AccountantKind::kPld || kind == AccountantKind::kAuto);
+}
+
 }  // namespace
 
 PrivateRounds::PrivateRounds(const PrivacyOptions& options, const PrivacyTerms& terms,
@@ -50,18 +69,7 @@ void PrivateRounds::plan() {
   const PrivateRound first = round_at(options_.clip, multiplier_);
   check_range(largest_cohort(terms_), first.lattice,
               (first.share_variance >> (2 * first.fraction_bits)) * shares());
-  if (first.variance > 0) require_accountant(first);
-}
-
-// Throws InvalidArgument where the accountant that was asked for does not apply.
-void PrivateRounds::require_accountant(const PrivateRound& first) const {
-  if (correlated_.is_on()) {
-    correlated_.epsilon(noise_of(first), 1);
-  } else {
-    PrivacyAccountant one(terms_);
-    one.spend(noise_of(first));
-    one.epsilon(options_.accountant, options_.delta);
-  }
+  if (first.variance > 0) require_accountant(options_, terms_, correlated_, noise_of(first));
 }
 
 double PrivateRounds::found_multiplier() const {
@@ -80,7 +88,8 @@ double PrivateRounds::found_multiplier() const {
     return least_noise(
         epsilon, [&](double z) { return epsilon_with(z, kind); }, most_multiplier());
   };
-  if (!composes_losses()) return least(kMargin * options_.epsilon, options_.accountant);
+  if (!composes_losses(options_, terms_))
+    return least(kMargin * options_.epsilon, options_.accountant);
   const double epsilon = kMarginOfGrid * options_.epsilon;
   const auto by_losses = [this](double z) { return epsilon_with(z, options_.accountant); };
   if (epsilon_with(most_multiplier(), AccountantKind::kRdp) <= epsilon) {
@@ -88,13 +97,6 @@ double PrivateRounds::found_multiplier() const {
     if (by_losses(enough) <= epsilon) return less_noise(epsilon, by_losses, enough);
   }
   return least(epsilon, options_.accountant);
-}
-
-// Does the accountant that counts compose losses, which takes its time?
-bool PrivateRounds::composes_losses() const {
-  const AccountantKind kind = options_.accountant;
-  return terms_.attendance == Attendance::kPoisson && options_.mechanism != Mechanism::kSkellam &&
-         (kind == AccountantKind::kPld || kind == AccountantKind::kAuto);
 }
 
 int64_t PrivateRounds::expected() const {
@@ -219,7 +221,7 @@ double PrivateRounds::epsilon_after(int64_t further) const {
 }
 
 double PrivateRounds::epsilon_at_most(int64_t further) const {
-  if (!composes_losses()) return epsilon_after(further);
+  if (!composes_losses(options_, terms_)) return epsilon_after(further);
   const int64_t rounds = finished_ + further;
   const auto with = [&](int64_t more, LossGrids grids) {
     PrivacyAccountant after = accountant_;

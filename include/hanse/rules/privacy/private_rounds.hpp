@@ -89,8 +89,6 @@ class PrivateRounds final : public Stateful {
   PrivateRound round_at(double clip, double multiplier) const;
   RoundNoise noise_of(const PrivateRound& round) const;
   double epsilon_with(double multiplier, AccountantKind kind) const;
-  bool composes_losses() const;
-  void require_accountant(const PrivateRound& first) const;
 
   PrivacyOptions options_;
   PrivacyTerms terms_;
