@@ -88,12 +88,11 @@ class Model {
                          RowStep& step);
 
   // sum [trainable] <- the sum over the samples of c_i g_i, with g_i the gradient of sample i alone
-  // and c_i = min(1, clip / |g_i|) or a little less; returns the mean loss. What a sample adds is a
-  // function of that sample and its place, the row, the batch's rows and `noise` alone: no value of
-  // another sample moves a bit of it. It is never longer than `clip`, and 0 where |g_i| is not
-  // finite. Beside it, rounding moves the sum by (0x1.01p-11 + rows (rows + 3) 2^-52) clip at most
-  // when one sample's values change. Here: a pass a sample.
-  // REQUIRES: batch.mixed and class_weights are null; a model without buffers.
+  // and c_i = min(1, clip / |g_i|) or a little less; returns the mean loss. What a sample adds is
+  // never longer than `clip`, is 0 where |g_i| is not finite, and a function of that sample and its
+  // place, the row, the batch's rows and `noise` alone. Beside it, rounding moves the sum by
+  // (0x1.01p-11 + rows (rows + 3) 2^-52) clip at most when one sample's values change. Here: a pass
+  // a sample. REQUIRES: batch.mixed and class_weights are null; a model without buffers.
   virtual double clipped_gradient(std::span<const float> row, const Batch& batch,
                                   const SampleSizes& sizes, RandomStream& noise, double clip,
                                   std::span<double> sum);
