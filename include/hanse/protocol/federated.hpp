@@ -148,7 +148,6 @@ class FederatedTrainer final : public Protocol {
   AlignedFloats average_;         // [P] mean of the models behind all rounds; empty: not kept
   Metrics evaluated_;             // its metrics, and those on the common test set; rank 0
   std::vector<float> control_;    // [control width] the server's variate; empty: none returns
-  double late_s_ = 0;             // rank 0: end of the round that does not happen; 0: it does
   bool model_is_shared_ = false;  // all ranks have rank 0's model
   bool has_stood_ = false;        // backtrack() found no step, and said so
 };

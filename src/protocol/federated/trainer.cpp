@@ -77,7 +77,6 @@ FederatedTrainer::FederatedTrainer(Parts parts, Settings settings)
 }
 
 FederatedTrainer::~FederatedTrainer() = default;
-
 void FederatedTrainer::initialize_model() {
   RandomStream stream(settings_.model_seed.value_or(settings_.seed), Purpose::kInitialize);
   parts_.model.initialize(theta_, stream);
@@ -87,7 +86,10 @@ RoundRecord FederatedTrainer::round(bool stop_requested) {
   *account_ = RoundAccount(*settings_.clock, parts_.comm.seconds(), runner().bytes_moved());
   plan_->homes().learn();
   *starts_ = {};
-  if (!draw()) return {.round = completed_ + 1, .virtual_seconds = late_s_, .happens = false};
+  if (!draw()) {
+    const double late_s = server_ ? server_->participation().turnout().late_s : 0;
+    return {.round = completed_ + 1, .virtual_seconds = late_s, .happens = false};
+  }
   plan_->homes().move(plan_->entries(), true, failure_);
   if (client_states()) client_states()->renew_mark();
   share_model();
@@ -167,13 +169,12 @@ bool FederatedTrainer::draw() {
 PlanMessage FederatedTrainer::take_draw() {
   const auto candidates = server_->candidates(completed_ + 1);
   if (!candidates.empty()) {
-    const std::vector<double> nothing(candidates.size());
-    plan_->assign({.draw = {.clients = candidates}}, nothing, completed_ + 1);
+    plan_->assign({.draw = {.clients = candidates}}, std::vector<double>(candidates.size()),
+                  completed_ + 1);
     return PlanMessage::kCandidates;
   }
   const RoundTurnout& turnout = server_->draw(completed_ + 1);
-  late_s_ = turnout.late_s;
-  if (late_s_ > 0) return PlanMessage::kNoRound;
+  if (turnout.late_s > 0) return PlanMessage::kNoRound;
   plan_->assign(turnout, server_->importances(), completed_ + 1);
   weighing_->drawn(completed_ + 1);
   return PlanMessage::kParticipants;
@@ -357,6 +358,7 @@ std::vector<TableLines> FederatedTrainer::take_lines() {
 }
 
 const RoundTrace& FederatedTrainer::trace() const { return *trace_; }
+std::string FederatedTrainer::remark() const { return server_ ? server_->idle().remark() : ""; }
 ClientStateStore* FederatedTrainer::client_states() { return parts_.runner->states(); }
 bool FederatedTrainer::keeps_state_of(int64_t client) const { return plan_->homes().keeps(client); }
 
@@ -366,8 +368,6 @@ std::string FederatedTrainer::end() const {
   }
   return "";
 }
-
-std::string FederatedTrainer::remark() const { return server_ ? server_->idle().remark() : ""; }
 
 void FederatedTrainer::collect() {
   runner().bring();
