@@ -190,7 +190,8 @@ def gaps(study, metric, cells, keys):
              f"{', '.join(map(str, seeds))}: {why}" for (seeds, why), names in alike.items()]
     lines += [f"{cell.name or 'base'}: not shown, it has no value of {key}"
               for key in keys for cell in cells if key not in cell.values]
-    return lines + empty_places(cells, keys)
+    # Of drawn cases nobody expects every combination.
+    return lines + ([] if "random" in study.table else empty_places(cells, keys))
 
 
 def why_missing(summary, absent, metric):

@@ -62,6 +62,21 @@ class DrawTest(MadeRepository):
                                                             "range; hint: --random N draws N cases\n"))
 
 
+    def test_a_study_file_may_say_it(self):
+        text = 'job = "jobs/job.cfg"\nrandom = 3\n[vary]\nclient.lr = ["log:0.01..1"]\n'
+        self.write("mine.toml", text)
+        self.assertEqual(self.call("mine.toml", "--out", "out").returncode, 0)
+        self.assertEqual(len(self.calls()), 3)
+        self.assertEqual((self.folder / "out/study.toml").read_text(), text)
+        for line, words in (("budget = 'x'", "a number of whole runs"), ("random = 0", "at least 1"),
+                            ("search = 'grid'", "--search grid: unknown; hint: known: halving")):
+            self.write("mine.toml", line + "\n" + text.replace("random = 3\n", "random = 3\n" * (
+                not line.startswith("random"))))
+            result = self.call("mine.toml", "--out", "none")
+            self.assertEqual((result.returncode, len(result.stderr.splitlines())), (2, 1))
+            self.assertIn(words, result.stderr)
+
+
 class RungsTest(MadeRepository):
     def test_every_rung_costs_as_much_first_in_rounds_and_then_in_seeds(self):
         self.assertEqual(searching.rungs_of(8, 6, 100), [

@@ -379,6 +379,35 @@ class TheEndOfTime(VirtualCase):
                           "(run.virtual-seconds = 0.05); hint: allow more of them", said.stderr())
 
 
+class EndTable(VirtualCase):
+    """What a run is about beside its accuracy, in its last table and in summary.json."""
+
+    def test_target_time_attackers_and_updates(self):
+        job = self.job({**UNEQUAL, "attack.kind": "sign-flip", "attack.clients": 3,
+                        "aggregator.kind": "median", "run.virtual-seconds": 100})
+        for target, words in (("loss_mean<=0", "not reached"),
+                              ("loss_mean<=100", r"reached in round 4, after \S+ virtual seconds")):
+            run = self.path(words[:3])
+            said = self.hanse("run", job, f"--run.out={run}", f"--run.target={target}", ranks=2)
+            metrics = harness.summary(run)["metrics"]
+            seconds = self.numbers(run, "virtual_seconds")[-1]
+            self.assertAlmostEqual(metrics["virtual_seconds"], seconds, places=5)
+            sent = sum(float(x) for x in harness.column(run, "rounds.csv", "bytes_updates"))
+            self.assertEqual((metrics["attackers"], metrics["update_bytes"]), (3, sent))
+            self.assertAlmostEqual(metrics["update_bytes_per_client"], sent / 23, places=3)
+            for line in (rf"target {target} +{words}\n", r"virtual time +\S+ s of 100, \S+ %\n",
+                         r"attackers +3\n", r"updates +\S+ MB, \S+ MB a client\n"):
+                self.assertRegex(said.stdout(), line)
+
+    def test_a_private_run(self):
+        run = self.train(self.job({"privacy.kind": "central", "privacy.clip": 1, "privacy.noise": 1,
+                                   "sampler.kind": "poisson"}), "run")
+        summary = harness.summary(run)
+        self.assertEqual(summary["metrics"]["privacy_epsilon"], summary["privacy"]["epsilon"])
+        self.assertEqual(summary["metrics"]["privacy_delta"], summary["privacy"]["delta"])
+        self.assertNotIn("virtual_seconds", summary["metrics"])
+
+
 class Watch(VirtualCase):
     def test_a_run_of_some_virtual_seconds(self):
         changes = {**UNEQUAL, **FEDBUFF, "run.rounds": 1000, "checkpoint.every": 5}

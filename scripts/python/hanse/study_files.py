@@ -215,6 +215,8 @@ def _checked(table: dict[str, Any]) -> dict[str, Any]:
         if type(value) is not int or value < (0 if key.endswith("-seed") else 1):
             raise Refused(f"{key} = {value!r}: a whole number is needed"
                           + ("" if key.endswith("-seed") else ", of at least 1"))
+    if not isinstance(table.get("budget", 1), (int, float)):
+        raise Refused(f"budget = {table['budget']!r}: a number of whole runs is needed")
     for key in ("set", "vary", "report"):
         if not isinstance(table.get(key, {}), dict):
             raise Refused(f"{key} is no table; hint: {{KEY = VALUE}}")
