@@ -13,9 +13,9 @@
 // probability below 2^-120, throws Error, as does what lies beyond the last strip, 13.5 s.
 //   The place: uniform_below().
 //   E: as bernoulli_exp_small(), by the parity of how long uniform numbers are below E, E/2, ...
-// The first of these decides nine times of ten. Its first word v is compared with the strip's bound,
-// and below that v + delta, delta uniform in [0, 1), with 2^64 E: in integers, and where delta
-// decides, by a uniform integer.
+// The first of these decides nine times of ten. Its first word v is compared with the strip's
+// bound, and below that v + delta, delta uniform in [0, 1), with 2^64 E: in integers, and where
+// delta decides, by a uniform integer.
 #pragma once
 
 #include <array>
