@@ -1,4 +1,5 @@
 // A step of DP-SGD: who is drawn, the lattice, its noise, and what a sample moves.
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <vector>
