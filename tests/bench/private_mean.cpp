@@ -55,7 +55,7 @@ std::vector<std::vector<float>> vectors() {
   return all;
 }
 
-void estimate(const Way& way, double epsilon, int rounds, Communicator& comm) {
+void estimate_mean(const Way& way, double epsilon, int rounds, Communicator& comm) {
   PrivacyOptions options;
   options.kind = way.kind;
   options.mechanism = way.mechanism;
@@ -109,7 +109,7 @@ extern "C" int hanse_main(int argc, char** argv, const hanse::Start&) {
   std::printf("%-18s %5s %9s %9s %9s %6s\n", "way", "eps", "sigma", "error", "form", "ratio");
   for (const auto& way : hanse::kWays) {
     for (const double epsilon : {0.75, 1.0, 2.0, 4.0, 6.0}) {
-      hanse::estimate(way, epsilon, rounds, *comm);
+      hanse::estimate_mean(way, epsilon, rounds, *comm);
     }
   }
   return 0;

@@ -93,7 +93,7 @@ class ConvolutionStack {
   struct Scratch {
     Images output, convolved, delta;
     Images output_tangent, delta_tangent;
-    Bfloat16Convolution bfloat16;
+    Bfloat16Convolution bfloat16{};
     AlignedFloats gradient, bias_gradient;  // of all of its images, as the kernels add them up
     ClippedSum clipped;                     // of its images' gradients apart
   };
