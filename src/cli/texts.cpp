@@ -153,7 +153,7 @@ std::string usage_text() {
       --hosts=H --cores=C (a host) --link-gbit=G --latency-us=L (of its network link) --json
       --advise                                    how many ranks and nodes bring something, and why
   hanse privacy JOB.cfg [--rounds=N,... ...]      what privacy costs and how strong the noise is;
-      --per-round=K,... --epsilon=E (noise that meets it) --json --bits    trains nobody
+      --per-round=K,... --epsilon=E,... (noise that meets it) --json --bits    trains nobody
       --statement                                 the same as a paragraph for a paper
   hanse audit JOB.cfg [--runs=N ...]              does its privacy hold? trains with and without a
       --confidence=C --curve=FILE.csv --json      canary, N times each; keeps nothing

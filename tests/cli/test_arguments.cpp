@@ -54,11 +54,11 @@ TEST(ParseCommand, HelpAndVersion) {
 
 TEST(ParseCommand, CasesOfAPrivacyTable) {
   const PrivacyQuery query = parse_command({"privacy", "job.cfg", "--rounds=10,200", "--per-round",
-                                            "5", "--epsilon=0.5", "--json", "--bits"})
+                                            "5", "--epsilon=0.5,2", "--json", "--bits"})
                                  .privacy;
   EXPECT_EQ(query.rounds, (std::vector<int64_t>{10, 200}));
   EXPECT_EQ(query.per_round, std::vector<int64_t>{5});
-  EXPECT_EQ(query.epsilon, 0.5);
+  EXPECT_EQ(query.epsilon, (std::vector<double>{0.5, 2}));
   EXPECT_TRUE(query.json);
   EXPECT_TRUE(query.bits);
   for (const char* bad : {"--rounds=0", "--rounds=1,,2", "--per-round=-1", "--epsilon=nan"}) {

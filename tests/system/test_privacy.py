@@ -81,6 +81,16 @@ class Cost(Privacy):
             asked = {"privacy.noise": "auto", "privacy.epsilon": 4, "run.rounds": 500}
             self.assertEqual(self.cost({**changes, **asked}), found)
 
+    def test_several_epsilons_are_a_line_each(self):
+        job = self.job(POISSON)
+        found = json.loads(self.hanse("privacy", job, "--epsilon=1,2,4", "--rounds=50,100",
+                                      "--json").stdout())
+        self.assertEqual([one["rounds"] for one in found], [50, 100] * 3)
+        alone = [json.loads(self.hanse("privacy", job, f"--epsilon={epsilon}", "--rounds=100",
+                                       "--json").stdout()) for epsilon in (1, 2, 4)]
+        self.assertEqual([one["noise_multiplier"] for one in found[1::2]],
+                         [one["noise_multiplier"] for one in alone])
+
     def test_accountants_and_correlations(self):
         for accountant in ("zcdp", "pld"):
             found = self.cost({**POISSON, "sampler.kind": "full", "privacy.accountant": accountant})

@@ -13,7 +13,7 @@ namespace hanse {
 struct PrivacyQuery {
   std::vector<int64_t> rounds;     // a line each; empty: run.rounds
   std::vector<int64_t> per_round;  // the same of sampler.per-round
-  double epsilon = 0;              // to meet, in the place of privacy.noise; 0: the job's
+  std::vector<double> epsilon;     // to meet, in the place of privacy.noise; empty: the job's
   bool json = false;               // JSON in the place of a table
   bool bits = false;               // also the bits of a sum's entries
   bool statement = false;          // a paragraph for a paper in the place of a line

@@ -16,6 +16,7 @@
 #include "hanse/run/load_job.hpp"
 #include "hanse/run/privacy_table.hpp"
 #include "json_text.hpp"
+#include "plan/privacy_cells.hpp"
 #include "plan/privacy_statement.hpp"
 #include "plan/sample_privacy.hpp"
 
@@ -83,9 +84,8 @@ PrivacyCase play(Job job, const Population& population, int64_t rounds, int64_t 
   }
   played.finish_alike(rounds);
   found.cost = played.cost();
-  const AccountantKind asked = job.privacy.accountant;
-  found.accountant = asked == AccountantKind::kAuto ? found.cost.best() : asked;
-  found.epsilon = found.cost.epsilon(asked);
+  found.accountant = accountant_of(job, found.cost);
+  found.epsilon = found.cost.epsilon(found.accountant);
   const PrivateRound& round = found.round;
   found.sensitivity = static_cast<double>(terms.reach() * round.lattice.bound);
   if (job.privacy.correlation != Correlation::kNone) {
@@ -98,9 +98,6 @@ PrivacyCase play(Job job, const Population& population, int64_t rounds, int64_t 
   return found;
 }
 
-Json finite(double value) { return std::isfinite(value) ? Json(value) : Json(); }
-Json given(const std::optional<double>& value) { return value ? finite(*value) : Json(); }
-
 // The accountants whose number is a bound, be it infinite.
 Json applied(const PrivacyCost& cost) {
   Json names = Json::array({"rdp"});
@@ -112,35 +109,31 @@ Json applied(const PrivacyCost& cost) {
 Json json_of(const PrivacyCase& one, const PrivacyQuery& query, bool is_one) {
   Json object = Json::object();
   if (!is_one) object = {{"rounds", one.rounds}, {"per_round", one.per_round}};
-  object["epsilon"] = finite(one.epsilon);
+  object["epsilon"] = json_number(one.epsilon);
   object["accountant"] = name_of(one.accountant);
   object["accountants"] = applied(one.cost);
   object["delta"] = one.delta;
   object["noise_multiplier"] = one.multiplier;
   object["best_order"] = one.cost.rdp.order;
-  object["epsilon_zcdp"] = given(one.cost.zcdp);
-  object["epsilon_pld"] = given(one.cost.pld);
+  object["epsilon_zcdp"] = json_number(one.cost.zcdp);
+  object["epsilon_pld"] = json_number(one.cost.pld);
   object["sigma"] = one.round.deviation;
   object["step_exponent"] = one.round.lattice.exponent;
   object["sensitivity"] = one.sensitivity;
   if (one.client_rounds > 0) {
     object["client_rounds"] = one.client_rounds;
-    object["epsilon_server"] = finite(one.of_server);
+    object["epsilon_server"] = json_number(one.of_server);
   }
-  if (query.bits) object["bits"] = finite(one.bits);
+  if (query.bits) object["bits"] = json_number(one.bits);
   return object;
-}
-
-std::string text_of(const std::optional<double>& value) {
-  return value ? fmt::format("{:.4f}", *value) : "-";
 }
 
 std::string line_of(const PrivacyCase& one, const PrivacyQuery& query) {
   std::string line = fmt::format(
       "{:>7} {:>9} {:>10} {:>6} {:>10} {:>10} {:>10.5g} {:>11.5g} {:>6} "
       "{:>12.4g}",
-      one.rounds, one.per_round, text_of(one.cost.rdp.epsilon), one.cost.rdp.order,
-      text_of(one.cost.zcdp), text_of(one.cost.pld), one.multiplier, one.round.deviation,
+      one.rounds, one.per_round, number_cell(one.cost.rdp.epsilon), one.cost.rdp.order,
+      number_cell(one.cost.zcdp), number_cell(one.cost.pld), one.multiplier, one.round.deviation,
       fmt::format("2^{}", one.round.lattice.exponent), one.signal);
   if (one.client_rounds > 0)
     line += fmt::format(" {:>6} {:>10.4f}", one.client_rounds, one.of_server);
@@ -200,16 +193,16 @@ std::string head_of(const Job& job, const Population& population, const PrivacyQ
 void bind_privacy_query(OptionTable& table, PrivacyQuery& query) {
   table.add("rounds", query.rounds, at_least(1), "rounds of the run, several separated by commas");
   table.add("per-round", query.per_round, at_least(1), "participants a round, the same");
-  table.add("epsilon", query.epsilon, above(0), "epsilon that the noise shall meet");
+  table.add("epsilon", query.epsilon, above(0), "epsilons that the noise shall meet, the same");
 }
 
 std::string privacy_table(const std::string& job_file, const Overrides& overrides,
                           const PrivacyQuery& query) {
   KeyedJob job(catalog());
   load_job(job_file, overrides, job);
-  if (query.epsilon > 0) {
+  if (!query.epsilon.empty()) {
     job.privacy.noise = std::nullopt;
-    job.privacy.epsilon = query.epsilon;
+    job.privacy.epsilon = query.epsilon.front();
   }
   check_kinds(job);
   if (!job.privacy.is_on()) {
@@ -222,19 +215,14 @@ std::string privacy_table(const std::string& job_file, const Overrides& override
   }
   if (job.privacy.of_samples()) return sample_privacy_table(job, query);
   const Population population = population_of(job);
-  const auto rounds = query.rounds.empty() ? std::vector{job.run.rounds} : query.rounds;
-  const auto per_round =
-      query.per_round.empty() ? std::vector{job.sampler.per_round} : query.per_round;
-  const bool is_one = rounds.size() * per_round.size() == 1;
+  const auto asked = asked_cases(job, query);
   std::string lines, statements;
   Json cases = Json::array();
-  for (const int64_t k : per_round) {
-    for (const int64_t t : rounds) {
-      const PrivacyCase one = play(job, population, t, k);
-      lines += line_of(one, query);
-      if (query.statement) statements += privacy_statement(job, one);
-      cases.push_back(json_of(one, query, is_one));
-    }
+  for (const AskedCase& line : asked) {
+    const PrivacyCase one = play(line.job, population, line.rounds, line.per_round);
+    lines += line_of(one, query);
+    if (query.statement) statements += privacy_statement(line.job, one);
+    cases.push_back(json_of(one, query, asked.size() == 1));
   }
   if (query.statement) {
     if (!population.assumed.empty()) notice(population.assumed);
@@ -242,7 +230,7 @@ std::string privacy_table(const std::string& job_file, const Overrides& override
   }
   if (query.json) {
     for (const std::string& line : statement_of(job.privacy, population)) notice(line);
-    return json_dump(is_one ? cases.front() : cases, 2) + "\n";
+    return json_dump(asked.size() == 1 ? cases.front() : cases, 2) + "\n";
   }
   return head_of(job, population, query) + lines;
 }

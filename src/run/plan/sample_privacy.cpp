@@ -10,6 +10,7 @@
 #include "hanse/kinds/privacy.hpp"
 #include "hanse/rules/privacy/sample_rounds.hpp"
 #include "json_text.hpp"
+#include "plan/privacy_cells.hpp"
 
 namespace hanse {
 
@@ -24,6 +25,7 @@ struct SampleCase {
   StepNoise noise;
   ClientSteps weakest;
   PrivacyCost cost;
+  AccountantKind accountant = AccountantKind::kRdp;  // whose epsilon it is
 };
 
 SampleCase play_samples(Job job, const FederatedAssembly& parts, int64_t rounds,
@@ -34,6 +36,7 @@ SampleCase play_samples(Job job, const FederatedAssembly& parts, int64_t rounds,
   const SampleTerms terms = sample_terms(job, parts.federation, n_params);
   SampleRounds played(job.privacy, terms);
   played.take_part_in(terms.rounds);
+  const PrivacyCost cost = played.cost();
   return {.rounds = rounds,
           .per_round = std::min(per_round, parts.federation.clients()),
           .client_rounds = terms.rounds,
@@ -43,7 +46,8 @@ SampleCase play_samples(Job job, const FederatedAssembly& parts, int64_t rounds,
           .epsilon = played.epsilon(),
           .noise = played.noise(),
           .weakest = played.weakest(),
-          .cost = played.cost()};
+          .cost = cost,
+          .accountant = accountant_of(job, cost)};
 }
 
 // Divides the strongest signal, all expected gradients alike, by the noise, as for rounds.
@@ -52,22 +56,16 @@ double sample_signal(const SampleCase& one) {
   return sum / (one.noise.deviation() * std::sqrt(static_cast<double>(one.n_params)));
 }
 
-SampleJson number_json(double value) {
-  return std::isfinite(value) ? SampleJson(value) : SampleJson();
-}
-SampleJson optional_json(const std::optional<double>& value) {
-  return value ? number_json(*value) : SampleJson();
-}
-
 SampleJson sample_json(const SampleCase& one, double delta, bool is_one) {
   SampleJson object = SampleJson::object();
   if (!is_one) object = {{"rounds", one.rounds}, {"per_round", one.per_round}};
-  object["epsilon"] = number_json(one.epsilon);
+  object["epsilon"] = json_number(one.epsilon);
+  object["accountant"] = name_of(one.accountant);
   object["delta"] = delta;
   object["noise_multiplier"] = one.multiplier;
   object["best_order"] = one.cost.rdp.order;
-  object["epsilon_zcdp"] = optional_json(one.cost.zcdp);
-  object["epsilon_pld"] = optional_json(one.cost.pld);
+  object["epsilon_zcdp"] = json_number(one.cost.zcdp);
+  object["epsilon_pld"] = json_number(one.cost.pld);
   object["sigma"] = one.noise.deviation();
   object["step_exponent"] = one.noise.lattice.exponent;
   object["sensitivity"] = one.noise.lattice.bound;
@@ -78,15 +76,11 @@ SampleJson sample_json(const SampleCase& one, double delta, bool is_one) {
   return object;
 }
 
-std::string cell_of(const std::optional<double>& value) {
-  return value ? fmt::format("{:.4f}", *value) : "-";
-}
-
 std::string sample_line(const SampleCase& one) {
   return fmt::format(
       "{:>7} {:>9} {:>7} {:>10} {:>10} {:>10} {:>10.5g} {:>11.5g} {:>8} {:>8.4g} {:>8} {:>12.4g}\n",
-      one.rounds, one.per_round, one.client_rounds, cell_of(one.cost.rdp.epsilon),
-      cell_of(one.cost.zcdp), cell_of(one.cost.pld), one.multiplier, one.noise.deviation(),
+      one.rounds, one.per_round, one.client_rounds, number_cell(one.cost.rdp.epsilon),
+      number_cell(one.cost.zcdp), number_cell(one.cost.pld), one.multiplier, one.noise.deviation(),
       one.weakest.samples, one.weakest.rate(), one.weakest.steps * one.client_rounds,
       sample_signal(one));
 }
@@ -140,7 +134,7 @@ std::string sample_statement(const Job& job, const SampleCase& one) {
       "A client is in at most {} of {} rounds. The largest epsilon is that of a client with {} "
       "samples: {} steps at rate {:.4g}, composed with amplification by sampling ({}). ",
       one.client_rounds, one.rounds, one.weakest.samples, one.weakest.steps * one.client_rounds,
-      one.weakest.rate(), name_of(o.accountant));
+      one.weakest.rate(), name_of(one.accountant));
   return text +
          "The guarantee covers the updates and the models of all rounds, and no evaluation or "
          "loss.\n";
@@ -152,12 +146,9 @@ std::string sample_privacy_table(const Job& job, const PrivacyQuery& query) {
   const auto alone = make_single_communicator();
   FederatedAssembly parts(*alone);
   load_samples_and_model(job, *alone, parts);
-  const auto rounds = query.rounds.empty() ? std::vector{job.run.rounds} : query.rounds;
-  const auto per_round =
-      query.per_round.empty() ? std::vector{job.sampler.per_round} : query.per_round;
   std::vector<SampleCase> cases;
-  for (const int64_t k : per_round) {
-    for (const int64_t t : rounds) cases.push_back(play_samples(job, parts, t, k));
+  for (const AskedCase& line : asked_cases(job, query)) {
+    cases.push_back(play_samples(line.job, parts, line.rounds, line.per_round));
   }
   std::string text = query.statement ? "" : sample_head(job, cases.front());
   SampleJson all = SampleJson::array();
