@@ -35,7 +35,7 @@ void bind_run(OptionTable& table, RunOptions& run) {
   may_change(
       table.add("run.device-graphs", run.device_graphs,
                 "auto: a GPU gets the kernels of steps as CUDA graphs, where it can record them, "
-                "of all models but torchscript's; the bits are the same; nothing on CPUs"));
+                "of all models but torchscript and graph; the bits are the same; nothing on CPUs"));
   may_change(
       table.add("run.max-seconds", run.max_seconds, at_least(0),
                 "seconds after which the run stops with a checkpoint and status 75; 0: no limit"));

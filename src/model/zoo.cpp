@@ -134,7 +134,7 @@ const std::vector<ModelKind> kModels = {
      nullptr,
      {.has_file = true, .labels_positions = true, .has_autocast = true}},
     {{"graph", "a network of your own, model.path, as data: operators and tensors", kPath,
-      check_graph, kCpusAlone},
+      check_graph},
      nullptr,
      {.has_file = true, .labels_positions = true, .fixed_types = true}},
 };

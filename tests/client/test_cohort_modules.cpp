@@ -1,4 +1,5 @@
-// Modules of the user's on a device: the clients one after the other, each with its parameters.
+// Networks of the user's own on a device: the clients one after the other, each with its
+// parameters.
 #include <string>
 #include <vector>
 
@@ -7,6 +8,7 @@
 #include "client/cohort_cases.hpp"
 #include "model/script_file.hpp"
 #include "support/errors.hpp"
+#include "support/graph_file.hpp"
 
 namespace hanse {
 namespace {
@@ -28,6 +30,36 @@ TEST(CohortModules, EqualsSgdOfModules) {
   expect_agreement(moving, "with momentum", std::vector<std::string>{"cpu"});  // whose generator
   expect_evaluation(module_of("linear", {1, 12, 12}), "linear");               // it draws from
   expect_evaluation(module_of("dropout"), "dropout");
+}
+
+Case graph_of(const GraphText& graph) {
+  Case c{.model = kind("graph")};
+  c.model.path = written(graph);
+  return c;
+}
+
+// With the masks of the host, wherever they are applied.
+TEST(CohortModules, EqualsSgdOfGraphs) {
+  expect_agreement(graph_of(linear_graph()), "linear");
+  expect_agreement(graph_of(dropout_graph()), "dropout");
+  Case moving = graph_of(dropout_graph());
+  moving.client.momentum = 0.9;
+  moving.client.weight_decay = 0.1;
+  moving.client.clip = 0.5;
+  expect_agreement(moving, "with momentum");
+  expect_evaluation(graph_of(linear_graph()), "linear");
+  expect_evaluation(graph_of(dropout_graph()), "dropout");
+}
+
+TEST(CohortModules, GraphsWithBuffersAndFrozenParametersAreRefused) {
+  for (const GraphText& graph : {norm_graph(), linear_graph("false")}) {
+    const Case c = graph_of(graph);
+    const auto comm = make_single_communicator();
+    const Federation federation = unequal_federation(*comm, c);
+    expect_error<InvalidArgument>(
+        [&] { CohortTraining({}, federation, c.model, "cpu", 2, kAllSamples); },
+        {"buffers or frozen parameters", "side by side", "model.path", "hint"});
+  }
 }
 
 TEST(CohortModules, ModulesWithBuffersAreRefused) {

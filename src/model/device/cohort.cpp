@@ -56,7 +56,11 @@ class NetworkCohort final : public Cohort {
       differentiation_ = make_network_gradient(parts, *spec, c.sample_shape);
     }
     const bool by_hand = differentiation_ != nullptr;
-    if (!by_hand) differentiation_ = make_autograd_gradient(parts, *network_);
+    if (ClientPasses* passes = network_->client_passes()) {
+      differentiation_ = make_client_gradient(parts, *passes);
+    } else if (!by_hand) {
+      differentiation_ = make_autograd_gradient(parts, *network_);
+    }
     if (!settings.graphs || !network_->can_be_recorded()) return;
     if (auto recorder = make_graph_recorder(on_device_.device().is_cpu())) {
       graphs_ = std::make_unique<StepGraphs>(std::move(recorder), by_hand ? kFewKernels : 1);

@@ -44,6 +44,9 @@ std::vector<at::Tensor> tensors_of(const at::Tensor& rows, const ParameterLayout
 // For any network.
 std::unique_ptr<StepGradient> make_autograd_gradient(StepParts parts, CohortForward& network);
 
+// For a network that knows its own way back: client after client.
+std::unique_ptr<StepGradient> make_client_gradient(StepParts parts, ClientPasses& network);
+
 // For a network of network_spec(): its layers and the way back written out, as one batched product
 // of all clients each and our own kernels, in memory that is allocated once. Null when LossWork
 // lacks the loss or the largest convolution unrolls to more than kMostColumns floats.

@@ -15,7 +15,7 @@ std::span<const TorchModel> torch_models() {
       {"lstm", nullptr, make_lstm_cohort},
       {"transformer", make_transformer, make_transformer_cohort},
       {"torchscript", make_torchscript, make_script_cohort},
-      {"graph", make_graph, nullptr},
+      {"graph", make_graph, make_graph_cohort},
   };
   return rows;
 }

@@ -16,6 +16,20 @@
 
 namespace hanse {
 
+// What computes one client after the other, and knows its own way back.
+class ClientPasses {
+ public:
+  // The logits [n, outputs] of training on a client's samples [n, values]. `leaves`: its tensors,
+  // in the layout's order; masks are drawn by a stream of this seed.
+  virtual at::Tensor forward(const std::vector<at::Tensor>& leaves, const at::Tensor& samples,
+                             uint64_t seed) = 0;
+  // Overwrites the gradients of the last forward(), one a leaf, from those of its logits.
+  virtual void backward(const at::Tensor& delta, const std::vector<at::Tensor>& gradients) = 0;
+
+ protected:
+  ~ClientPasses() = default;
+};
+
 class CohortForward {
  public:
   struct Dropout {
@@ -47,6 +61,9 @@ class CohortForward {
     return logits(leaves, input, masks);
   }
 
+  // Null: a training step is training_logits(), differentiated.
+  virtual ClientPasses* client_passes() { return nullptr; }
+
   // Does a training step call the same kernels, with the same numbers from the host, every time?
   virtual bool can_be_recorded() const { return true; }
 
@@ -70,6 +87,8 @@ std::unique_ptr<CohortForward> make_resnet_cohort(const ModelCase& c, const std:
 std::unique_ptr<CohortForward> make_lstm_cohort(const ModelCase& c, const std::string& device);
 std::unique_ptr<CohortForward> make_transformer_cohort(const ModelCase& c,
                                                        const std::string& device);
+// REQUIRES: a graph without float buffers and frozen parameters.
+std::unique_ptr<CohortForward> make_graph_cohort(const ModelCase& c, const std::string& device);
 // REQUIRES: a module without float buffers and frozen parameters. Random operators draw from the
 // device's own generator, which every pass seeds from the client's stream.
 std::unique_ptr<CohortForward> make_script_cohort(const ModelCase& c, const std::string& device);

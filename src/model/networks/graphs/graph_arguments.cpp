@@ -113,10 +113,11 @@ c10::IValue list(const GraphArgument& argument, const c10::ListType& type, int64
   }
 }
 
-c10::IValue converted(const GraphArgument& argument, const c10::Type& type, int64_t rows) {
+c10::IValue converted(const GraphArgument& argument, const c10::Type& type, int64_t rows,
+                      at::Device device) {
   if (const auto* optional = type.castRaw<c10::OptionalType>()) {
     if (argument.is(Kind::kNone)) return {};
-    return converted(argument, *optional->getElementType(), rows);
+    return converted(argument, *optional->getElementType(), rows, device);
   }
   if (argument.is(Kind::kNone)) misfit(type);
   if (argument.is(Kind::kValue)) {
@@ -135,7 +136,7 @@ c10::IValue converted(const GraphArgument& argument, const c10::Type& type, int6
     case Type::NumberType: return scalar(argument, type, rows);
     case Type::ListType: return list(argument, type.expectRef<c10::ListType>(), rows);
     case Type::DeviceObjType:
-      if (argument.is(Kind::kDevice)) return c10::Device(c10::kCPU);
+      if (argument.is(Kind::kDevice)) return device;
       break;
     case Type::StringType:
       if (argument.is(Kind::kText)) return argument.text;
@@ -161,8 +162,9 @@ void require_length(c10::IValue& list, const c10::Argument& argument) {
 
 }  // namespace
 
-c10::IValue converted(const GraphArgument& argument, const c10::Argument& place, int64_t rows) {
-  c10::IValue value = converted(argument, *place.real_type(), rows);
+c10::IValue converted(const GraphArgument& argument, const c10::Argument& place, int64_t rows,
+                      at::Device device) {
+  c10::IValue value = converted(argument, *place.real_type(), rows, device);
   require_length(value, place);
   return value;
 }

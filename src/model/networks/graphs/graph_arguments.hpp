@@ -6,14 +6,16 @@
 
 #include <ATen/core/function_schema.h>
 #include <ATen/core/ivalue.h>
+#include <c10/core/Device.h>
 
 #include "graphs/graph_file.hpp"
 
 namespace hanse {
 
-// An argument for that place of a schema and a batch of `rows`. What holds values of the graph is
+// An argument for that place of a schema, a batch of `rows` and a device. What holds values is
 // left empty: they come with each pass. Throws std::invalid_argument: it does not fit.
-c10::IValue converted(const GraphArgument& argument, const c10::Argument& place, int64_t rows);
+c10::IValue converted(const GraphArgument& argument, const c10::Argument& place, int64_t rows,
+                      at::Device device);
 
 bool holds_rows(const GraphArgument& argument);
 

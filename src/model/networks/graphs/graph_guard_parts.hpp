@@ -28,7 +28,7 @@ inline bool is_given(const Arguments& arguments, std::size_t i) {
 
 template <class Integer>
 bool are_below(const at::Tensor& places, int64_t end) {
-  const at::Tensor dense = places.contiguous();
+  const at::Tensor dense = places.to(at::kCPU).contiguous();
   const auto* const values = dense.data_ptr<Integer>();
   bool good = true;
   for (int64_t i = 0; i < dense.numel(); ++i) good = good && values[i] >= 0 && values[i] < end;

@@ -47,9 +47,10 @@ bool is_list_of_tensors(const c10::Type& type, bool& optional) {
 
 }  // namespace
 
-GraphProgram::GraphProgram(const OperatorGraph& graph, const std::string& path)
+GraphProgram::GraphProgram(const OperatorGraph& graph, const std::string& path, at::Device device)
     : graph_(graph),
       path_(path),
+      device_(device),
       calls_(graph.nodes.size()),
       memory_(to_index(values())),
       kinds_(to_index(values()), kTensor) {
@@ -90,7 +91,7 @@ void GraphProgram::resolve(int64_t i) {
   }
   call.op = *found;
   call.guard = graph_guard(node.op);
-  call.kernel = graph_kernel(node.label());
+  if (device_.is_cpu()) call.kernel = graph_kernel(node.label());
   call.is_empty = makes_empty_memory(node.op);
   const c10::FunctionSchema& schema = call.op->schema();
   if (schema.is_vararg() || schema.is_varret()) throw std::invalid_argument("its schema is open");
@@ -124,7 +125,7 @@ void GraphProgram::add_arguments(int64_t i, const c10::FunctionSchema& schema) {
       continue;
     }
     const GraphArgument& source = *sources[k];
-    call.fixed.push_back(converted(source, argument, 1));
+    call.fixed.push_back(converted(source, argument, 1, device_));
     if (holds_rows(source)) call.rows.push_back({place, &source});
     const bool is_written = argument.alias_info() != nullptr && argument.alias_info()->isWrite();
     bool optional = false;
@@ -220,7 +221,7 @@ void GraphProgram::bind(int64_t rows) {
   for (GraphCall& call : calls_) {
     for (const GraphCall::Rows& argument : call.rows) {
       const auto& place = call.op->schema().arguments()[to_index(argument.argument)];
-      call.fixed[to_index(argument.argument)] = converted(*argument.source, place, rows);
+      call.fixed[to_index(argument.argument)] = converted(*argument.source, place, rows, device_);
     }
   }
 }
@@ -250,7 +251,7 @@ void GraphProgram::keep(const GraphNode& node, c10::IValue& result, RandomStream
       for (int64_t k = 0; k < size; ++k) out[k] = bits[to_index(k)] < threshold ? 1.0F : 0.0F;
     }
   }
-  result = mask;
+  result = mask.to(device_);
 }
 
 void GraphProgram::take_item(const GraphNode& node, std::vector<c10::IValue>& values,

@@ -46,10 +46,10 @@ struct GraphCall {
 
 class GraphProgram {
  public:
-  // The graph must outlive it.
+  // The graph must outlive it; its tensors lie on `device`.
   // Throws InvalidArgument, which names the file: LibTorch has no such operator, an argument does
   // not fit its schema, a result is no tensor, or an operator writes into an input.
-  GraphProgram(const OperatorGraph& graph, const std::string& path);
+  GraphProgram(const OperatorGraph& graph, const std::string& path, at::Device device);
 
   const OperatorGraph& graph() const { return graph_; }
   int64_t nodes() const { return std::ssize(graph_.nodes); }
@@ -87,6 +87,7 @@ class GraphProgram {
 
   const OperatorGraph& graph_;
   std::string path_;
+  at::Device device_;
   std::vector<GraphCall> calls_;
   std::vector<int64_t> memory_;  // a forest of values
   std::vector<int64_t> kinds_;   // of values: kTensor, kList or a number of tensors

@@ -1,0 +1,62 @@
+#include <utility>
+
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include "device/step_gradient.hpp"
+#include "networks/tensor_loss.hpp"
+
+namespace hanse {
+
+namespace {
+
+class ClientGradient final : public StepGradient {
+ public:
+  ClientGradient(StepParts parts, ClientPasses& network)
+      : parts_(std::move(parts)), network_(network) {}
+
+  at::Tensor find(int64_t clients, const at::Tensor& totals) override {
+    const auto counts = parts_.noise.of_clients(parts_.table.number(), clients);
+    const at::Tensor means = at::zeros({clients}, parts_.features.options().dtype(at::kDouble));
+    for (int64_t client = 0; client < clients; ++client) {
+      const auto place = static_cast<std::size_t>(client);
+      if (counts.counts[place] == 0) continue;
+      means[client].copy_(find_one(client, counts.counts[place], counts.seeds[place]));
+    }
+    if (totals.defined()) totals.narrow(0, 0, clients).add_(means);
+    return means;
+  }
+
+ private:
+  // The mean loss of a client's n samples, in float64.
+  at::Tensor find_one(int64_t client, int64_t n, uint64_t seed) {
+    const at::Tensor order = parts_.table.places().narrow(0, client * parts_.batch, n);
+    const at::Tensor targets = parts_.targets.index_select(0, order).unsqueeze(0);
+    const at::Tensor logits = network_.forward(of_client(parts_.rows, client),
+                                               parts_.features.index_select(0, order), seed);
+    const at::Tensor z = logits.unsqueeze(0).detach().requires_grad_();
+    const at::Tensor losses = tensor_losses(*parts_.loss, z, targets, at::Reduction::None);
+    const auto delta =
+        torch::autograd::grad({losses}, {z}, {at::full_like(losses, 1.0 / static_cast<double>(n))});
+    network_.backward(delta[0].view_as(logits), of_client(parts_.gradients, client));
+    const at::NoGradGuard no_grad;
+    return at::mean(losses.to(at::kDouble));
+  }
+
+  static std::vector<at::Tensor> of_client(const std::vector<at::Tensor>& tensors, int64_t client) {
+    std::vector<at::Tensor> own;
+    for (const at::Tensor& tensor : tensors) own.push_back(tensor[client]);
+    return own;
+  }
+
+  StepParts parts_;
+  ClientPasses& network_;
+};
+
+}  // namespace
+
+std::unique_ptr<StepGradient> make_client_gradient(StepParts parts, ClientPasses& network) {
+  return std::make_unique<ClientGradient>(std::move(parts), network);
+}
+
+}  // namespace hanse

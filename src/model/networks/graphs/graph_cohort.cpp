@@ -1,0 +1,92 @@
+// model.kind = graph side by side on a device: one client after the other.
+#include <vector>
+
+#include <ATen/core/grad_mode.h>
+#include <fmt/format.h>
+
+#include "hanse/base/error.hpp"
+#include "hanse/base/index.hpp"
+#include "networks/cohorts/cohort_forward.hpp"
+#include "networks/graphs/graph_passes.hpp"
+
+namespace hanse {
+
+namespace {
+
+class GraphCohort final : public CohortForward, public ClientPasses {
+ public:
+  GraphCohort(const ModelCase& c, const std::string& device)
+      : passes_(c.options.path, at::Device(device)), outputs_(c.loss->outputs()) {
+    try_out(at::Device(device));
+    passes_.drop_file();
+  }
+
+  bool can_be_recorded() const override { return false; }  // masks come from the host
+  ClientPasses* client_passes() override { return this; }
+
+  at::Tensor logits(std::span<const at::Tensor> leaves, const at::Tensor& input,
+                    std::span<const at::Tensor>) const override {
+    std::vector<at::Tensor> all, own(leaves.size());
+    for (int64_t client = 0; client < input.size(0); ++client) {
+      for (std::size_t i = 0; i < own.size(); ++i) own[i] = leaves[i][client];
+      all.push_back(run(own, input[client], {}));
+    }
+    return at::stack(all);
+  }
+
+  at::Tensor forward(const std::vector<at::Tensor>& leaves, const at::Tensor& samples,
+                     uint64_t seed) override {
+    return run(leaves, samples, seed);
+  }
+
+  void backward(const at::Tensor& delta, const std::vector<at::Tensor>& gradients) override {
+    const at::NoGradGuard no_grad;
+    for (const at::Tensor& gradient : gradients) gradient.zero_();
+    passes_.backward(
+        values_, delta.reshape(passes_.output_shape(delta.size(0))), passes_.full_schedule(),
+        [&](int64_t i, const at::Tensor& gradient) { gradients[to_index(i)].copy_(gradient); });
+  }
+
+ private:
+  // Logits [n, outputs] of samples [n, values]. `seed`: training.
+  at::Tensor run(const std::vector<at::Tensor>& leaves, const at::Tensor& samples,
+                 std::optional<uint64_t> seed) const {
+    const at::NoGradGuard no_grad;
+    std::vector<int64_t> shape = {samples.size(0)};
+    shape.insert(shape.end(), passes_.file().sample.begin(), passes_.file().sample.end());
+    passes_.begin(seed.has_value(), samples.reshape(shape), values_);
+    for (std::size_t i = 0; i < leaves.size(); ++i) {
+      values_[to_index(passes_.trained()[i])] = leaves[i];
+    }
+    return passes_.forward(values_, seed).reshape({-1, outputs_});
+  }
+
+  // What runs on the CPU need not run elsewhere.
+  void try_out(at::Device device) {
+    const at::TensorOptions there(device);
+    std::vector<at::Tensor> leaves;
+    for (std::size_t i = 0; i < passes_.trained().size(); ++i) {
+      leaves.push_back(at::zeros(passes_.gradient_shape(i), there));
+    }
+    const at::Tensor samples = at::zeros({2, size_of(passes_.file().sample)}, there);
+    try {
+      run(leaves, samples, {});
+      backward(at::zeros_like(run(leaves, samples, 1)), leaves);
+    } catch (const std::exception& error) {
+      throw InvalidArgument(fmt::format("{}, on {}", first_line(error), device.str()), "",
+                            "run.device = cpu");
+    }
+  }
+
+  mutable GraphPasses passes_;
+  mutable GraphPasses::Values values_;
+  int64_t outputs_;
+};
+
+}  // namespace
+
+std::unique_ptr<CohortForward> make_graph_cohort(const ModelCase& c, const std::string& device) {
+  return std::make_unique<GraphCohort>(c, device);
+}
+
+}  // namespace hanse

@@ -1,0 +1,171 @@
+#include "networks/graphs/graph_passes.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "hanse/base/error.hpp"
+#include "hanse/base/index.hpp"
+#include "networks/scripts/script.hpp"
+
+namespace hanse {
+
+namespace {
+
+std::string type_of(const at::Tensor& tensor) { return c10::toString(tensor.scalar_type()); }
+
+// A tensor of a file, in memory of its own.
+at::Tensor loaded(const StoredTensor& stored) {
+  const at::ScalarType type = stored.type == "F32"   ? at::kFloat
+                              : stored.type == "I64" ? at::kLong
+                                                     : at::kBool;
+  at::Tensor tensor = at::empty(stored.shape, type);
+  if (type == at::kBool) {  // any byte but 0 is true
+    std::transform(stored.bytes.begin(), stored.bytes.end(), tensor.data_ptr<bool>(),
+                   [](char byte) { return byte != 0; });
+  } else if (!stored.bytes.empty()) {
+    std::memcpy(tensor.data_ptr(), stored.bytes.data(), stored.bytes.size());
+  }
+  return tensor;
+}
+
+std::vector<int64_t> values_that_train(const GraphFile& file) {
+  std::vector<int64_t> trained;
+  for (std::size_t i = 0; i < file.parameters.size(); ++i) {
+    if (file.parameters[i].trains) trained.push_back(static_cast<int64_t>(i));
+  }
+  return trained;
+}
+
+}  // namespace
+
+GraphPasses::GraphPasses(const std::string& path, at::Device device)
+    : path_(path),
+      file_(read_graph_file(path)),
+      device_(device),
+      evaluation_(file_.evaluation, path, device),
+      training_(file_.training, path, device),
+      trained_(values_that_train(file_)),
+      evaluates_(graph_schedule(evaluation_, {}, {}, path)),
+      trains_(schedule(std::vector<char>(file_.training.gradients.size(), 1))),
+      fixed_(to_index(file_.x())) {
+  for (const int64_t value : trained_) {
+    gradients_.push_back(file_.parameters[to_index(value)].tensor->shape);
+  }
+  for (std::size_t i = 0; i < file_.buffers.size(); ++i) {
+    buffers_.push_back(file_.buffers[i].tensor->shape);
+    if (file_.buffers[i].is_float()) continue;
+    fixed_[to_index(file_.first_buffer()) + i] = loaded(*file_.buffers[i].tensor).to(device);
+  }
+  for (std::size_t i = 0; i < file_.constants.size(); ++i) {
+    fixed_[to_index(file_.first_constant()) + i] = loaded(*file_.constants[i]).to(device);
+  }
+}
+
+GraphSchedule GraphPasses::schedule(const std::vector<char>& wanted) const {
+  return graph_schedule(training_, trained_, wanted, path_);
+}
+
+std::vector<int64_t> GraphPasses::output_shape(int64_t rows) const {
+  std::vector<int64_t> shape = {rows};
+  shape.insert(shape.end(), file_.output.begin(), file_.output.end());
+  return shape;
+}
+
+void GraphPasses::begin(bool training, const at::Tensor& x, Values& values) {
+  GraphProgram& program = training ? training_ : evaluation_;
+  rows_ = x.size(0);
+  failing_ = nullptr;
+  program.bind(rows_);
+  values.clear();
+  values.resize(to_index(program.values()));
+  std::copy(fixed_.begin(), fixed_.end(), values.begin());
+  values[to_index(file_.x())] = x;
+}
+
+at::Tensor GraphPasses::forward(Values& values, std::optional<uint64_t> seed) {
+  const bool training = seed.has_value();
+  GraphProgram& program = training ? training_ : evaluation_;
+  try {
+    if (training && program.draws()) masks_ = RandomStream(*seed, Purpose::kDropout);
+    for (const GraphSchedule::Step& step : (training ? trains_ : evaluates_).forward) {
+      run_node(program, step.node, values);
+      for (const int64_t value : step.release) values[to_index(value)] = {};
+    }
+    at::Tensor output =
+        result(values, program.graph().output, output_shape(rows_), "its output").contiguous();
+    if (!training) values.clear();
+    return output;
+  } catch (const std::exception& error) {
+    fail(error, values);
+  }
+}
+
+at::Tensor GraphPasses::moved_buffer(Values& values, int64_t i) const {
+  const int64_t value = file_.training.buffers[to_index(i)];
+  try {
+    return result(values, value == kNoValue ? file_.first_buffer() + i : value,
+                  buffers_[to_index(i)], "a buffer")
+        .contiguous();
+  } catch (const std::exception& error) {
+    fail(error, values);
+  }
+}
+
+void GraphPasses::backward(Values& values, const at::Tensor& delta, const GraphSchedule& schedule,
+                           const Apply& apply) {
+  values[to_index(file_.delta())] = delta;
+  try {
+    for (const int64_t gradient : schedule.apply_first) apply_one(values, gradient, apply);
+    for (const int64_t value : schedule.not_kept) values[to_index(value)] = {};
+    for (const GraphSchedule::Step& step : schedule.backward) {
+      run_node(training_, step.node, values);
+      for (const int64_t gradient : step.apply) apply_one(values, gradient, apply);
+      for (const int64_t value : step.release) values[to_index(value)] = {};
+    }
+  } catch (const IoError& error) {
+    fail(error, values);
+  } catch (const Error&) {  // the target's own
+    throw;
+  } catch (const std::exception& error) {
+    fail(error, values);
+  }
+  values.clear();
+}
+
+void GraphPasses::run_node(GraphProgram& program, int64_t node, Values& values) {
+  failing_ = &program.node(node);
+  program.run(node, values, &masks_);
+}
+
+void GraphPasses::apply_one(const Values& values, int64_t gradient, const Apply& apply) const {
+  const GraphParameter& parameter = file_.parameters[to_index(trained_[to_index(gradient)])];
+  apply(gradient, result(values, file_.training.gradients[to_index(gradient)],
+                         gradients_[to_index(gradient)], parameter.name.c_str()));
+}
+
+// A result of the graph. Throws std::invalid_argument: it has another type or shape.
+at::Tensor GraphPasses::result(const Values& values, int64_t value,
+                               const std::vector<int64_t>& shape, const char* what) const {
+  const at::Tensor& tensor = values[to_index(value)].toTensor();
+  if (tensor.defined() && tensor.scalar_type() == at::kFloat && tensor.sizes() == shape) {
+    return tensor;
+  }
+  throw std::invalid_argument(
+      !tensor.defined() ? fmt::format("{} is not computed", what)
+                        : fmt::format("{} is {} [{}], not Float [{}]", what, type_of(tensor),
+                                      fmt::join(tensor.sizes(), ", "), fmt::join(shape, ", ")));
+}
+
+void GraphPasses::fail(const std::exception& error, Values& values) const {
+  values.clear();
+  throw Error(fmt::format("the graph fails on a batch of {} at {}: {}", rows_,
+                          failing_ != nullptr ? failing_->label() : "its start", one_line(error)),
+              path_, "");
+}
+
+}  // namespace hanse

@@ -1,0 +1,81 @@
+// A graph of a file, loaded on a device, and its passes over batches.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <ATen/ATen.h>
+
+#include "networks/graphs/graph_schedule.hpp"
+
+namespace hanse {
+
+// Not for several threads at once.
+class GraphPasses {
+ public:
+  // The values of one pass, by their numbers; the caller sets those of parameters and float
+  // buffers, which begin() leaves undefined.
+  using Values = std::vector<c10::IValue>;
+  // Gets the gradient of parameter trained()[i], in any strides.
+  using Apply = std::function<void(int64_t i, const at::Tensor& gradient)>;
+
+  // Constants and integer buffers lie on the device. Throws InvalidArgument, which names the file,
+  // as read_graph_file(), GraphProgram and graph_schedule() do.
+  GraphPasses(const std::string& path, at::Device device);
+  GraphPasses(const GraphPasses&) = delete;
+
+  const GraphFile& file() const { return file_; }
+  const std::string& path() const { return path_; }
+  const std::vector<int64_t>& gradient_shape(std::size_t i) const { return gradients_[i]; }
+  // The parameters that train, in the file's order: their values.
+  std::span<const int64_t> trained() const { return trained_; }
+  // Integer buffers and constants, as begin() sets them; undefined: the caller's.
+  const c10::IValue& fixed(int64_t value) const { return fixed_[to_index(value)]; }
+  // Frees the file's bytes: what the file's parameters point to.
+  void drop_file() { file_.tensors.reset(); }
+
+  // The inputs of a pass over x [n, sample] on the device.
+  void begin(bool training, const at::Tensor& x, Values& values);
+  // The output [n, output], contiguous. With a seed it is training: masks are drawn by a stream of
+  // that seed, and the values stay that backward() reads; without one none stay. REQUIRES: begin()
+  // of the same. Throws Error, which names the operator at fault.
+  at::Tensor forward(Values& values, std::optional<uint64_t> seed);
+  bool draws() const { return training_.draws(); }
+  // The value of buffer i that training's forward() has made, contiguous. Throws as forward().
+  at::Tensor moved_buffer(Values& values, int64_t i) const;
+  // Calls `apply` for each wanted gradient on the way back from delta [n, output], the loss's
+  // gradient with respect to the output, but for parameters that the output does not depend on. A
+  // parameter's memory may change once its gradient is told. Frees all values.
+  void backward(Values& values, const at::Tensor& delta, const GraphSchedule& schedule,
+                const Apply& apply);
+  // Its steps where these gradients are wanted.
+  GraphSchedule schedule(const std::vector<char>& wanted) const;
+  const GraphSchedule& full_schedule() const { return trains_; }
+
+  std::vector<int64_t> output_shape(int64_t rows) const;
+
+ private:
+  at::Tensor result(const Values& values, int64_t value, const std::vector<int64_t>& shape,
+                    const char* what) const;
+  void run_node(GraphProgram& program, int64_t node, Values& values);
+  void apply_one(const Values& values, int64_t gradient, const Apply& apply) const;
+  [[noreturn]] void fail(const std::exception& error, Values& values) const;
+
+  std::string path_;
+  GraphFile file_;
+  at::Device device_;
+  GraphProgram evaluation_, training_;
+  std::vector<int64_t> trained_;
+  GraphSchedule evaluates_, trains_;
+  std::vector<std::vector<int64_t>> gradients_, buffers_;  // their shapes
+  Values fixed_;                                           // inputs but x and delta
+  const GraphNode* failing_ = nullptr;
+  RandomStream masks_{0, Purpose::kDropout};
+  int64_t rows_ = 0;  // of the pass that runs
+};
+
+}  // namespace hanse
