@@ -24,23 +24,24 @@ void take_part(SampleRounds& rounds, int64_t client, int64_t times) {
   for (int64_t t = 0; t < times; ++t) rounds.take_part(std::array{client});
 }
 
-// dp-accounting 0.6.0, Renyi orders that are whole numbers, delta 1e-5.
+// dp-accounting 0.6.0, delta 1e-5: 2.107753 at whole orders, by losses 1.828244.
 TEST(SampleRounds, CostWhatAmplifiedStepsCost) {
   SampleRounds rounds(options_with(1), {.clients = {{1000, 10, 100}}, .rounds = 10, .n_params = 5});
   EXPECT_EQ(rounds.epsilon(), 0);
-  EXPECT_NEAR(rounds.epsilon_after(10), 2.107753, 1e-4);
+  EXPECT_NEAR(rounds.epsilon_after(10), 1.828244, 1e-3);
   take_part(rounds, 0, 10);
   const PrivacyCost cost = rounds.cost();
-  EXPECT_NEAR(cost.rdp.epsilon, 2.107753, 1e-4);
-  EXPECT_EQ(cost.rdp.epsilon, rounds.epsilon());
+  EXPECT_LT(cost.rdp.epsilon, 2.107753);  // at an order between two whole ones
+  EXPECT_GT(cost.rdp.epsilon, 2.107753 - 0.01);
   EXPECT_FALSE(cost.zcdp);
-  EXPECT_NEAR(cost.pld.value(), 1.828244, 0.005 * 1.828);
+  EXPECT_NEAR(cost.pld.value(), 1.828244, 1e-3);
+  EXPECT_EQ(cost.pld.value(), rounds.epsilon());
 }
 
 TEST(SampleRounds, OfAllSamplesHaveNoAmplification) {
   SampleRounds rounds(options_with(1), {.clients = {{30, 30, 1}}, .rounds = 1, .n_params = 5});
   take_part(rounds, 0, 1);
-  EXPECT_NEAR(rounds.epsilon(), 4.752728, 1e-4);
+  EXPECT_NEAR(rounds.epsilon(), 4.377178, 1e-3);  // of one Gaussian, exactly
   EXPECT_NEAR(rounds.cost().zcdp.value(), 4.728507, 1e-3);
 }
 
