@@ -225,7 +225,7 @@ class Audit(Privacy):
         self.audit(self.JOB, 40, f"--curve={curve}")
         with open(curve) as file:
             lines = [line.strip().split(",") for line in file]
-        self.assertEqual(lines[0], ["threshold", "without", "with"])
+        self.assertEqual(lines[0], ["threshold", "without", "with", "epsilon", "delta"])
         rates = [float(line[1]) for line in lines[1:]]
         self.assertEqual(len(rates), 40)
         self.assertEqual(rates, sorted(rates, reverse=True))

@@ -94,10 +94,12 @@ std::string text_of(const AuditBound& found, const PrivacyReport& claimed, const
                                                  : "the claim is not refuted\n");
 }
 
-std::string csv_of(const AuditScores& scores) {
-  std::string text = "threshold,without,with\n";
+// Each line has the claim, which a figure of the curve shows.
+std::string csv_of(const AuditScores& scores, const PrivacyReport& claimed) {
+  std::string text = "threshold,without,with,epsilon,delta\n";
   for (const TradeOff& point : trade_off(scores)) {
-    text += fmt::format("{},{},{}\n", point.threshold, point.without, point.with);
+    text += fmt::format("{},{},{},{},{}\n", point.threshold, point.without, point.with,
+                        claimed.epsilon, claimed.delta);
   }
   return text;
 }
@@ -135,7 +137,7 @@ std::string privacy_audit(const std::string& job_file, const Overrides& override
   PrivacyReport claimed;
   AuditScores scores = scores_of(plain, client, query.runs, claimed);
   const AuditBound found = audited_epsilon(scores, claimed.delta, query.confidence);
-  if (!query.curve.empty()) write_file(query.curve, csv_of(scores));
+  if (!query.curve.empty()) write_file(query.curve, csv_of(scores, claimed));
   if (!query.json) return text_of(found, claimed, query, whose);
   nlohmann::ordered_json object{{"claimed", claimed.epsilon},
                                 {"accountant", claimed.accountant},
