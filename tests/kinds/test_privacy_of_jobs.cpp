@@ -67,7 +67,7 @@ TEST(PrivacyOfJobs, DefaultsAreThoseOfTheTable) {
                                        {"bands", "8"},
                                        {"separation", "auto"},
                                        {"participations", "auto"},
-                                       {"accountant", "rdp"},
+                                       {"accountant", "auto"},
                                        {"audit", "false"},
                                        {"max-epsilon", "0"},
                                        {"honest", "1"},
