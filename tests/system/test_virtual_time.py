@@ -399,6 +399,14 @@ class EndTable(VirtualCase):
                          r"attackers +3\n", r"updates +\S+ MB, \S+ MB a client\n"):
                 self.assertRegex(said.stdout(), line)
 
+    def test_repeats_have_their_means(self):
+        job = self.job({**UNEQUAL, "attack.kind": "sign-flip", "attack.clients": 3,
+                        "aggregator.kind": "median", "run.repeats": 2})
+        said = self.hanse("run", job, f"--run.out={self.path('repeats')}").stdout()
+        for line in (r"virtual time +\S+ s\n", r"attackers +3\n",
+                     r"updates +\S+ MB, \S+ MB a client\n"):
+            self.assertRegex(said, line)
+
     def test_a_private_run(self):
         run = self.train(self.job({"privacy.kind": "central", "privacy.clip": 1, "privacy.noise": 1,
                                    "sampler.kind": "poisson"}), "run")

@@ -100,34 +100,41 @@ void add_privacy(const std::optional<PrivacyReport>& found, const std::string& w
   if (!found->flaw.empty()) lines.back().second += "; " + found->flaw;
 }
 
-// What the run was about beside its model: its target, virtual time, attackers and updates.
-void add_costs(const Summary& summary, Lines& lines) {
-  const std::map<std::string, double> values(summary.metrics.begin(), summary.metrics.end());
-  const auto value = [&](const char* metric) {
-    const auto found = values.find(metric);
-    return found == values.end() ? std::nan("") : found->second;
-  };
-  const double virtual_s = value("virtual_seconds"), attackers = value("attackers");
-  const double bytes = value("update_bytes"), round = value("target_round");
-  if (!summary.limits.target.empty()) {
-    std::string when = "not reached";
-    if (!std::isnan(round)) when = fmt::format("reached in round {:.0f}", round);
-    if (!std::isnan(round) && !std::isnan(virtual_s)) {
-      when += fmt::format(", after {:.6g} virtual seconds", value("target_virtual_seconds"));
-    }
-    lines.emplace_back("target " + summary.limits.target, when);
+double value_in(const Metrics& metrics, std::string_view name) {
+  const auto found = std::ranges::find(metrics, name, &Metrics::value_type::first);
+  return found == metrics.end() ? std::nan("") : found->second;
+}
+
+// Was run.target reached, and when?
+void add_target(const Summary& summary, Lines& lines) {
+  if (summary.limits.target.empty()) return;
+  const double round = value_in(summary.metrics, "target_round");
+  const double virtual_s = value_in(summary.metrics, "target_virtual_seconds");
+  std::string when = "not reached";
+  if (!std::isnan(round)) when = fmt::format("reached in round {:.0f}", round);
+  if (!std::isnan(round) && !std::isnan(virtual_s)) {
+    when += fmt::format(", after {:.6g} virtual seconds", virtual_s);
   }
+  lines.emplace_back("target " + summary.limits.target, when);
+}
+
+// What a run, or the mean of several, was about beside its model: virtual time, of `limit_s` or
+// without a limit (0), attackers and updates.
+void add_costs(const Metrics& metrics, double limit_s, Lines& lines) {
+  const double virtual_s = value_in(metrics, "virtual_seconds");
+  const double attackers = value_in(metrics, "attackers");
+  const double bytes = value_in(metrics, "update_bytes");
   if (!std::isnan(virtual_s)) {
-    const double limit = summary.limits.virtual_seconds;
     lines.emplace_back("virtual time", fmt::format("{:.6g} s", virtual_s));
-    if (limit > 0) {
-      lines.back().second += fmt::format(" of {:.6g}, {:.1f} %", limit, 100 * virtual_s / limit);
+    if (limit_s > 0) {
+      lines.back().second +=
+          fmt::format(" of {:.6g}, {:.1f} %", limit_s, 100 * virtual_s / limit_s);
     }
   }
   if (!std::isnan(attackers)) lines.emplace_back("attackers", fmt::format("{:.0f}", attackers));
   if (!std::isnan(bytes)) {
     lines.emplace_back("updates", fmt::format("{:.4g} MB, {:.4g} MB a client", 1e-6 * bytes,
-                                              1e-6 * value("update_bytes_per_client")));
+                                              1e-6 * value_in(metrics, "update_bytes_per_client")));
   }
 }
 
@@ -321,7 +328,8 @@ std::string summary_table(const Summary& summary, const std::string& run_directo
                                                summary.limits.diverged.reason));
   }
   add_privacy(summary.privacy, "", lines);
-  add_costs(summary, lines);
+  add_target(summary, lines);
+  add_costs(summary.metrics, summary.limits.virtual_seconds, lines);
   lines.emplace_back("rounds", fmt::format("{} in {}, evaluations aside", summary.rounds,
                                            duration_text(summary.times.rounds_s)));
   lines.emplace_back("a round, median", fmt::format("{:.3f} ms", 1e3 * summary.times.median_s));
@@ -341,6 +349,7 @@ std::string repeats_table(const RepeatedMetrics& found, const std::string& split
   if (found.diverged > 0) {
     lines.emplace_back("diverged", fmt::format("{} of {} repeats", found.diverged, found.repeats));
   }
+  add_costs(found.metrics, 0, lines);
   std::vector<std::string> fewer;
   for (const auto& [name, n] : found.n) {
     if (n < found.repeats && name != "target_round") fewer.push_back(fmt::format("{} {}", n, name));
