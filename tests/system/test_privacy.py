@@ -81,6 +81,14 @@ class Cost(Privacy):
             asked = {"privacy.noise": "auto", "privacy.epsilon": 4, "run.rounds": 500}
             self.assertEqual(self.cost({**changes, **asked}), found)
 
+    def test_a_fine_step_bears_the_noise_that_an_epsilon_needs(self):
+        for changes in ({}, {"privacy.unit": "sample", "federation.samples": 20,
+                             "client.batch": 10}):
+            found = self.cost({**POISSON, "privacy.step": "2^-20", "privacy.noise": "auto",
+                               "privacy.epsilon": 4, **changes}, "--rounds=10")
+            self.assertEqual(found["step_exponent"], -20)
+            self.assertLessEqual(found["epsilon"], 4)
+
     def test_several_epsilons_are_a_line_each(self):
         job = self.job(POISSON)
         found = json.loads(self.hanse("privacy", job, "--epsilon=1,2,4", "--rounds=50,100",

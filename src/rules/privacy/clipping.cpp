@@ -94,6 +94,12 @@ int64_t Lattice::noise_variance(double multiplier) const {
   return static_cast<int64_t>(variance);
 }
 
+double Lattice::most_multiplier() const {
+  constexpr double kMostDeviation = 0x1p28;
+  static_assert(kMostDeviation * kMostDeviation == static_cast<double>(kMostGaussianVariance));
+  return (kMostDeviation - 1) / static_cast<double>(bound);
+}
+
 int step_exponent(double deviation, int bits, int least) {
   return std::clamp(std::ilogb(deviation) - bits, least, 0);
 }

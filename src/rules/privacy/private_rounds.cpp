@@ -124,11 +124,19 @@ double PrivateRounds::update_multiplier() const {
 
 // Beyond it the mechanism has no noise of that lattice.
 double PrivateRounds::most_multiplier() const {
-  if (options_.mechanism != Mechanism::kSkellam || !options_.step.exponent) return kMostMultiplier;
-  const int64_t bound = Lattice::of(options_.clip, *options_.step.exponent).bound;
-  const double deviation =
-      std::sqrt(static_cast<double>(kMostSkellamVariance) * static_cast<double>(honest_shares()));
-  return std::min(kMostMultiplier, (deviation - 1) / static_cast<double>(bound));
+  if (!options_.step.exponent) return kMostMultiplier;
+  Lattice lattice = Lattice::of(options_.clip, *options_.step.exponent);
+  double most = 0;
+  if (options_.mechanism == Mechanism::kSkellam) {
+    const double deviation =
+        std::sqrt(static_cast<double>(kMostSkellamVariance) * static_cast<double>(honest_shares()));
+    most = (deviation - 1) / static_cast<double>(lattice.bound);
+  } else {
+    if (!correlated_.numerators().empty()) lattice.bound <<= kCorrelationBits;
+    most = lattice.most_multiplier();
+    if (correlated_.is_on()) most /= std::sqrt(correlated_.sensitivity_squared(planned_));
+  }
+  return std::min(kMostMultiplier, most);
 }
 
 // z is the noise as if the whole run were one release (C19): correlated noise grows with what a

@@ -44,8 +44,11 @@ void SampleRounds::plan(int64_t rounds) {
     multiplier_ = *options_.noise;
   } else {
     constexpr double kLess = 1 - 0x1p-30;  // the sum must not exceed it in its last digits
-    multiplier_ = least_noise(kLess * options_.epsilon,
-                              [&](double z) { return asked(planned, noise_with(z)); });
+    const double most =
+        options_.step.exponent ? noise_with(0).lattice.most_multiplier() : kMostMultiplier;
+    multiplier_ = least_noise(
+        kLess * options_.epsilon, [&](double z) { return asked(planned, noise_with(z)); },
+        std::min(kMostMultiplier, most));
   }
   noise_ = noise_with(multiplier_);
   asked({planned.front()}, noise_);  // throws where the accountant does not apply

@@ -19,6 +19,7 @@ struct Lattice {
   // ceil((multiplier S)^2), steps^2, in integers; for multipliers below 2^-8 no less, and at most 1
   // more. Throws InvalidArgument when it is above kMostGaussianVariance. REQUIRES: multiplier >= 0.
   int64_t noise_variance(double multiplier) const;
+  double most_multiplier() const;  // for which it does not throw
 };
 
 // The exponent of the largest power of two <= deviation / 2^bits, in [least, 0]. REQUIRES:
