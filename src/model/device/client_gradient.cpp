@@ -13,7 +13,12 @@ namespace {
 class ClientGradient final : public StepGradient {
  public:
   ClientGradient(StepParts parts, ClientPasses& network)
-      : parts_(std::move(parts)), network_(network) {}
+      : parts_(std::move(parts)), network_(network) {
+    for (int64_t client = 0; client < parts_.clients; ++client) {
+      rows_.push_back(of_client(parts_.rows, client));
+      gradients_.push_back(of_client(parts_.gradients, client));
+    }
+  }
 
   at::Tensor find(int64_t clients, const at::Tensor& totals) override {
     const auto counts = parts_.noise.of_clients(parts_.table.number(), clients);
@@ -32,13 +37,13 @@ class ClientGradient final : public StepGradient {
   at::Tensor find_one(int64_t client, int64_t n, uint64_t seed) {
     const at::Tensor order = parts_.table.places().narrow(0, client * parts_.batch, n);
     const at::Tensor targets = parts_.targets.index_select(0, order).unsqueeze(0);
-    const at::Tensor logits = network_.forward(of_client(parts_.rows, client),
+    const at::Tensor logits = network_.forward(rows_[static_cast<std::size_t>(client)],
                                                parts_.features.index_select(0, order), seed);
     const at::Tensor z = logits.unsqueeze(0).detach().requires_grad_();
     const at::Tensor losses = tensor_losses(*parts_.loss, z, targets, at::Reduction::None);
     const auto delta =
         torch::autograd::grad({losses}, {z}, {at::full_like(losses, 1.0 / static_cast<double>(n))});
-    network_.backward(delta[0].view_as(logits), of_client(parts_.gradients, client));
+    network_.backward(delta[0].view_as(logits), gradients_[static_cast<std::size_t>(client)]);
     const at::NoGradGuard no_grad;
     return at::mean(losses.to(at::kDouble));
   }
@@ -51,6 +56,7 @@ class ClientGradient final : public StepGradient {
 
   StepParts parts_;
   ClientPasses& network_;
+  std::vector<std::vector<at::Tensor>> rows_, gradients_;  // views of each client's
 };
 
 }  // namespace

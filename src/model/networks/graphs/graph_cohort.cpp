@@ -41,7 +41,10 @@ class GraphCohort final : public CohortForward, public ClientPasses {
 
   void backward(const at::Tensor& delta, const std::vector<at::Tensor>& gradients) override {
     const at::NoGradGuard no_grad;
-    for (const at::Tensor& gradient : gradients) gradient.zero_();
+    const std::vector<int64_t>& found = passes_.file().training.gradients;
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+      if (found[i] == kNoValue) gradients[i].zero_();
+    }
     passes_.backward(
         values_, delta.reshape(passes_.output_shape(delta.size(0))), passes_.full_schedule(),
         [&](int64_t i, const at::Tensor& gradient) { gradients[to_index(i)].copy_(gradient); });
