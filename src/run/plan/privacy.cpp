@@ -200,10 +200,7 @@ std::string privacy_table(const std::string& job_file, const Overrides& override
                           const PrivacyQuery& query) {
   KeyedJob job(catalog());
   load_job(job_file, overrides, job);
-  if (!query.epsilon.empty()) {
-    job.privacy.noise = std::nullopt;
-    job.privacy.epsilon = query.epsilon.front();
-  }
+  if (!query.epsilon.empty()) meet(job, query.epsilon.front());
   check_kinds(job);
   if (!job.privacy.is_on()) {
     throw InvalidArgument("the job's rounds are not private", "privacy.kind",

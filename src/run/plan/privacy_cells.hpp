@@ -17,6 +17,12 @@
 
 namespace hanse {
 
+// The least noise that meets epsilon, in the place of the job's.
+inline void meet(Job& job, double epsilon) {
+  job.privacy.noise = std::nullopt;
+  job.privacy.epsilon = epsilon;
+}
+
 // A line of the table, with the job's noise or the least that meets one of the epsilons.
 struct AskedCase {
   Job job;
@@ -28,10 +34,7 @@ inline std::vector<AskedCase> asked_cases(const Job& job, const PrivacyQuery& qu
   const auto per_round =
       query.per_round.empty() ? std::vector{job.sampler.per_round} : query.per_round;
   std::vector<Job> jobs(std::max<std::size_t>(query.epsilon.size(), 1), job);
-  for (std::size_t i = 0; i < query.epsilon.size(); ++i) {
-    jobs[i].privacy.noise = std::nullopt;
-    jobs[i].privacy.epsilon = query.epsilon[i];
-  }
+  for (std::size_t i = 0; i < query.epsilon.size(); ++i) meet(jobs[i], query.epsilon[i]);
   std::vector<AskedCase> cases;
   for (const Job& one : jobs) {
     for (const int64_t k : per_round) {
