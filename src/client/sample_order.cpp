@@ -87,8 +87,7 @@ class ShuffledPasses final : public SampleOrder {
 
   std::span<const int32_t> batch_at(const ListedPass& pass, int64_t first) const {
     const int64_t all = pass.samples();
-    const int64_t batch = work_.batch > 0 ? std::min(work_.batch, all) : all;
-    const int64_t rows = std::min(batch, samples_a_pass(work_, all) - first);
+    const int64_t rows = std::min(expected_batch(work_, all), samples_a_pass(work_, all) - first);
     return std::span(pass.order).subspan(to_index(first), to_index(rows));
   }
 
