@@ -28,6 +28,7 @@ struct ClientLayout {
   std::vector<std::string> client_names;   // [clients.size()]
   std::vector<std::string> class_names;    // [scored classes]
   std::vector<std::string> feature_names;  // as in Dataset; for messages alone
+  std::vector<std::vector<std::string>> feature_levels;  // of categories as they are; or none
   std::vector<std::string> unread;         // as in Dataset
   std::vector<std::string> left_out;       // as in Dataset
 

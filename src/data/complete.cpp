@@ -331,6 +331,10 @@ void tell_all(const std::vector<Column>& columns, const std::vector<std::vector<
 void complete(Dataset& dataset, const Partition& partition, const std::vector<char>& held_out,
               MissingValues missing, Standardize scope) {
   if (dataset.open.empty()) return;
+  if (missing == MissingValues::kKeep) {
+    throw InvalidArgument("something stands in the place of a missing value", "data.missing",
+                          "keep is for run.protocol = statistics");
+  }
   const Clients clients(partition, held_out);
   const std::vector<Column> columns = plan_columns(dataset, clients, missing);
   std::vector<std::vector<Filling>> fillings;

@@ -238,6 +238,7 @@ Federation Federation::load(const DataOptions& data, const FederationOptions& fe
   result.names_.clients = Names::share(found.layout.client_names, host);
   result.names_.classes = Names::share(found.layout.class_names, host);
   result.names_.features = std::move(found.layout.feature_names);
+  result.names_.levels = std::move(found.layout.feature_levels);
   host.barrier();  // samples and ranges are there
   result.sizes_ = found.sizes;
   auto* memory = const_cast<std::byte*>(result.samples_memory_.get());

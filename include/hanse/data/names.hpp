@@ -41,7 +41,9 @@ class Names {
 struct FederationNames {
   Names clients;  // those held out, too
   Names classes;
-  std::vector<std::string> features;  // on the first rank of a host alone; [values of a sample]
+  // On the first rank of a host alone; [values of a sample].
+  std::vector<std::string> features;
+  std::vector<std::vector<std::string>> levels;  // of categories that stay numbers; or empty
 };
 
 // Throws InvalidArgument that shows the first name that is no UTF-8, which no JSON file can hold.

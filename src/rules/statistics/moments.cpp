@@ -272,7 +272,7 @@ ResultTable Moments::moments_table() const {
 }
 
 ResultTable Moments::product_table(const std::string& name, bool scaled) const {
-  ResultTable table{name, {"column"}};
+  ResultTable table{.name = name, .columns = {"column"}, .shown = false};
   for (const auto& feature : features_) table.columns.push_back(feature.name);
   const double degrees = static_cast<double>(complete_ - 1);
   for (std::size_t j = 0; j < p(); ++j) {
