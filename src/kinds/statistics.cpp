@@ -43,7 +43,20 @@ const Family<StatisticsKind> kStatistics{
     "what is computed of all samples; several, separated by commas: one after another",
     chosen_by<&Job::statistics, &StatisticsOptions::kind>,
     {{{"moments", "n, missing, mean, deviation, extremes, skewness, covariances; tests by group"},
-      make_moments}},
+      make_moments},
+     {{"quantiles", "exact quantiles of columns, as numpy's inverted_cdf"}, make_quantiles},
+     {{"histogram", "counts of columns by bins", {}, check_edges}, make_histogram},
+     {{"crosstab", "counts by two columns, and the test of their independence", {}, check_crosstab},
+      make_crosstab},
+     {{"glm", "linear, logistic or Poisson regression, as one fit of all samples"}, make_glm},
+     {{"pca", "principal components of columns"}, make_pca},
+     {{"kmeans", "clusters by Lloyd's steps from k-means++ starts"}, make_kmeans},
+     {{"gmm", "a mixture of normal laws by EM, from kmeans"}, make_gmm},
+     {{"kaplan-meier", "survival over time by group, with intervals, medians, Nelson-Aalen"},
+      make_kaplan_meier},
+     {{"log-rank", "the test of equal survival of groups", {}, require_groups}, make_log_rank},
+     {{"cox", "hazard ratios, as one fit of all samples; by groups: a meta-analysis beside it"},
+      make_cox}},
     true};
 
 }  // namespace

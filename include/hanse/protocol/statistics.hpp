@@ -74,7 +74,9 @@ class StatisticsProtocol final : public Protocol {
   std::vector<StatisticsResult> results_;
   std::vector<int64_t> whole_;  // all answers so far, one after another
   std::vector<double> numbers_;
-  int64_t sums_ = 0;  // of the last round
+  // Columns of rounds.csv: the statistic, counted from 1, its look, its target and the bytes that
+  // clients would send, 8 a number each.
+  Metrics last_ = {{"statistic", 0}, {"iteration", 0}, {"value", 0}, {"bytes_updates", 0}};
 };
 
 }  // namespace hanse

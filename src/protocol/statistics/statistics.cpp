@@ -36,14 +36,7 @@ StatisticsProtocol::StatisticsProtocol(const Federation& federation, const Table
   for (int64_t c = 0; c < federation_.clients() + federation_.held_out(); ++c) {
     samples_ += samples_of(c).size();
   }
-  columns_.add_to_rounds([this] {
-    const bool has_ended = current_ >= analyses_.size() || iteration_ == 0;
-    const std::size_t at = has_ended && current_ > 0 ? current_ - 1 : current_;
-    return Metrics{{"statistic", static_cast<double>(at + 1)},
-                   {"iteration", static_cast<double>(iteration_)},
-                   {"value", is_server() ? analyses_[at].analysis->value() : std::nan("")},
-                   {"bytes_updates", 8.0 * static_cast<double>(sums_ * federation_.clients())}};
-  });
+  columns_.add_to_rounds([this] { return last_; });
 }
 
 SampleRange StatisticsProtocol::samples_of(int64_t client) const {
@@ -129,10 +122,13 @@ void StatisticsProtocol::add_up(Findings& findings) {
 }
 
 void StatisticsProtocol::hear(Findings findings) {
-  sums_ = static_cast<int64_t>(findings.sums.size());
+  const auto sums = static_cast<double>(findings.sums.size() + findings.counts.size());
   keep_answer(findings, whole_, numbers_);
   analysis().hear(std::move(findings));
-  ++iteration_;
+  last_ = {{"statistic", static_cast<double>(current_ + 1)},
+           {"iteration", static_cast<double>(++iteration_)},
+           {"value", analysis().value()},
+           {"bytes_updates", 8 * sums * static_cast<double>(federation_.clients())}};
 }
 
 RoundRecord StatisticsProtocol::round(bool stop_requested) {

@@ -48,7 +48,7 @@ class Cox final : public Analysis {
   }
 
   StatisticsResult result() const override;
-  double value() const override { return fit_ ? fit_->log_likelihood() : kUnknown; }
+  double value() const override { return fit_ ? fit_->log_likelihood() : kNoNumber; }
 
  private:
   void take_values(Findings& findings) {

@@ -2,51 +2,25 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include <fmt/format.h>
 
-#include "decompositions.hpp"
 #include "hanse/base/error.hpp"
 
 namespace hanse {
 
 namespace {
 
-using Eigen::MatrixXd;
-using Eigen::VectorXd;
-
 constexpr std::size_t kMostCoxSums = 4000000;  // 128 MiB a message
 constexpr int64_t kMostHalvings = 30;
-constexpr double kFall = 1e-9;        // of a log-likelihood, by rounding
-constexpr double kFlat = 1e-11;       // information per event of a feature that is constant
-constexpr double kDependent = 1e-10;  // what others leave of a feature's information
-constexpr double kNearEnd = 1e-6;     // decrements below it are those of a likelihood near its top
-constexpr double kLongStep = 0.1;     // of x.b, too long so near the top
+constexpr double kFall = 1e-9;     // of a log-likelihood, by rounding
+constexpr double kFlat = 1e-11;    // information per event of a feature that is constant
+constexpr double kNearEnd = 1e-6;  // decrements below it are those of a likelihood near its top
+constexpr double kLongStep = 0.1;  // of x.b, too long so near the top
 
-// The first row of a positive semidefinite matrix that depends on those before it, or -1.
-Eigen::Index dependent_feature(const MatrixXd& matrix) {
-  const VectorXd scale = matrix.diagonal().cwiseSqrt().cwiseInverse();
-  MatrixXd root = MatrixXd::Zero(matrix.rows(), matrix.cols());
-  for (Eigen::Index j = 0; j < matrix.rows(); ++j) {
-    for (Eigen::Index k = 0; k < j; ++k) {
-      const double rest = root.row(j).head(k).dot(root.row(k).head(k));
-      root(j, k) = (matrix(j, k) * scale[j] * scale[k] - rest) / root(k, k);
-    }
-    const double pivot = 1 - root.row(j).head(j).squaredNorm();
-    if (!(pivot > kDependent)) return j;
-    root(j, j) = std::sqrt(pivot);
-  }
-  return -1;
-}
-
-VectorXd as_column(const std::vector<double>& list) {
-  return Eigen::Map<const VectorXd>(list.data(), static_cast<Eigen::Index>(list.size()));
-}
-
-// b' V^-1 b; NaN where V has no inverse.
-double wald_of(const VectorXd& b, const MatrixXd& covariance) {
-  const Cholesky<ByColumns> root(covariance);
-  return root.exists() ? b.dot(root.solve(b)) : std::nan("");
+double dot(std::span<const double> a, std::span<const double> b) {
+  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
 }
 
 const char* const kColumnsHint = "leave it out of statistics.columns";
@@ -77,10 +51,6 @@ void CoxFit::hear(Findings findings) {
     case CoxStep::kResiduals: return take_residuals(findings);
   }
   throw Error("a fit was told what it has not asked");
-}
-
-const std::string& CoxFit::name_of(Eigen::Index feature) const {
-  return table_.features[static_cast<std::size_t>(feature)].name;
 }
 
 void CoxFit::take_times(Findings& findings) {
@@ -160,64 +130,64 @@ void CoxFit::take_terms(Findings& findings) {
   judge(cox_point(bins_, table_.options.ties, tried_));
 }
 
-void CoxFit::try_at(const VectorXd& b) {
-  asked_.b.assign(b.begin(), b.end());
+void CoxFit::try_at(std::vector<double> b) {
+  asked_.b = std::move(b);
   step_ = CoxStep::kReach;
 }
 
 void CoxFit::judge(CoxPoint point) {
-  const double before = point_.log_likelihood;
-  const bool falls =
-      steps_ >= 0 && !(point.log_likelihood >= before - kFall * (1 + std::abs(before)));
-  if (falls && halvings_ < kMostHalvings) {
-    ++halvings_;
-    try_at((as_column(found_.b) + as_column(tried_.b)) / 2);
-    return;
-  }
-  if (falls) {
-    throw InvalidArgument("no step raises the likelihood", "statistics.kind",
-                          "a column of huge values, perhaps: statistics.columns");
+  const double before = point_.log_likelihood, fall = kFall * (1 + std::abs(before));
+  if (steps_ >= 0 && !(point.log_likelihood >= before - fall)) {
+    if (++halvings_ > kMostHalvings) {
+      throw InvalidArgument("no step raises the likelihood", "statistics.kind",
+                            "a column of huge values, perhaps: statistics.columns");
+    }
+    std::vector<double> half(table_.p());
+    for (std::size_t j = 0; j < half.size(); ++j) half[j] = (found_.b[j] + tried_.b[j]) / 2;
+    return try_at(std::move(half));
   }
   halvings_ = 0;
   point_ = std::move(point);
   found_ = std::move(tried_);
-  if (++steps_ == 0) {
-    estimate_.null_log_likelihood = point_.log_likelihood;
-    for (Eigen::Index j = 0; j < point_.score.size(); ++j) {
-      if (point_.information(j, j) > kFlat * static_cast<double>(estimate_.events)) continue;
-      throw InvalidArgument(
-          fmt::format("'{}' has one value in all samples at risk together", name_of(j)),
-          "statistics.columns", kColumnsHint);
-    }
-    if (const Eigen::Index j = dependent_feature(point_.information); j >= 0) {
-      throw InvalidArgument(
-          fmt::format("'{}' is a sum of multiples of columns before it", name_of(j)),
-          "statistics.columns", kColumnsHint);
-    }
-  }
+  if (++steps_ == 0) check_features();
   take_step();
+}
+
+// At b = 0.
+void CoxFit::check_features() const {
+  for (std::size_t j = 0; j < table_.p(); ++j) {
+    const double least = kFlat * static_cast<double>(estimate_.events);
+    if (point_.information[packed_place(j, j)] > least) continue;
+    throw InvalidArgument(
+        fmt::format("'{}' has one value in all samples at risk together", table_.features[j].name),
+        "statistics.columns", kColumnsHint);
+  }
+  const int64_t j = Information(point_.information, table_.p()).dependent();
+  if (j < 0) return;
+  throw InvalidArgument(fmt::format("'{}' is a sum of multiples of columns before it",
+                                    table_.features[static_cast<std::size_t>(j)].name),
+                        "statistics.columns", kColumnsHint);
 }
 
 // b + I^-1 U; its decrement U' I^-1 U is the square of its length in standard errors.
 void CoxFit::take_step() {
-  const Eigen::Index p = point_.score.size();
-  const Cholesky<ByColumns> root(point_.information);
-  if (!root.exists()) refuse_separation(as_column(found_.b));
-  const VectorXd step = root.solve(point_.score);
-  const double decrement = std::max(point_.score.dot(step), 0.0);
-  if (steps_ == 0) estimate_.score = decrement;
-  check_separation(decrement, step);
-  if (is_done(decrement)) {
-    MatrixXd covariance(p, p);
-    for (Eigen::Index j = 0; j < p; ++j) covariance.col(j) = root.solve(VectorXd::Unit(p, j));
-    return finish(covariance);
+  const Information information(point_.information, table_.p());
+  if (information.dependent() >= 0) refuse_separation();
+  std::vector<double> step = information.solve(point_.score);
+  const double decrement = std::max(dot(point_.score, step), 0.0);
+  if (steps_ == 0) {
+    estimate_.null_log_likelihood = point_.log_likelihood;
+    estimate_.score = decrement;
   }
+  check_separation(decrement, step);
+  if (is_done(decrement)) return finish(information);
   if (steps_ >= table_.options.iterations) {
     throw InvalidArgument(fmt::format("the likelihood still rises after {} steps", steps_),
                           "statistics.iterations", "a larger number, or fewer columns");
   }
   last_decrement_ = decrement;
-  try_at(as_column(found_.b) + step);
+  for (std::size_t j = 0; j < step.size(); ++j) step[j] += found_.b[j];
+  try_at(std::move(step));
 }
 
 // Near the top Newton's steps are as short as rounding lets them be.
@@ -226,36 +196,40 @@ bool CoxFit::is_done(double decrement) const {
   return steps_ > 0 && decrement <= kNearEnd * kNearEnd && decrement > last_decrement_ / 4;
 }
 
-void CoxFit::check_separation(double decrement, const VectorXd& step) const {
-  if (steps_ == 0 || decrement > kNearEnd || step.cwiseAbs().maxCoeff() < kLongStep) return;
-  refuse_separation(as_column(found_.b) + step);
-}
-
 // A likelihood that rises for ever: b goes to infinity in steps of one length.
-void CoxFit::refuse_separation(const VectorXd& b) const {
-  Eigen::Index largest = 0;
-  b.cwiseAbs().maxCoeff(&largest);
-  throw InvalidArgument(
-      fmt::format("no finite estimate: '{}' separates the samples with an event", name_of(largest)),
-      "statistics.columns", kColumnsHint);
+void CoxFit::check_separation(double decrement, const std::vector<double>& step) const {
+  const auto is_long = [](double s) { return std::abs(s) >= kLongStep; };
+  if (steps_ > 0 && decrement <= kNearEnd && std::ranges::any_of(step, is_long)) {
+    refuse_separation();
+  }
 }
 
-void CoxFit::finish(const MatrixXd& covariance) {
-  const VectorXd b = as_column(found_.b);
+void CoxFit::refuse_separation() const {
+  const auto largest = std::ranges::max_element(found_.b, {}, [](double b) { return std::abs(b); });
+  const auto j = static_cast<std::size_t>(largest - found_.b.begin());
+  throw InvalidArgument(fmt::format("no finite estimate: '{}' separates the samples with an event",
+                                    table_.features[j].name),
+                        "statistics.columns", kColumnsHint);
+}
+
+void CoxFit::finish(const Information& information) {
+  const std::vector<double> covariance = information.inverse();
+  for (std::size_t j = 0; j < table_.p(); ++j) {
+    const int unit = tally_exponent(asked_.reaches[j]);
+    const double variance = covariance[packed_place(j, j)];
+    estimate_.coefficients.push_back(std::ldexp(found_.b[j], -unit));
+    estimate_.naive_errors.push_back(std::ldexp(std::sqrt(variance), -unit));
+    for (std::size_t k = 0; k < table_.p(); ++k) {
+      estimate_.wald += found_.b[j] * point_.information[packed_place(j, k)] * found_.b[k];
+    }
+  }
+  estimate_.errors = estimate_.naive_errors;
   estimate_.iterations = steps_;
   estimate_.log_likelihood = point_.log_likelihood;
   estimate_.likelihood_ratio = 2 * (point_.log_likelihood - estimate_.null_log_likelihood);
-  estimate_.wald = b.dot(point_.information * b);
   estimate_.means = asked_.means;
   estimate_.bins = bins_;
   estimate_.hazard = cox_baseline(bins_, found_);
-  for (std::size_t j = 0; j < table_.p(); ++j) {
-    const int unit = tally_exponent(asked_.reaches[j]);
-    const auto at = static_cast<Eigen::Index>(j);
-    estimate_.coefficients.push_back(std::ldexp(b[at], -unit));
-    estimate_.naive_errors.push_back(std::ldexp(std::sqrt(covariance(at, at)), -unit));
-  }
-  estimate_.errors = estimate_.naive_errors;
   has_ended_ = !table_.options.robust;
   if (has_ended_) return;
   asked_.residual_rows = cox_residual_rows(bins_, table_.options.ties, found_);
@@ -266,25 +240,25 @@ void CoxFit::finish(const MatrixXd& covariance) {
 
 // I^-1 (sum of residuals' products) I^-1.
 void CoxFit::take_residuals(Findings& findings) {
-  const auto p = static_cast<Eigen::Index>(table_.p());
-  MatrixXd products(p, p);
-  for (std::size_t j = 0; j < table_.p(); ++j) {
-    for (std::size_t k = 0; k < table_.p(); ++k) {
-      const int unit = tally_exponent(asked_.bounds[j]) + tally_exponent(asked_.bounds[k]);
-      products(static_cast<Eigen::Index>(j), static_cast<Eigen::Index>(k)) =
-          std::ldexp(findings.sums.value(packed_place(j, k)), unit);
+  const std::size_t p = table_.p();
+  const std::vector<double> inverse = Information(point_.information, p).inverse();
+  std::vector<double> products = findings.sums.values(), whole;
+  for (std::size_t j = 0; j < p; ++j) {
+    for (std::size_t k = 0; k < p; ++k) {
+      whole.push_back(inverse[packed_place(j, k)]);
+      if (k > j) continue;
+      double& product = products[packed_place(j, k)];
+      product =
+          std::ldexp(product, tally_exponent(asked_.bounds[j]) + tally_exponent(asked_.bounds[k]));
     }
   }
-  const Cholesky<ByColumns> root(point_.information);
-  MatrixXd half(p, p), covariance(p, p);
-  for (Eigen::Index j = 0; j < p; ++j) half.col(j) = root.solve(products.col(j));
-  for (Eigen::Index j = 0; j < p; ++j) covariance.col(j) = root.solve(half.transpose().col(j));
-  for (Eigen::Index j = 0; j < p; ++j) {
-    const auto at = static_cast<std::size_t>(j);
-    estimate_.errors[at] =
-        std::ldexp(std::sqrt(covariance(j, j)), -tally_exponent(asked_.reaches[at]));
+  const std::vector<double> covariance = transformed(products, whole, p);
+  for (std::size_t j = 0; j < p; ++j) {
+    estimate_.errors[j] =
+        std::ldexp(std::sqrt(covariance[packed_place(j, j)]), -tally_exponent(asked_.reaches[j]));
   }
-  estimate_.wald = wald_of(as_column(found_.b), covariance);
+  const Information robust(covariance, p);
+  estimate_.wald = robust.dependent() < 0 ? dot(found_.b, robust.solve(found_.b)) : kNoNumber;
   has_ended_ = true;
 }
 

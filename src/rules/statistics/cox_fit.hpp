@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cox_looks.hpp"
+#include "information.hpp"
 
 namespace hanse {
 
@@ -49,11 +50,11 @@ class CoxFit {
   void judge(CoxPoint point);
   void take_step();
   bool is_done(double decrement) const;
-  void check_separation(double decrement, const Eigen::VectorXd& step) const;
-  void try_at(const Eigen::VectorXd& b);
-  void finish(const Eigen::MatrixXd& covariance);
-  const std::string& name_of(Eigen::Index feature) const;
-  [[noreturn]] void refuse_separation(const Eigen::VectorXd& b) const;
+  void check_separation(double decrement, const std::vector<double>& step) const;
+  void try_at(std::vector<double> b);
+  void check_features() const;
+  void finish(const Information& information);
+  [[noreturn]] void refuse_separation() const;
 
   const CoxTable& table_;
   CoxStep step_ = CoxStep::kTimes;

@@ -97,24 +97,25 @@ std::vector<int64_t> CoxBins::at_risk() const {
 }
 
 CoxPoint cox_point(const CoxBins& bins, CoxTies ties, const CoxSums& found) {
-  const auto p = static_cast<Eigen::Index>(found.b.size());
-  const Eigen::Map<const Eigen::VectorXd> b(found.b.data(), p);
-  const Eigen::Map<const Eigen::VectorXd> events(
-      found.sums.data() + found.sums.size() - found.b.size(), p);
-  CoxPoint point{b.dot(events), events, Eigen::MatrixXd::Zero(p, p)};
+  const std::size_t p = found.b.size();
+  CoxPoint point;
+  point.score.assign(found.sums.end() - static_cast<std::ptrdiff_t>(p), found.sums.end());
+  point.information.resize(packed_size(p));
+  for (std::size_t j = 0; j < p; ++j) point.log_likelihood += found.b[j] * point.score[j];
+  std::vector<double> mean(p);
   visit_risk_sets(bins, ties, found, [&](const RiskSet& set) {
     const double s0 = set.s[0];
-    const Eigen::VectorXd mean = Eigen::Map<const Eigen::VectorXd>(set.s.data() + 1, p) / s0;
-    point.log_likelihood -= set.weight * (log_of(s0) + found.shifts[set.bin]);
-    point.score -= set.weight * mean;
     const double* s2 = set.s.data() + 1 + p;
-    for (Eigen::Index j = 0; j < p; ++j) {
-      for (Eigen::Index k = 0; k <= j; ++k) {
-        point.information(j, k) += set.weight * (*s2++ / s0 - mean[j] * mean[k]);
+    point.log_likelihood -= set.weight * (log_of(s0) + found.shifts[set.bin]);
+    double* information = point.information.data();
+    for (std::size_t j = 0; j < p; ++j) {
+      mean[j] = set.s[1 + j] / s0;
+      point.score[j] -= set.weight * mean[j];
+      for (std::size_t k = 0; k <= j; ++k) {
+        *information++ += set.weight * (*s2++ / s0 - mean[j] * mean[k]);
       }
     }
   });
-  point.information.triangularView<Eigen::StrictlyUpper>() = point.information.transpose();
   return point;
 }
 

@@ -5,8 +5,6 @@
 #include <span>
 #include <vector>
 
-#include <Eigen/Core>
-
 #include "hanse/rules/statistics/options.hpp"
 #include "hanse/rules/statistics/tally.hpp"
 
@@ -45,8 +43,8 @@ struct CoxSums {
 
 struct CoxPoint {
   double log_likelihood = 0;
-  Eigen::VectorXd score;        // [p] U
-  Eigen::MatrixXd information;  // [p, p] I
+  std::vector<double> score;        // [p] U
+  std::vector<double> information;  // packed I
 };
 
 // (G10). Risk sets are sums over the bins from the last one on, R_j = a_j + e^(M_{j+1} - M_j)

@@ -16,7 +16,7 @@ constexpr double kNearHalf = 1e-12;  // a survival so near 1/2 counts as 1/2
 struct CurveStep {
   double time = 0;
   int64_t at_risk = 0, events = 0, censored = 0;
-  double survival = 1, error = kUnknown, low = kUnknown, high = kUnknown, hazard = 0;
+  double survival = 1, error = kNoNumber, low = kNoNumber, high = kNoNumber, hazard = 0;
 };
 
 // S^exp(-+ z sqrt(sum d / (n (n - d))) / log S), at no event [1, 1], at S = 0 unknown.
@@ -59,7 +59,7 @@ double time_of_half(const std::vector<CurveStep>& curve, double CurveStep::*numb
   for (const CurveStep& step : curve) {
     if (step.*number <= 0.5 + kNearHalf) return step.time;
   }
-  return kUnknown;
+  return kNoNumber;
 }
 
 class KaplanMeier final : public SurvivalCounts {
@@ -99,8 +99,8 @@ class KaplanMeier final : public SurvivalCounts {
                              s.low, s.high, s.hazard});
     }
     const bool told = table.samples() >= options().least_count;
-    medians.rows.push_back({group, told ? Cell(table.samples()) : Cell(kUnknown),
-                            told ? Cell(table.all_events()) : Cell(kUnknown),
+    medians.rows.push_back({group, told ? Cell(table.samples()) : Cell(kNoNumber),
+                            told ? Cell(table.all_events()) : Cell(kNoNumber),
                             time_of_half(curve, &CurveStep::survival),
                             time_of_half(curve, &CurveStep::low),
                             time_of_half(curve, &CurveStep::high)});

@@ -146,7 +146,7 @@ class LogRank final : public SurvivalCounts {
     }
     notes.emplace_back(
         "the groups cannot be compared: the variance of their events has no inverse");
-    return {kUnknown, degrees};
+    return {kNoNumber, degrees};
   }
 
   ResultTable table_of(const LogRankSums& sums) const {
@@ -160,7 +160,7 @@ class LogRank final : public SurvivalCounts {
       for (const double number : {observed, expected, observed / expected}) {
         row.emplace_back(number);
       }
-      if (own.samples() < options().least_count) std::fill(row.begin() + 1, row.end(), kUnknown);
+      if (own.samples() < options().least_count) std::fill(row.begin() + 1, row.end(), kNoNumber);
     }
     return table;
   }

@@ -29,9 +29,9 @@ ResultTable fits_table(const std::string& name, const std::vector<std::string>& 
                     .columns = {"group", "n", "name", "coefficient", "standard_error", "refusal"},
                     .shown = false};
   for (const GroupFit& fit : fits) {
-    const Cell n = fit.n ? Cell(*fit.n) : Cell(std::nan(""));
+    const Cell n = fit.n ? Cell(*fit.n) : Cell(kNoNumber);
     if (fit.estimates.empty()) {
-      table.rows.push_back({fit.group, n, "", std::nan(""), std::nan(""), fit.refusal});
+      table.rows.push_back({fit.group, n, "", kNoNumber, kNoNumber, fit.refusal});
     }
     for (std::size_t j = 0; j < fit.estimates.size(); ++j) {
       table.rows.push_back({fit.group, n, coefficients[j], fit.estimates[j], fit.errors[j], ""});

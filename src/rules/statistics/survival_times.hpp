@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,8 +12,6 @@
 #include "hanse/rules/statistics/analysis.hpp"
 
 namespace hanse {
-
-inline constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
 struct SurvivalSample {
   double time = 0;
