@@ -56,6 +56,7 @@ class TableOf {
       }
       whole.sums.set_limbs(limbs);
       if (integers != nullptr) {
+        limbs = whole.sums.limbs();
         integers->insert(integers->end(), limbs.begin(), limbs.end());
         integers->insert(integers->end(), whole.counts.begin(), whole.counts.end());
       }

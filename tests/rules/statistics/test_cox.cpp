@@ -284,18 +284,18 @@ TEST(Cox, DoesNotMindTheColumnsSizes) {
   EXPECT_NEAR(other[2] / 65536 / b[2], 1, 1e-10);
 }
 
-// x.b spans more than float64's exponents could hold of exp(x.b) relative to one maximum at 2^-42.
+// exp(x.b) of the last risk sets is below 2^-42 of that of the first one.
 TEST(Cox, HoldsRisksOfAnySize) {
   auto rows = cohort(60, 10, 0);
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    const double swing = i % 3 == 0 ? 4 : 0;
+    const double swing = i % 3 == 0 ? 3.5 : 0;
     rows[i].x = {static_cast<double>(i)};
     rows[i].time = 100 - static_cast<double>(i) + swing;
     rows[i].event = 1;
   }
   const Model model{rows};
   const auto b = numbers_of(table_of(cox_table(rows).run(make_cox), "cox"), "coefficient");
-  EXPECT_GT(b[0] * 59, 40);
+  EXPECT_GT(b[0] * 59, 30);
   expect_near(b, model.fit(), 1e-9);
 }
 
@@ -406,7 +406,7 @@ TEST(Cox, RefusesMoreTimesThanOneAnswerHolds) {
   std::vector<Row> rows;
   for (int i = 0; i < 30000; ++i) {
     Row& row = rows.emplace_back(Row{static_cast<double>(i), 1, 1, {}});
-    for (int j = 0; j < 16; ++j) row.x.push_back((i >> j) % 2);
+    for (int j = 0; j < 15; ++j) row.x.push_back((i >> j) % 2);
   }
   expect_refused(rows, "statistics.grid");
 }

@@ -94,7 +94,7 @@ TEST(KaplanMeier, IsItsDefinition) {
   auto table = survival_table(rows);
   table.setup.options.by = "arm";
   table.setup.options.level = 0.9;
-  const auto& curve = table_of(table.run(make_kaplan_meier), "kaplan-meier");
+  const ResultTable curve = table_of(table.run(make_kaplan_meier), "kaplan-meier");
   double s = 1, sum = 0, hazard = 0;
   std::string group;
   for (const auto& row : curve.rows) {
@@ -215,7 +215,7 @@ TEST(LogRank, OfTwoGroupsIsItsDefinition) {
       const double expected = chi2_of(rows, weighting, strata);
       const auto result = table.run(make_log_rank);
       EXPECT_NEAR(number(fact_of(result, "chi2")) / expected, 1, 1e-12);
-      EXPECT_DOUBLE_EQ(number(fact_of(result, "p")), chi_squared_p(expected, 1));
+      EXPECT_NEAR(number(fact_of(result, "p")) / chi_squared_p(expected, 1), 1, 1e-12);
     }
   }
 }
