@@ -136,7 +136,7 @@ struct SurvivalCounts::Asked {
   std::size_t cell_of(double group, double stratum) const {
     return place(groups, group) * std::max<std::size_t>(strata.size(), 1) + place(strata, stratum);
   }
-  // Of a cell's time among all counts.
+  // The place of a cell's time among all counts.
   std::size_t place_of(std::size_t cell, double time) const {
     return begins[cell] + place(times[cell], time);
   }

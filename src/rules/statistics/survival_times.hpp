@@ -44,7 +44,7 @@ class SurvivalColumns {
   double grid_;
 };
 
-// Of some samples: their distinct times, and how many events came and samples left at each.
+// The distinct times of some samples, and how many events came and samples left at each.
 struct LifeTable {
   std::vector<double> times;              // ascending
   std::vector<int64_t> events, censored;  // [times]

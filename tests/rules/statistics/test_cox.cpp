@@ -252,7 +252,7 @@ TEST(Cox, BaselineHazardIsItsDefinition) {
   EXPECT_EQ(stratum, 2);
 }
 
-// Of one column of 0 and 1 and no ties, the score test at 0 is the log-rank test.
+// For one column of 0 and 1 and no ties, the score test at 0 is the log-rank test.
 TEST(Cox, ScoreTestOfTwoGroupsIsTheLogRankTest) {
   auto rows = cohort(200, 5, 0);
   for (Row& row : rows) row.x.resize(1);
