@@ -383,10 +383,15 @@ PICTURES = [
 
 
 def pictures_of(runs):
-    """[(picture, charts)]: all that these runs may have. Bandits learn no model."""
+    """[(picture, charts)]: all that these runs may have. Bandits learn no model, nor do statistics,
+    which say nothing of single clients either."""
     common_prefix(runs)  # names the runs by what they are evaluated on, where that differs
-    bandits = all(run.has("bandit.csv") for run in runs)
+    absent = set()
+    if all(run.has("bandit.csv") for run in runs):
+        absent = {"learning"}
+    if all(run.has("statistics.json") for run in runs):
+        absent = {"learning", "clients"}
     return [(picture, picture.charts(runs) if callable(picture.charts) else picture.charts)
             for picture in PICTURES
             if not picture.file or any(run.has(picture.file) for run in runs)
-            if not bandits or picture.name != "learning"]
+            if picture.name not in absent]

@@ -136,7 +136,7 @@ class Run:
             frames[kind] = self.table(f"{kind}.csv")
             tables = [name for name, value in found.items() if isinstance(value, dict)]
             frames[kind].attrs = {name: value for name, value in found.items()
-                                  if name not in tables and name not in frames[kind]}
+                                  if name == "notes" or not isinstance(value, (dict, list))}
             frames.update({f"{kind}-{name}": self.table(f"{kind}-{name}.csv") for name in tables})
         return frames
 

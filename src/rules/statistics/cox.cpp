@@ -1,5 +1,6 @@
 // Cox's proportional hazards: hazard ratios of features, tests, the baseline hazard; and each
 // group's own fit, with a meta-analysis of these.
+#include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -74,7 +75,10 @@ class Cox final : public Analysis {
       own.group = table_.by.name_of(groups_[fits_.size() - 1]);
       if (found.n >= table_.options.least_count) own.n = found.n;
       own.refusal = refusal;
-      if (refusal.empty()) {
+      const bool weighs = std::ranges::all_of(
+          found.errors, [](double error) { return error > 0 && std::isfinite(error); });
+      if (refusal.empty() && !weighs) own.refusal = "a standard error is no positive number";
+      if (own.refusal.empty()) {
         own.estimates = found.coefficients;
         own.errors = found.errors;
       }

@@ -37,7 +37,8 @@ class CoxFit {
   void hear(Findings findings);
 
   const CoxEstimate& estimate() const { return estimate_; }
-  double log_likelihood() const { return point_.log_likelihood; }
+  // NaN before the first point.
+  double log_likelihood() const { return steps_ < 0 ? kNoNumber : point_.log_likelihood; }
 
  private:
   void take_times(Findings& findings);

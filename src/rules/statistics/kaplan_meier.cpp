@@ -80,7 +80,7 @@ class KaplanMeier final : public SurvivalCounts {
       hidden += add(group_name(g), table(g, 0), curves, medians);
     }
     result.facts = {{"n", all.samples()},
-                    {"events", all.all_events()},
+                    {"total_events", all.all_events()},
                     {"missing", missing()},
                     {"suppressed", hidden}};
     result.tables = {std::move(curves), std::move(medians)};
