@@ -53,6 +53,7 @@ class StatisticsProtocol final : public Protocol {
   Analysis& analysis() { return *analyses_[current_].analysis; }
   bool is_server() const { return comm_.rank() == 0; }
   void ask();
+  void find_question();  // rank 0
   void share_question();
   Findings look() const;
   void look_at(int64_t client, SampleRange range, Findings& findings) const;

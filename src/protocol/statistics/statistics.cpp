@@ -51,15 +51,19 @@ void StatisticsProtocol::initialize_model() { ask(); }
 void StatisticsProtocol::ask() {
   std::exception_ptr failure;
   attempt(failure, [&] {
-    while (is_server() && current_ < analyses_.size()) {
-      asked_ = analysis().question();
-      if (asked_) break;
-      results_.push_back(analysis().result());
-      ++current_;
-      iteration_ = 0;
-    }
+    if (is_server()) find_question();
   });
   agree(comm_, failure);
+}
+
+void StatisticsProtocol::find_question() {
+  while (current_ < analyses_.size()) {
+    asked_ = analysis().question();
+    if (asked_) return;
+    results_.push_back(analysis().result());
+    ++current_;
+    iteration_ = 0;
+  }
 }
 
 void StatisticsProtocol::share_question() {
@@ -209,11 +213,11 @@ void StatisticsProtocol::visit(StateFields& fields) {
   fields.all("numbers", numbers_);
   if (!fields.loads()) return;
   Answers answers(std::exchange(whole_, {}), std::exchange(numbers_, {}));
+  find_question();
   for (int64_t round = 0; round < completed_; ++round) {
-    ask();
     hear(answers.next(analysis().open(*asked_)));
+    find_question();
   }
-  ask();
 }
 
 }  // namespace hanse

@@ -48,19 +48,21 @@ bool GlmFit::accepts(double largest_linear) {
 
 void GlmFit::take(GlmLook look) {
   const bool rises = look.deviance > deviance_ + 1e-14 * std::abs(deviance_);
-  if (rises && !before_.empty()) return halve();
+  if (rises && !before_.empty() && !is_last_) return halve();
   const double change = std::abs(look.deviance - deviance_);
   deviance_ = look.deviance;
   information_ = std::move(look.information);
   halvings_ = 0;
-  const bool converged = change <= tolerance_ * (std::abs(deviance_) + 0.1);
+  // The deviance is flat at its least: one more step halves the exponent of the parameters' error.
+  const bool converged = is_last_;
+  is_last_ = change <= tolerance_ * (std::abs(deviance_) + 0.1);
   const Information information(information_, parameters_.size());
   dependent_ = information.dependent();
   if (dependent_ >= 0) {
     end_ = FitEnd::kDependent;
   } else if (converged || parameters_.empty()) {
     end_ = FitEnd::kConverged;
-  } else if (iterations_ == most_) {
+  } else if (iterations_ == most_ && !is_last_) {
     end_ = family_ == GlmFamily::kBinomial ? FitEnd::kSeparated : FitEnd::kNoEnd;
   } else {
     ++iterations_;

@@ -49,6 +49,7 @@ class GlmFit {
   double deviance_;  // at the last parameters that were taken
   std::vector<double> information_;
   int64_t iterations_ = 0, halvings_ = 0, dependent_ = -1;
+  bool is_last_ = false;  // the next look ends it
   FitEnd end_ = FitEnd::kNone;
 };
 

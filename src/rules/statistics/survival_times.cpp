@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kMostSurvivalCells = 10000;  // groups within strata
 
-// Of a category whose levels are numbers: these. Empty: it is none.
+// The numbers that a category's levels are. Empty: it is no category.
 std::vector<double> numbers_of_levels(const TableColumn& column, const char* key) {
   std::vector<double> numbers;
   for (const std::string& level : column.levels) {

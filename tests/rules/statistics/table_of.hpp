@@ -56,14 +56,16 @@ class TableOf {
       }
       whole.sums.set_limbs(limbs);
       if (integers != nullptr) {
-        limbs = whole.sums.limbs();
-        integers->insert(integers->end(), limbs.begin(), limbs.end());
+        const std::vector<int64_t> sums = whole.sums.limbs();
+        integers->insert(integers->end(), sums.begin(), sums.end());
         integers->insert(integers->end(), whole.counts.begin(), whole.counts.end());
       }
       analyses[0]->hear(std::move(whole));
     }
     return analyses[0]->result();
   }
+
+  const std::vector<std::vector<double>>& rows() const { return rows_; }
 
   AnalysisSetup setup;
 
