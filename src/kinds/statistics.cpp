@@ -58,7 +58,12 @@ const Family<StatisticsKind> kStatistics{
      {{"glm", "linear, logistic or Poisson regression, as one fit of all samples"}, make_glm},
      {{"pca", "principal components of columns"}, make_pca},
      {{"kmeans", "clusters by Lloyd's steps from k-means++ starts"}, make_kmeans},
-     {{"gmm", "a mixture of normal laws by EM, from kmeans"}, make_gmm}},
+     {{"gmm", "a mixture of normal laws by EM, from kmeans"}, make_gmm},
+     {{"kaplan-meier", "survival over time by group, with intervals, medians, Nelson-Aalen"},
+      make_kaplan_meier},
+     {{"log-rank", "the test of equal survival of groups", {}, require_groups}, make_log_rank},
+     {{"cox", "hazard ratios, as one fit of all samples; by groups: a meta-analysis beside it"},
+      make_cox}},
     true};
 
 }  // namespace

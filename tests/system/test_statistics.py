@@ -7,7 +7,7 @@ import random
 
 import harness
 
-KINDS = "moments,quantiles,histogram,crosstab,glm,pca,kmeans,gmm"
+KINDS = "moments,quantiles,histogram,crosstab,glm,pca,kmeans,gmm,kaplan-meier,log-rank,cox"
 
 
 def patients(count):
@@ -66,7 +66,7 @@ class Statistics(harness.Case):
             self.assertEqual(self.results(run), alone, run)
 
     def test_a_resumed_run_goes_on_with_the_answers_it_has(self):
-        job = self.table(statistics_kind="moments,glm,kmeans", checkpoint_every=3,
+        job = self.table(statistics_kind="moments,glm,cox,kmeans", checkpoint_every=3,
                          statistics_starts=1,
                          checkpoint_keep=0)
         alone = self.train(job, "alone")
@@ -106,6 +106,11 @@ class Statistics(harness.Case):
                  ({"statistics.kind": "crosstab", "statistics.rows": ""}, "statistics.rows"),
                  ({"statistics.kind": "glm", "statistics.target": "age"}, "two",
                   "statistics.family"),
+                 ({"statistics.kind": "log-rank", "statistics.by": ""}, "statistics.by"),
+                 ({"statistics.kind": "cox", "statistics.event": "age"}, "statistics.event",
+                  "a sample of A has the event"),
+                 ({"statistics.kind": "kaplan-meier", "statistics.event": "smokes"},
+                  "statistics.event", "the level 'former', no number"),
                  ({"statistics.kind": "histogram", "statistics.edges": "3,2"},
                   "statistics.edges"),
                  ({"statistics.probabilities": "0.5,2", "statistics.kind": "quantiles"},
