@@ -1,5 +1,6 @@
 #include "statistics/private_answers.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "hanse/base/error.hpp"
@@ -40,7 +41,12 @@ PrivateAnswers::PrivateAnswers(const PrivacyOptions& options,
   const auto epsilon_of = [&](double multiplier) {
     return account_of(noises_with(multiplier)).epsilon(options.accountant, options.delta);
   };
-  noises_ = noises_with(options.noise ? *options.noise : least_noise(options.epsilon, epsilon_of));
+  const auto widest = static_cast<double>(*std::ranges::max_element(squared_reaches));
+  const double most = std::sqrt(static_cast<double>(kMostGaussianVariance) / widest);
+  constexpr double kLess = 1 - 0x1p-30;  // the sum must not exceed it in its last digits
+  noises_ = noises_with(options.noise ? *options.noise
+                                      : least_noise(kLess * options.epsilon, epsilon_of,
+                                                    std::min(kMostMultiplier, most * kLess)));
   const PrivacyAccountant account = account_of(noises_);
   cost_ = {{"privacy_epsilon_rdp", account.rdp(options.delta).epsilon},
            {"privacy_epsilon_zcdp", account.zcdp(options.delta).value_or(std::nan(""))},

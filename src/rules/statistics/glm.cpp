@@ -371,8 +371,8 @@ void Glm::end_fit() {
   }
   if (fit_number_ == 0) answer_.null_deviance = fit_->deviance();
   if (fit_number_ > 1) {
-    answer_.groups.push_back(
-        {groups_.name_of(group()), why, fit_->parameters(), fit_->information(), fit_->deviance()});
+    answer_.groups.push_back({groups_.name_of(group()), why, fit_->parameters(),
+                              fit_->information(), fit_->deviance(), weights_of_fit_});
   }
   if (fit_number_ == 1) {
     answer_.parameters = fit_->parameters();

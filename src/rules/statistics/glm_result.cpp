@@ -1,11 +1,13 @@
 #include "glm_result.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
 
 #include "features.hpp"
 #include "information.hpp"
+#include "meta.hpp"
 
 namespace hanse {
 
@@ -88,6 +90,40 @@ ResultTable coefficient_table(const GlmAnswer& answer, const StatisticsOptions& 
   return table;
 }
 
+// The groups' own fits, and the meta-analysis of them beside the pooled one.
+std::vector<ResultTable> group_tables(const GlmAnswer& answer, const StatisticsOptions& options,
+                                      const TableFit& pooled) {
+  const std::size_t q = pooled.coefficients.size();
+  std::vector<std::string> names = answer.names;
+  if (answer.intercept) names.insert(names.begin(), "(constant)");
+  std::vector<double> pooled_errors;
+  for (std::size_t i = 0; i < q; ++i) {
+    pooled_errors.push_back(std::sqrt(pooled.covariance[packed_place(i, i)]));
+  }
+  std::vector<GroupFit> fits;
+  for (const GlmGroup& group : answer.groups) {
+    GroupFit& fit = fits.emplace_back(GroupFit{.group = group.name, .refusal = group.why_not});
+    const bool hidden = group.n < static_cast<double>(options.least_count);
+    if (!hidden) fit.n = std::llround(group.n);
+    if (hidden) fit.refusal = fmt::format("fewer than {} samples", options.least_count);
+    if (!fit.refusal.empty()) continue;
+    const double degrees = group.n - static_cast<double>(q);
+    const double phi = options.family == GlmFamily::kGaussian ? group.deviance / degrees : 1;
+    const TableFit own =
+        table_fit(answer, group.parameters, scaled_covariance(group.information, q, phi, {}));
+    for (std::size_t i = 0; i < q; ++i) {
+      fit.errors.push_back(std::sqrt(own.covariance[packed_place(i, i)]));
+    }
+    if (std::ranges::all_of(fit.errors, [](double e) { return e > 0 && std::isfinite(e); })) {
+      fit.estimates = own.coefficients;
+    } else {
+      fit.errors.clear();
+      fit.refusal = "no more samples than coefficients";
+    }
+  }
+  return meta_tables("glm", names, fits, pooled.coefficients, pooled_errors, options.level);
+}
+
 }  // namespace
 
 StatisticsResult glm_result(const GlmAnswer& answer, const StatisticsOptions& options) {
@@ -111,6 +147,10 @@ StatisticsResult glm_result(const GlmAnswer& answer, const StatisticsOptions& op
                   {"aic", 2 * static_cast<double>(q) - 2 * ll},
                   {"bic", std::log(answer.n) * static_cast<double>(q) - 2 * ll}};
   result.tables.push_back(coefficient_table(answer, options, fit));
+  if (answer.groups.empty()) return result;
+  for (ResultTable& table : group_tables(answer, options, fit)) {
+    result.tables.push_back(std::move(table));
+  }
   return result;
 }
 

@@ -168,6 +168,48 @@ TEST(Glm, LeavesOutSamplesWithAMissingValue) {
   EXPECT_EQ(number(fact_of(result, "left_out")), 2);
 }
 
+// Each group's own line, and the meta-analysis of the two slopes.
+TEST(Glm, FitsEachGroupAlone) {
+  TableOf table{{"x", "g", "y"},
+                {{0, 0, 1},
+                 {1, 0, 4},
+                 {2, 0, 4},
+                 {3, 0, 7},
+                 {0, 1, 2},
+                 {1, 1, 2},
+                 {2, 1, 5},
+                 {3, 1, 3},
+                 {0, 2, 1}}};
+  table.setup.options.family = GlmFamily::kGaussian;
+  table.setup.options.by = "g";
+  const StatisticsResult result = table.run(make_glm, {.clients = 2, .ranks = 3});
+  const ResultTable& groups = table_of(result, "glm-groups");
+  const ResultTable& meta = table_of(result, "glm-meta");
+  // Sxx = 5; Sxy = 9 and 3; residual squares 18 - 81/5 and 6 - 9/5, of 2 degrees.
+  const double slopes[] = {1.8, 0.6};
+  const double errors[] = {std::sqrt((18 - 16.2) / 2 / 5), std::sqrt((6 - 1.8) / 2 / 5)};
+  std::vector<double> found;
+  for (const auto& row : groups.rows) {
+    const auto at = std::ranges::find(groups.columns, "coefficient") - groups.columns.begin();
+    if (std::ranges::count_if(row,
+                              [](const Cell& cell) {
+                                return std::holds_alternative<std::string>(cell) &&
+                                       std::get<std::string>(cell) == "x";
+                              }) > 0 &&
+        !std::isnan(number(row[static_cast<std::size_t>(at)]))) {
+      found.push_back(number(row[static_cast<std::size_t>(at)]));
+    }
+  }
+  ASSERT_EQ(found.size(), 2U);  // the third group has one sample
+  double weights = 0, sum = 0;
+  for (int g = 0; g < 2; ++g) {
+    EXPECT_NEAR(found[static_cast<std::size_t>(g)], slopes[g], 1e-10);
+    weights += 1 / (errors[g] * errors[g]);
+    sum += slopes[g] / (errors[g] * errors[g]);
+  }
+  EXPECT_NEAR(numbers_of(meta, "fixed")[1], sum / weights, 1e-9);
+}
+
 TEST(GlmFamily, LogFactorials) {
   for (const double y : {0.0, 1.0, 2.0, 7.0, 15.0, 16.0, 200.0, 1e6}) {
     EXPECT_NEAR(log_factorial_of(y), std::lgamma(y + 1), 1e-14 * std::max(1.0, std::lgamma(y + 1)));
