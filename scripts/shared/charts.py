@@ -356,6 +356,9 @@ PICTURES = [
             "online.csv"),
     Picture("regret", "Bandits", each(bandit, column=["regret", "scalars_sent"]), "bandit.csv"),
     Picture("survival", "Statistics", [charts_of_statistics.kaplan_meier], "kaplan-meier.csv"),
+    *(Picture("forest", "Statistics", [charts_of_statistics.forest], f"{fit}-groups.csv")
+      for fit in ("glm", "cox")),
+    Picture("histogram", "Statistics", charts_of_statistics.histograms, "histogram.csv"),
     Picture("varied", "What was varied", over_keys.charts_of),
     Picture("learning", "Learning", [accuracy, worst_accuracy, loss]),
     Picture("metrics", "Learning", [common_accuracy, *each(asked_metric, column=SPREADS), classes,

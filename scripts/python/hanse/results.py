@@ -141,14 +141,19 @@ class Run:
         return frames
 
     def figure(self, name: str) -> Any:
-        """A matplotlib figure of a statistic: "kaplan-meier", curves with their bands, and numbers
-        at risk below them. Raises ValueError, naming those there are, and FileNotFoundError."""
-        from . import survival_figures
-        figures = {"kaplan-meier": survival_figures.figure}
+        """A matplotlib figure of a statistic: "kaplan-meier", curves with their bands and numbers at
+        risk; "forest", what groups find of glm or cox alone, against all samples; "histogram", of
+        columns by group. Raises ValueError, naming those there are, and FileNotFoundError."""
+        from . import statistics_figures, survival_figures
+        fit = "cox" if (self.path / "cox-groups.csv").is_file() else "glm"
+        figures = {"kaplan-meier": (survival_figures.figure, ["kaplan-meier"]),
+                   "forest": (statistics_figures.forest_figure, [f"{fit}-groups", f"{fit}-meta"]),
+                   "histogram": (statistics_figures.histogram_figure, ["histogram"])}
         if name not in figures:
             raise ValueError(f"no figure is called '{name}'; there are: {', '.join(figures)}")
         self._refuse_repeats(f"figure('{name}')")
-        return figures[name](self.table(f"{name}.csv"))
+        draw, tables = figures[name]
+        return draw(*(self.table(f"{table}.csv") for table in tables))
 
     def state_dict(self) -> dict[str, numpy.ndarray]:
         """The trained model, see the function of that name."""
