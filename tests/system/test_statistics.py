@@ -130,6 +130,35 @@ class Statistics(harness.Case):
                              "--statistics.columns=x", expect=None)
         self.assert_one_error(process, 2, "column 'x'", "subtract a constant")
 
+    def test_private_answers_have_one_noise_on_any_ranks_and_after_a_resume(self):
+        job = self.table(statistics_kind="moments,histogram,quantiles", statistics_by="",
+                         statistics_columns="age,weight", statistics_low="20,30",
+                         statistics_high="90,150", privacy_kind="central", privacy_noise="auto",
+                         privacy_epsilon=2, privacy_seed=3, checkpoint_every=1, checkpoint_keep=0)
+        alone = self.train(job, "alone")
+        self.assertEqual(self.results(self.train(job, "three", 3)), self.results(alone))
+        told = harness.summary(alone)["privacy"]
+        self.assertLessEqual(told["epsilon"], 2)
+        self.assertGreater(told["epsilon"], 1.99)
+        self.assertIn("known", told["flaw"])
+        mean = float(harness.table(alone, "moments.csv")[0]["mean"])
+        plain = self.train(job, "plain", 2, {"privacy.kind": "none"})
+        exact = float(harness.table(plain, "moments.csv")[0]["mean"])
+        self.assertNotEqual(mean, exact)
+        self.assertLess(abs(mean - exact), 5)
+        other = self.train(job, "other", changes={"privacy.seed": 4})
+        self.assertNotEqual(self.results(other), self.results(alone))
+        os.remove(os.path.join(alone, "checkpoints", self.checkpoints(alone)[-1]))
+        before = self.results(alone)
+        self.hanse("resume", alone, ranks=2)
+        self.assertEqual(self.results(alone), before)
+        for changes, part in [({"statistics.kind": "glm"}, "no private form"),
+                              ({"statistics.low": "20"}, "statistics.low"),
+                              ({"statistics.by": "label"}, "statistics.by"),
+                              ({"privacy.kind": "distributed"}, "privacy.kind")]:
+            process = self.hanse("run", job, *harness.options(changes), expect=None)
+            self.assert_one_error(process, 2, part)
+
     def test_a_plan_tells_samples(self):
         found = json.loads(self.hanse("plan", self.table(), "--ranks=4", "--json").stdout())
         self.assertEqual((found["samples"], found["samples_rank"]), (300, 75))

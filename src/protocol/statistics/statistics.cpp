@@ -14,6 +14,7 @@
 #include "hanse/comm/agreement.hpp"
 #include "hanse/comm/bcast_list.hpp"
 #include "statistics/answers.hpp"
+#include "statistics/private_answers.hpp"
 #include "statistics/result_text.hpp"
 
 namespace hanse {
@@ -37,6 +38,15 @@ StatisticsProtocol::StatisticsProtocol(const Federation& federation, const Table
     samples_ += samples_of(c).size();
   }
   columns_.add_to_rounds([this] { return last_; });
+}
+
+StatisticsProtocol::~StatisticsProtocol() = default;
+
+void StatisticsProtocol::make_private(const PrivacyOptions& options, const CipherKey& key) {
+  std::vector<int64_t> reaches;
+  for (const NamedAnalysis& own : analyses_) reaches.push_back(own.analysis->squared_reach());
+  noise_ = std::make_unique<PrivateAnswers>(options, reaches, key);
+  columns_.add_to_summary([this] { return noise_->cost(); });
 }
 
 SampleRange StatisticsProtocol::samples_of(int64_t client) const {
@@ -125,8 +135,9 @@ void StatisticsProtocol::add_up(Findings& findings) {
   if (is_server()) findings.sums.set_limbs(limbs);
 }
 
-void StatisticsProtocol::hear(Findings findings) {
+void StatisticsProtocol::hear(Findings findings, bool are_kept) {
   const auto sums = static_cast<double>(findings.sums.size() + findings.counts.size());
+  if (noise_ && !are_kept) noise_->add_noise(current_, findings.counts);
   keep_answer(findings, whole_, numbers_);
   analysis().hear(std::move(findings));
   last_ = {{"statistic", static_cast<double>(current_ + 1)},
@@ -148,7 +159,7 @@ RoundRecord StatisticsProtocol::round(bool stop_requested) {
   agree(comm_, failure_);
   add_up(findings);
   attempt(failure_, [&] {
-    if (is_server()) hear(std::move(findings));
+    if (is_server()) hear(std::move(findings), false);
   });
   agree(comm_, failure_);
   ask();
@@ -215,7 +226,7 @@ void StatisticsProtocol::visit(StateFields& fields) {
   Answers answers(std::exchange(whole_, {}), std::exchange(numbers_, {}));
   find_question();
   for (int64_t round = 0; round < completed_; ++round) {
-    hear(answers.next(analysis().open(*asked_)));
+    hear(answers.next(analysis().open(*asked_)), true);
     find_question();
   }
 }
