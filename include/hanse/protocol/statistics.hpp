@@ -40,9 +40,6 @@ class StatisticsProtocol final : public Protocol {
   RoundRecord round(bool stop_requested) override;
   std::string end() const override;
   std::string results_digest() const override;
-  std::string table() const override;
-  // statistics.json, and a CSV file for each table of each statistic.
-  std::vector<ResultFile> result_files() const override;
 
   EvaluationTable evaluate() override { return {}; }
   std::span<const float> model_row() const override { return {}; }
@@ -50,6 +47,9 @@ class StatisticsProtocol final : public Protocol {
   void resume(const State& state) override;
 
   int64_t samples() const { return samples_; }
+  // On rank 0, the complete statistics, and their names.
+  const std::vector<StatisticsResult>& results() const { return results_; }
+  std::vector<std::string> names() const;
 
   // From now on answers get noise, of this key. Throws InvalidArgument as PrivateAnswers does.
   // REQUIRES: analyses with a squared_reach().
@@ -64,11 +64,11 @@ class StatisticsProtocol final : public Protocol {
   void ask();
   void find_question();  // rank 0
   void share_question();
-  Findings look() const;
-  void look_at(int64_t client, SampleRange range, Findings& findings) const;
-  void add_up(Findings& findings);
+  SampleFindings look() const;
+  void look_at(int64_t client, SampleRange range, SampleFindings& findings) const;
+  void add_up(SampleFindings& findings);
   // `are_kept`: they are of a checkpoint, which has the noise in them.
-  void hear(Findings findings, bool are_kept);
+  void hear(SampleFindings findings, bool are_kept);
   SampleRange samples_of(int64_t client) const;
   void visit(StateFields& fields) override;
 

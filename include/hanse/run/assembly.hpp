@@ -20,6 +20,12 @@ class PartModel;
 struct PlanCase;
 class PlanSheet;
 
+// A whole file of the run directory, written at the run's end.
+struct ResultFile {
+  std::string name;  // "statistics.json"
+  std::string text;
+};
+
 // One rank's objects of a job: these, and those of its protocol. It owns them all, and nothing of
 // them outlives it.
 class Assembly {
@@ -37,6 +43,9 @@ class Assembly {
                                              int64_t /*completed*/) {
     return nullptr;
   }
+  // On rank 0 at the end of a run without a model: its files, and its table for the terminal.
+  virtual std::vector<ResultFile> result_files() const { return {}; }
+  virtual std::string table() const { return ""; }
   // Fills in the job's needs for `hanse plan`, which trains with these objects and drops them.
   // Collective; the sheet counts on rank 0.
   virtual void plan(const PlanCase& plan, PlanSheet& sheet) = 0;

@@ -108,6 +108,12 @@ struct ProductFacts {
   std::string kernels;                // of another precision; empty: float32
 };
 
+// The digest of what a run has come to.
+struct ResultDigest {
+  std::string of;  // "model", or "results" of a run without one
+  std::string hex;
+};
+
 struct Summary {
   std::string name;
   int64_t seed = 0;
@@ -117,8 +123,7 @@ struct Summary {
   std::string trained_on;  // trains the clients: "cpu", or a GPU with its libraries
   bool simulated = false;  // no client was trained
   ProductFacts products;
-  std::string digest_of;    // "model", or "results" of a run without one
-  std::string digest;       // of those
+  ResultDigest digest;
   std::string data_digest;     // of samples, labels, clients and test parts
   RunTimes times;
   double bytes_per_round = 0;

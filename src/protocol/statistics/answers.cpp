@@ -5,7 +5,8 @@
 
 namespace hanse {
 
-void keep_answer(Findings& answer, std::vector<int64_t>& whole, std::vector<double>& numbers) {
+void keep_answer(SampleFindings& answer, std::vector<int64_t>& whole,
+                 std::vector<double>& numbers) {
   const std::vector<int64_t> limbs = answer.sums.limbs();
   whole.insert(whole.end(), limbs.begin(), limbs.end());
   whole.insert(whole.end(), answer.counts.begin(), answer.counts.end());
@@ -27,7 +28,7 @@ double Answers::next_number() {
   return numbers_[at_number_++];
 }
 
-Findings Answers::next(Findings empty) {
+SampleFindings Answers::next(SampleFindings empty) {
   std::vector<int64_t> limbs = empty.sums.limbs();
   for (int64_t& limb : limbs) limb = next_whole();
   empty.sums.set_limbs(limbs);

@@ -9,7 +9,7 @@
 namespace hanse {
 
 // Adds an answer to the lists.
-void keep_answer(Findings& answer, std::vector<int64_t>& whole, std::vector<double>& numbers);
+void keep_answer(SampleFindings& answer, std::vector<int64_t>& whole, std::vector<double>& numbers);
 
 // The answers in such lists, one after another.
 class Answers {
@@ -18,7 +18,7 @@ class Answers {
       : whole_(std::move(whole)), numbers_(std::move(numbers)) {}
 
   // The next one, in findings of no sample for its question. Throws IoError: there is none.
-  Findings next(Findings empty);
+  SampleFindings next(SampleFindings empty);
 
  private:
   int64_t next_whole();

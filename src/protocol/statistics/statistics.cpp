@@ -15,7 +15,6 @@
 #include "hanse/comm/bcast_list.hpp"
 #include "statistics/answers.hpp"
 #include "statistics/private_answers.hpp"
-#include "statistics/result_text.hpp"
 
 namespace hanse {
 
@@ -85,7 +84,8 @@ void StatisticsProtocol::share_question() {
   bcast_list(comm_, asked_->numbers);
 }
 
-void StatisticsProtocol::look_at(int64_t client, SampleRange range, Findings& findings) const {
+void StatisticsProtocol::look_at(int64_t client, SampleRange range,
+                                 SampleFindings& findings) const {
   const int64_t features = federation_.sample_values();
   std::vector<float> read(to_index(range.size() * features)), rows(to_index(range.size()) * width_);
   std::vector<int64_t> places(to_index(range.size()));
@@ -106,8 +106,8 @@ void StatisticsProtocol::look_at(int64_t client, SampleRange range, Findings& fi
 }
 
 // This rank's share: as many samples as every other's.
-Findings StatisticsProtocol::look() const {
-  Findings findings = analyses_[current_].analysis->open(*asked_);
+SampleFindings StatisticsProtocol::look() const {
+  SampleFindings findings = analyses_[current_].analysis->open(*asked_);
   const int64_t begin = samples_ * comm_.rank() / comm_.size();
   const int64_t end = samples_ * (comm_.rank() + 1) / comm_.size();
   int64_t before = 0;  // samples of the clients in front
@@ -123,7 +123,7 @@ Findings StatisticsProtocol::look() const {
   return findings;
 }
 
-void StatisticsProtocol::add_up(Findings& findings) {
+void StatisticsProtocol::add_up(SampleFindings& findings) {
   std::vector<int64_t> limbs = findings.sums.limbs();
   comm_.reduce(std::span(limbs), ReduceOp::kSum, 0);
   comm_.reduce(std::span(findings.counts), ReduceOp::kSum, 0);
@@ -135,7 +135,7 @@ void StatisticsProtocol::add_up(Findings& findings) {
   if (is_server()) findings.sums.set_limbs(limbs);
 }
 
-void StatisticsProtocol::hear(Findings findings, bool are_kept) {
+void StatisticsProtocol::hear(SampleFindings findings, bool are_kept) {
   const auto sums = static_cast<double>(findings.sums.size() + findings.counts.size());
   if (noise_ && !are_kept) noise_->add_noise(current_, findings.counts);
   keep_answer(findings, whole_, numbers_);
@@ -151,7 +151,7 @@ RoundRecord StatisticsProtocol::round(bool stop_requested) {
   const double comm_before_s = comm_.seconds();
   const int64_t bytes_before = comm_.bytes_moved();
   share_question();
-  Findings findings;
+  SampleFindings findings;
   attempt(failure_, [&] {
     const Scope phase(Phase::kTraining);
     findings = look();
@@ -188,25 +188,10 @@ std::string StatisticsProtocol::results_digest() const {
   return digest_hex(std::as_bytes(std::span(whole_)));
 }
 
-std::string StatisticsProtocol::table() const {
-  std::string text;
-  for (std::size_t a = 0; a < results_.size(); ++a) {
-    text += terminal_text(analyses_[a].name, results_[a]);
-  }
-  return text;
-}
-
-std::vector<ResultFile> StatisticsProtocol::result_files() const {
-  std::vector<ResultFile> files;
+std::vector<std::string> StatisticsProtocol::names() const {
   std::vector<std::string> names;
-  for (std::size_t a = 0; a < results_.size(); ++a) {
-    names.push_back(analyses_[a].name);
-    for (const ResultTable& table : results_[a].tables) {
-      files.push_back({table.name + ".csv", csv_text(table)});
-    }
-  }
-  files.push_back({"statistics.json", json_text(names, results_)});
-  return files;
+  for (std::size_t a = 0; a < results_.size(); ++a) names.push_back(analyses_[a].name);
+  return names;
 }
 
 void StatisticsProtocol::resume(const State& state) {

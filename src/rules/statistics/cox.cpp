@@ -33,12 +33,15 @@ class Cox final : public Analysis {
     return std::nullopt;
   }
 
-  Findings open(const Question& question) const override { return open_cox(table_, question); }
-  void look(const Question& question, const Samples& samples, Findings& findings) const override {
+  SampleFindings open(const Question& question) const override {
+    return open_cox(table_, question);
+  }
+  void look(const Question& question, const Samples& samples,
+            SampleFindings& findings) const override {
     look_cox(table_, question, samples, findings);
   }
 
-  void hear(Findings findings) override {
+  void hear(SampleFindings findings) override {
     if (!has_values_) return take_values(findings);
     if (!estimate_) return fit_->hear(std::move(findings));
     try {
@@ -52,7 +55,7 @@ class Cox final : public Analysis {
   double value() const override { return fit_ ? fit_->log_likelihood() : kNoNumber; }
 
  private:
-  void take_values(Findings& findings) {
+  void take_values(SampleFindings& findings) {
     if (table_.strata.are_asked()) {
       values_ = findings.distinct[0].sorted();
       table_.strata.check(values_);

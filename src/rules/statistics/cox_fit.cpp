@@ -37,7 +37,7 @@ std::optional<Question> CoxFit::question() const {
   return asked_.question(step_);
 }
 
-void CoxFit::hear(Findings findings) {
+void CoxFit::hear(SampleFindings findings) {
   switch (step_) {
     case CoxStep::kValues: break;
     case CoxStep::kTimes: return take_times(findings);
@@ -53,7 +53,7 @@ void CoxFit::hear(Findings findings) {
   throw Error("a fit was told what it has not asked");
 }
 
-void CoxFit::take_times(Findings& findings) {
+void CoxFit::take_times(SampleFindings& findings) {
   estimate_.n = findings.counts[0];
   estimate_.events = findings.counts[1];
   estimate_.missing = findings.counts[2];
@@ -96,7 +96,7 @@ void CoxFit::check_size() const {
                         "statistics.time", "statistics.grid rounds times up to its multiples");
 }
 
-void CoxFit::take_counts(Findings& findings) {
+void CoxFit::take_counts(SampleFindings& findings) {
   for (std::size_t j = 0; j < bins_.size(); ++j) {
     bins_.events.push_back(findings.counts[2 * j]);
     bins_.samples.push_back(findings.counts[2 * j + 1]);
@@ -115,7 +115,7 @@ void CoxFit::take_counts(Findings& findings) {
   step_ = CoxStep::kTerms;
 }
 
-void CoxFit::take_reach(const Findings& findings) {
+void CoxFit::take_reach(const SampleFindings& findings) {
   asked_.shifts = findings.largest;
   for (std::size_t s = 0; s < bins_.strata(); ++s) {
     for (std::size_t j = bins_.begins[s + 1]; j-- > bins_.begins[s] + 1;) {
@@ -125,7 +125,7 @@ void CoxFit::take_reach(const Findings& findings) {
   step_ = CoxStep::kTerms;
 }
 
-void CoxFit::take_terms(Findings& findings) {
+void CoxFit::take_terms(SampleFindings& findings) {
   tried_ = {asked_.b, asked_.shifts, findings.sums.values()};
   judge(cox_point(bins_, table_.options.ties, tried_));
 }
@@ -239,7 +239,7 @@ void CoxFit::finish(const Information& information) {
 }
 
 // I^-1 (sum of residuals' products) I^-1.
-void CoxFit::take_residuals(Findings& findings) {
+void CoxFit::take_residuals(SampleFindings& findings) {
   const std::size_t p = table_.p();
   const std::vector<double> inverse = Information(point_.information, p).inverse();
   std::vector<double> products = findings.sums.values(), whole;

@@ -34,18 +34,18 @@ class CoxFit {
   std::optional<Question> question() const;
   // Throws InvalidArgument: no event, a feature that is constant or depends on others or separates
   // samples with events from those without, too many times, no end.
-  void hear(Findings findings);
+  void hear(SampleFindings findings);
 
   const CoxEstimate& estimate() const { return estimate_; }
   // NaN before the first point.
   double log_likelihood() const { return steps_ < 0 ? kNoNumber : point_.log_likelihood; }
 
  private:
-  void take_times(Findings& findings);
-  void take_counts(Findings& findings);
-  void take_reach(const Findings& findings);
-  void take_terms(Findings& findings);
-  void take_residuals(Findings& findings);
+  void take_times(SampleFindings& findings);
+  void take_counts(SampleFindings& findings);
+  void take_reach(const SampleFindings& findings);
+  void take_terms(SampleFindings& findings);
+  void take_residuals(SampleFindings& findings);
   void check_size() const;
   // Judges the point tried: it is halved, or taken.
   void judge(CoxPoint point);

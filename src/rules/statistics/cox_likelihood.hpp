@@ -29,7 +29,7 @@ struct CoxBins {
   std::vector<int64_t> at_risk() const;
 };
 
-// Of r = exp(x.b - M_j), r x and r x x' of a bin's samples, packed: 1 + p + p (p + 1) / 2.
+// The numbers r = exp(x.b - M_j), r x and r x x' of a bin's samples, packed: 1 + p + p (p + 1) / 2.
 constexpr std::size_t cox_block(std::size_t p) { return 1 + p + packed_size(p); }
 
 // What the ranks have found out at some b [p].

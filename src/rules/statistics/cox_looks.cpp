@@ -84,7 +84,8 @@ double eta_of(const CoxAsked& asked, const std::vector<double>& x) {
   return sum;
 }
 
-void note_values(const CoxTable& table, const Samples& samples, std::size_t i, Findings& findings) {
+void note_values(const CoxTable& table, const Samples& samples, std::size_t i,
+                 SampleFindings& findings) {
   const double stratum = table.strata.are_asked() ? table.strata.value_of(samples, i) : 0;
   if (std::isnan(stratum)) return;
   findings.distinct[0].add(stratum);
@@ -93,7 +94,7 @@ void note_values(const CoxTable& table, const Samples& samples, std::size_t i, F
   if (!std::isnan(group)) findings.distinct[1].add(group);
 }
 
-void note_times(const CoxSample& seen, Findings& findings) {
+void note_times(const CoxSample& seen, SampleFindings& findings) {
   findings.counts[0] += 1;
   findings.counts[1] += seen.survival.has_event ? 1 : 0;
   if (seen.survival.has_event) findings.distinct[seen.stratum].add(seen.survival.time);
@@ -103,7 +104,7 @@ void note_times(const CoxSample& seen, Findings& findings) {
   }
 }
 
-void note_counts(const CoxSample& seen, Findings& findings) {
+void note_counts(const CoxSample& seen, SampleFindings& findings) {
   for (std::size_t j = 0; j < seen.x.size(); ++j) findings.sums.add(j, seen.x[j]);
   if (seen.bin == kNoBin) return;
   findings.counts[2 * seen.bin] += seen.survival.has_event ? 1 : 0;
@@ -117,7 +118,7 @@ void add_block(Tally& sums, std::size_t begin, double r, const std::vector<doubl
   sums.add_products(begin + 1 + x.size(), r, x);
 }
 
-void note_terms(const CoxAsked& asked, const CoxSample& seen, Findings& findings) {
+void note_terms(const CoxAsked& asked, const CoxSample& seen, SampleFindings& findings) {
   const std::size_t block = cox_block(asked.p);
   const double r = exp_of(seen.eta - asked.shifts[seen.bin]);
   add_block(findings.sums, seen.bin * block, r, seen.x);
@@ -143,7 +144,7 @@ std::vector<double> residual_of(const CoxAsked& asked, const CoxSample& seen) {
   return residual;
 }
 
-void note_residuals(const CoxAsked& asked, const CoxSample& seen, Findings& findings) {
+void note_residuals(const CoxAsked& asked, const CoxSample& seen, SampleFindings& findings) {
   std::vector<double> residual = residual_of(asked, seen);
   for (std::size_t j = 0; j < asked.p; ++j) {
     if (asked.step == CoxStep::kResidualReach) {
@@ -155,7 +156,7 @@ void note_residuals(const CoxAsked& asked, const CoxSample& seen, Findings& find
   if (asked.step == CoxStep::kResiduals) findings.sums.add_products(0, 1, residual);
 }
 
-void note_sample(const CoxAsked& asked, CoxSample& seen, Findings& findings) {
+void note_sample(const CoxAsked& asked, CoxSample& seen, SampleFindings& findings) {
   if (asked.step == CoxStep::kTimes) return note_times(seen, findings);
   seen.bin = asked.bin_of(seen.stratum, seen.survival.time);
   if (asked.step == CoxStep::kCounts) return note_counts(seen, findings);
@@ -198,21 +199,21 @@ Question CoxQuestion::question(CoxStep step) const {
   return asked;
 }
 
-Findings open_cox(const CoxTable& table, const Question& question) {
+SampleFindings open_cox(const CoxTable& table, const Question& question) {
   const CoxAsked asked(table, question);
-  Findings findings;
+  SampleFindings findings;
   switch (asked.step) {
     case CoxStep::kValues: findings.distinct.resize(2); break;
     case CoxStep::kTimes:
       findings.distinct.resize(asked.strata_count());
       findings.counts.resize(3);
-      findings.largest = Findings::none(2 * asked.p);
+      findings.largest = SampleFindings::none(2 * asked.p);
       break;
     case CoxStep::kCounts:
       findings.counts.resize(2 * asked.bins());
       findings.sums = Tally(asked.bounds);
       break;
-    case CoxStep::kReach: findings.largest = Findings::none(asked.bins()); break;
+    case CoxStep::kReach: findings.largest = SampleFindings::none(asked.bins()); break;
     case CoxStep::kTerms:
       findings.sums = Tally((asked.bins() + asked.ties()) * cox_block(asked.p) + asked.p, 1);
       break;
@@ -223,7 +224,7 @@ Findings open_cox(const CoxTable& table, const Question& question) {
 }
 
 void look_cox(const CoxTable& table, const Question& question, const Samples& samples,
-              Findings& findings) {
+              SampleFindings& findings) {
   const CoxAsked asked(table, question);
   CoxSample seen;
   seen.x.resize(asked.p);

@@ -53,10 +53,10 @@ struct CoxQuestion {
   Question question(CoxStep step) const;
 };
 
-Findings open_cox(const CoxTable& table, const Question& question);
-// Findings of kTimes: counts are of samples, of those with an event, and of those that lack a
+SampleFindings open_cox(const CoxTable& table, const Question& question);
+// SampleFindings of kTimes: counts are of samples, of those with an event, and of those that lack a
 // value; `largest` are of x_j and -x_j. Of kCounts: events and samples of each bin.
 void look_cox(const CoxTable& table, const Question& question, const Samples& samples,
-              Findings& findings);
+              SampleFindings& findings);
 
 }  // namespace hanse

@@ -27,8 +27,8 @@ class Crosstab final : public Analysis {
     return question;
   }
 
-  Findings open(const Question& question) const override {
-    Findings findings;
+  SampleFindings open(const Question& question) const override {
+    SampleFindings findings;
     if (question.step == kValues) {
       findings.distinct.resize(2);
       return findings;
@@ -38,7 +38,8 @@ class Crosstab final : public Analysis {
     return findings;
   }
 
-  void look(const Question& question, const Samples& samples, Findings& findings) const override {
+  void look(const Question& question, const Samples& samples,
+            SampleFindings& findings) const override {
     const double* rows = question.numbers.data() + 1;
     const double* columns = rows + static_cast<std::size_t>(question.numbers[0]);
     const double* end = question.numbers.data() + question.numbers.size();
@@ -59,7 +60,7 @@ class Crosstab final : public Analysis {
     }
   }
 
-  void hear(Findings findings) override {
+  void hear(SampleFindings findings) override {
     if (step_ == kValues) {
       row_values_ = findings.distinct[0].sorted();
       column_values_ = findings.distinct[1].sorted();

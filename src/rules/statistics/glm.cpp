@@ -59,11 +59,11 @@ class Glm final : public Analysis {
     return question;
   }
 
-  Findings open(const Question& question) const override {
-    Findings findings;
+  SampleFindings open(const Question& question) const override {
+    SampleFindings findings;
     if (question.step == kExtremes) {
       findings.counts.resize(2);
-      findings.largest = Findings::none(2 * p() + 4);
+      findings.largest = SampleFindings::none(2 * p() + 4);
       findings.distinct.resize(2);
     }
     if (question.step == kSums) {
@@ -71,7 +71,7 @@ class Glm final : public Analysis {
       findings.sums = Tally(bounds);
     }
     const Asked asked(*this, question);
-    if (question.step == kReach) findings.largest = Findings::none(kReaches);
+    if (question.step == kReach) findings.largest = SampleFindings::none(kReaches);
     if (question.step == kLook) findings.sums = Tally(look_bounds(asked));
     if (question.step == kSandwich) {
       findings.sums = Tally(packed_size(asked.q()), asked.bounds[4]);
@@ -79,7 +79,8 @@ class Glm final : public Analysis {
     return findings;
   }
 
-  void look(const Question& question, const Samples& samples, Findings& findings) const override {
+  void look(const Question& question, const Samples& samples,
+            SampleFindings& findings) const override {
     const Asked asked(*this, question);
     std::vector<double> x(p() + 1);
     for (std::size_t i = 0; i < samples.size(); ++i) {
@@ -105,7 +106,7 @@ class Glm final : public Analysis {
     }
   }
 
-  void hear(Findings findings) override {
+  void hear(SampleFindings findings) override {
     if (step_ == kExtremes) return take_extremes(findings);
     if (step_ == kSums) return take_sums(findings);
     if (step_ == kReach) {
@@ -162,14 +163,14 @@ class Glm final : public Analysis {
   double weight_of(const float* row) const {
     return weights_ < 0 ? 1 : static_cast<double>(row[weights_]);
   }
-  // Of a binomial law 1 is the larger of the two values.
+  // The larger of the two values of a binomial law is 1.
   double target_of(const float* row, double low) const {
     const auto y = static_cast<double>(row[target_]);
     return options_.family == GlmFamily::kBinomial ? (y > low ? 1 : 0) : y;
   }
 
   void see_extremes(const float* row, bool known, const std::vector<double>& x,
-                    Findings& findings) const {
+                    SampleFindings& findings) const {
     ++findings.counts[known ? 0 : 1];
     if (!known) return;
     std::vector<double>& largest = findings.largest;
@@ -206,7 +207,7 @@ class Glm final : public Analysis {
   }
 
   void see_sample(const Asked& asked, int64_t step, const float* row, std::vector<double>& x,
-                  Findings& findings) const {
+                  SampleFindings& findings) const {
     const double weight = weight_of(row), y = target_of(row, asked.low);
     const double eta = linear_part(asked, row, x);
     const GlmPoint point = glm_point(options_.family, y, eta);
@@ -237,9 +238,9 @@ class Glm final : public Analysis {
     return bounds;
   }
 
-  void take_extremes(Findings& findings);
-  void take_sums(Findings& findings);
-  void take_look(Findings& findings);
+  void take_extremes(SampleFindings& findings);
+  void take_sums(SampleFindings& findings);
+  void take_look(SampleFindings& findings);
   void begin_fit();
   void begin_next_fit();
   void end_fit();
@@ -264,7 +265,7 @@ class Glm final : public Analysis {
   GlmAnswer answer_;
 };
 
-void Glm::take_extremes(Findings& findings) {
+void Glm::take_extremes(SampleFindings& findings) {
   largest_ = findings.largest;
   answer_.used = findings.counts[0];
   answer_.left_out = findings.counts[1];
@@ -302,7 +303,7 @@ void Glm::take_extremes(Findings& findings) {
   step_ = kSums;
 }
 
-void Glm::take_sums(Findings& findings) {
+void Glm::take_sums(SampleFindings& findings) {
   const std::vector<double> sums = findings.sums.values();
   answer_.intercept = options_.intercept;
   for (std::size_t j = 0; j < p(); ++j) {
@@ -331,7 +332,7 @@ void Glm::begin_next_fit() {
   if (!is_done_) begin_fit();
 }
 
-void Glm::take_look(Findings& findings) {
+void Glm::take_look(SampleFindings& findings) {
   const std::size_t size = fit_->parameters().size();
   const std::vector<double> sums = findings.sums.values();
   const auto at = [&](std::size_t i) { return sums.begin() + static_cast<std::ptrdiff_t>(i); };

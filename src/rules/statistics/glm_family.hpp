@@ -9,7 +9,7 @@
 
 namespace hanse {
 
-// Of a sample with target y and linear part eta.
+// What a sample with target y and linear part eta has.
 struct GlmPoint {
   double mu = 0;        // link^-1(eta)
   double slope = 0;     // d mu / d eta

@@ -81,11 +81,11 @@ class Mixture final : public Analysis {
     return question;
   }
 
-  Findings open(const Question& question) const override {
+  SampleFindings open(const Question& question) const override {
     if (question.step < kReach) return kmeans_.open(question);
-    Findings findings;
+    SampleFindings findings;
     if (question.step == kReach) {
-      findings.largest = Findings::none(1);
+      findings.largest = SampleFindings::none(1);
       return findings;
     }
     const double* reach = question.numbers.data() + 2 * p_;
@@ -101,7 +101,8 @@ class Mixture final : public Analysis {
     return findings;
   }
 
-  void look(const Question& question, const Samples& samples, Findings& findings) const override {
+  void look(const Question& question, const Samples& samples,
+            SampleFindings& findings) const override {
     if (question.step < kReach) return kmeans_.look(question, samples, findings);
     const double* numbers = question.numbers.data();
     const StandardColumns columns{
@@ -130,7 +131,7 @@ class Mixture final : public Analysis {
     }
   }
 
-  void hear(Findings findings) override {
+  void hear(SampleFindings findings) override {
     if (laws_.weights.empty()) return kmeans_.hear(std::move(findings));
     if (step_ == kReach) {
       reach_ = findings.largest[0];

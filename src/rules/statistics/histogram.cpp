@@ -42,10 +42,10 @@ class Histogram final : public Analysis {
     return question;
   }
 
-  Findings open(const Question& question) const override {
-    Findings findings;
+  SampleFindings open(const Question& question) const override {
+    SampleFindings findings;
     if (question.step == kGroups) findings.distinct.resize(1);
-    if (question.step == kExtremes) findings.largest = Findings::none(2 * features_.size());
+    if (question.step == kExtremes) findings.largest = SampleFindings::none(2 * features_.size());
     if (question.step == kCounts) {
       const auto groups = static_cast<std::size_t>(question.numbers[0]) + 1;
       findings.counts.resize(groups * features_.size() * cells());
@@ -53,7 +53,8 @@ class Histogram final : public Analysis {
     return findings;
   }
 
-  void look(const Question& question, const Samples& samples, Findings& findings) const override {
+  void look(const Question& question, const Samples& samples,
+            SampleFindings& findings) const override {
     const double* values = question.numbers.data() + 1;
     const double* values_end = values + static_cast<std::size_t>(question.numbers[0]);
     for (std::size_t i = 0; i < samples.size(); ++i) {
@@ -80,7 +81,7 @@ class Histogram final : public Analysis {
     }
   }
 
-  void hear(Findings findings) override {
+  void hear(SampleFindings findings) override {
     if (step_ == kGroups) {
       values_ = findings.distinct[0].sorted();
       groups_.check(values_);

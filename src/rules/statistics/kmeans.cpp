@@ -84,10 +84,10 @@ std::optional<Question> KMeans::question() {
   return question;
 }
 
-Findings KMeans::open(const Question& question) const {
+SampleFindings KMeans::open(const Question& question) const {
   if (question.step < 0) return moments_->open({question.step + 100, question.numbers});
-  Findings findings;
-  if (question.step == kScore || question.step == kPick) findings.largest = Findings::none(1);
+  SampleFindings findings;
+  if (question.step == kScore || question.step == kPick) findings.largest = SampleFindings::none(1);
   if (question.step == kFetch) findings.counts.resize(p());
   if (question.step == kAssign) {
     const double* reach = question.numbers.data() + 2 * p();
@@ -102,7 +102,7 @@ Findings KMeans::open(const Question& question) const {
   return findings;
 }
 
-// Of the sample that joins the score is the largest one.
+// The sample that joins has the largest score.
 double KMeans::score(const Question& question, const double* z, std::size_t centers,
                      int64_t place) const {
   const double* begins = question.numbers.data() + 3 * p();
@@ -114,7 +114,8 @@ double KMeans::score(const Question& question, const double* z, std::size_t cent
   return log_of(uniform_of(stream.next())) / square;
 }
 
-void KMeans::look(const Question& question, const Samples& samples, Findings& findings) const {
+void KMeans::look(const Question& question, const Samples& samples,
+                  SampleFindings& findings) const {
   if (question.step < 0) {
     return moments_->look({question.step + 100, question.numbers}, samples, findings);
   }
@@ -149,7 +150,7 @@ void KMeans::look(const Question& question, const Samples& samples, Findings& fi
   }
 }
 
-void KMeans::hear(Findings findings) {
+void KMeans::hear(SampleFindings findings) {
   if (step_ == kMoments) return moments_->hear(std::move(findings));
   if (step_ == kScore) {
     picked_score_ = findings.largest[0];
@@ -190,7 +191,7 @@ void KMeans::begin_start() {
   step_ = kScore;
 }
 
-void KMeans::take_fetched(const Findings& findings) {
+void KMeans::take_fetched(const SampleFindings& findings) {
   std::vector<double> z;
   for (const int64_t bits : findings.counts) z.push_back(std::bit_cast<double>(bits));
   if (begins_) {
@@ -206,7 +207,7 @@ void KMeans::take_fetched(const Findings& findings) {
   step_ = kAssign;
 }
 
-void KMeans::take_assignment(Findings& findings) {
+void KMeans::take_assignment(SampleFindings& findings) {
   const std::vector<double> sums = findings.sums.values();
   present_.counts = findings.counts;
   present_.inertia = sums.back();

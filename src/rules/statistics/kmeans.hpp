@@ -39,9 +39,10 @@ class KMeans final : public Analysis {
   explicit KMeans(const AnalysisSetup& setup);
 
   std::optional<Question> question() override;
-  Findings open(const Question& question) const override;
-  void look(const Question& question, const Samples& samples, Findings& findings) const override;
-  void hear(Findings findings) override;
+  SampleFindings open(const Question& question) const override;
+  void look(const Question& question, const Samples& samples,
+            SampleFindings& findings) const override;
+  void hear(SampleFindings findings) override;
   StatisticsResult result() const override;
   double value() const override { return present_.inertia; }
 
@@ -54,8 +55,8 @@ class KMeans final : public Analysis {
 
   void take_moments();
   void begin_start();
-  void take_fetched(const Findings& findings);
-  void take_assignment(Findings& findings);
+  void take_fetched(const SampleFindings& findings);
+  void take_assignment(SampleFindings& findings);
   void move_centers(const std::vector<double>& sums);
   std::size_t p() const { return columns_.size(); }
   std::size_t k() const { return clusters_; }

@@ -70,7 +70,7 @@ class LogRank final : public SurvivalCounts {
  public:
   explicit LogRank(const AnalysisSetup& setup) : SurvivalCounts(setup, setup.options.strata) {}
 
-  void hear(Findings findings) override {
+  void hear(SampleFindings findings) override {
     SurvivalCounts::hear(std::move(findings));
     if (question()) return;
     if (groups() < 2) {

@@ -19,7 +19,7 @@ struct ColumnMoments {
 
   double variance() const { return n > 1 ? squares / static_cast<double>(n - 1) : kNoNumber; }
   double deviation() const { return std::sqrt(variance()); }
-  // Of the sample, divided by n, as scipy's defaults.
+  // Both are the sample's, sums divided by n, as scipy's defaults.
   double skewness() const {
     const double n_ = static_cast<double>(n);
     return cubes / n_ / std::pow(squares / n_, 1.5);
@@ -28,7 +28,7 @@ struct ColumnMoments {
     const double n_ = static_cast<double>(n);
     return fourths / n_ / (squares / n_ * (squares / n_)) - 3;
   }
-  // Of |x - mean|.
+  // The largest |x - mean|.
   double reach() const { return n > 0 ? std::max(max - mean, mean - min) : 0; }
 };
 
@@ -62,14 +62,14 @@ class Moments final : public Analysis {
     return question;
   }
 
-  Findings open(const Question& question) const override {
-    Findings findings;
+  SampleFindings open(const Question& question) const override {
+    SampleFindings findings;
     if (question.step == kGroups) findings.distinct.resize(1);
     const Asked asked(question, p());
     const std::size_t cells = asked.groups() * p();
     if (question.step == kExtremes) {
       findings.counts.resize(2 * cells + 1);
-      findings.largest = Findings::none(2 * cells);
+      findings.largest = SampleFindings::none(2 * cells);
     }
     if (question.step == kSums) {
       std::vector<double> bounds(asked.numbers, asked.numbers + cells);
@@ -81,7 +81,8 @@ class Moments final : public Analysis {
     return findings;
   }
 
-  void look(const Question& question, const Samples& samples, Findings& findings) const override {
+  void look(const Question& question, const Samples& samples,
+            SampleFindings& findings) const override {
     const Asked asked(question, p());
     std::vector<double> x(p());
     for (std::size_t i = 0; i < samples.size(); ++i) {
@@ -99,7 +100,7 @@ class Moments final : public Analysis {
     }
   }
 
-  void hear(Findings findings) override {
+  void hear(SampleFindings findings) override {
     if (step_ == kGroups) {
       values_ = findings.distinct[0].sorted();
       groups_.check(values_);
@@ -139,7 +140,7 @@ class Moments final : public Analysis {
   }
 
   void count(const Asked& asked, int64_t step, std::size_t group, const std::vector<double>& x,
-             Findings& findings) const {
+             SampleFindings& findings) const {
     for (std::size_t j = 0; j < p(); ++j) {
       const std::size_t cell = group * p() + j;
       if (step == kExtremes) ++findings.counts[2 * cell + (std::isnan(x[j]) ? 1 : 0)];
@@ -159,7 +160,7 @@ class Moments final : public Analysis {
 
   // Samples without a missing value, for covariances.
   void count_complete(const Asked& asked, int64_t step, std::vector<double>& x,
-                      Findings& findings) const {
+                      SampleFindings& findings) const {
     const std::size_t cells = asked.groups() * p();
     if (step == kExtremes) ++findings.counts.back();
     for (std::size_t j = 0; step == kSums && j < p(); ++j) findings.sums.add(cells + j, x[j]);
@@ -169,7 +170,7 @@ class Moments final : public Analysis {
     findings.sums.add_products(3 * cells, 1, x);
   }
 
-  void take_extremes(const Findings& findings) {
+  void take_extremes(const SampleFindings& findings) {
     const std::size_t cells = (values_.size() + 1) * p();
     for (std::size_t cell = 0; cell < cells; ++cell) {
       ColumnMoments& m = moments_.emplace_back();
@@ -182,7 +183,7 @@ class Moments final : public Analysis {
     complete_ = findings.counts.back();
   }
 
-  void take_sums(Findings& findings) {
+  void take_sums(SampleFindings& findings) {
     const std::vector<double> sums = findings.sums.values();
     for (std::size_t cell = 0; cell < moments_.size(); ++cell) {
       moments_[cell].mean = sums[cell] / static_cast<double>(moments_[cell].n);
@@ -193,7 +194,7 @@ class Moments final : public Analysis {
     }
   }
 
-  void take_powers(Findings& findings) {
+  void take_powers(SampleFindings& findings) {
     const std::vector<double> sums = findings.sums.values();
     for (std::size_t cell = 0; cell < moments_.size(); ++cell) {
       ColumnMoments& m = moments_[cell];

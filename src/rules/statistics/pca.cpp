@@ -25,11 +25,12 @@ class Components final : public Analysis {
       : options_(setup.options), moments_(make_moments(of_all(setup))) {}
 
   std::optional<Question> question() override { return moments_->question(); }
-  Findings open(const Question& question) const override { return moments_->open(question); }
-  void look(const Question& question, const Samples& samples, Findings& findings) const override {
+  SampleFindings open(const Question& question) const override { return moments_->open(question); }
+  void look(const Question& question, const Samples& samples,
+            SampleFindings& findings) const override {
     moments_->look(question, samples, findings);
   }
-  void hear(Findings findings) override {
+  void hear(SampleFindings findings) override {
     moments_->hear(std::move(findings));
     if (moments_->question()) return;
     const StatisticsResult moments = moments_->result();

@@ -62,12 +62,12 @@ class PrivateQuery : public Analysis {
   std::optional<Question> question() override {
     return counts_.empty() ? std::optional(Question{}) : std::nullopt;
   }
-  Findings open(const Question&) const override {
-    Findings findings;
+  SampleFindings open(const Question&) const override {
+    SampleFindings findings;
     findings.counts.resize(size_);
     return findings;
   }
-  void hear(Findings findings) override { counts_ = std::move(findings.counts); }
+  void hear(SampleFindings findings) override { counts_ = std::move(findings.counts); }
 
  protected:
   double at(std::size_t i) const { return static_cast<double>(counts_[i]); }
@@ -84,7 +84,7 @@ class PrivateMoments final : public PrivateQuery {
 
   int64_t squared_reach() const override { return static_cast<int64_t>(size_) << 40; }
 
-  void look(const Question&, const Samples& samples, Findings& findings) const override {
+  void look(const Question&, const Samples& samples, SampleFindings& findings) const override {
     std::vector<double> x(p());
     std::vector<int64_t> z(p());
     for (std::size_t i = 0; i < samples.size(); ++i) {
@@ -146,7 +146,7 @@ class PrivateHistogram final : public PrivateQuery {
     return kOne * kOne * static_cast<int64_t>(columns_.features.size());
   }
 
-  void look(const Question&, const Samples& samples, Findings& findings) const override {
+  void look(const Question&, const Samples& samples, SampleFindings& findings) const override {
     for (std::size_t i = 0; i < samples.size(); ++i) {
       for (std::size_t j = 0; j < columns_.features.size(); ++j) {
         const double x = columns_.features[j].of(samples.row(i));
@@ -242,7 +242,7 @@ class PrivateCrosstab final : public PrivateQuery {
 
   int64_t squared_reach() const override { return kOne * kOne; }
 
-  void look(const Question&, const Samples& samples, Findings& findings) const override {
+  void look(const Question&, const Samples& samples, SampleFindings& findings) const override {
     for (std::size_t i = 0; i < samples.size(); ++i) {
       const auto row = static_cast<double>(samples.row(i)[rows_]);
       const auto column = static_cast<double>(samples.row(i)[columns_]);

@@ -49,8 +49,8 @@ class Quantiles final : public Analysis {
     return question;
   }
 
-  Findings open(const Question& question) const override {
-    Findings findings;
+  SampleFindings open(const Question& question) const override {
+    SampleFindings findings;
     if (question.step == kGroups) {
       findings.distinct.resize(1);
       return findings;
@@ -60,7 +60,8 @@ class Quantiles final : public Analysis {
     return findings;
   }
 
-  void look(const Question& question, const Samples& samples, Findings& findings) const override {
+  void look(const Question& question, const Samples& samples,
+            SampleFindings& findings) const override {
     const double* values = question.numbers.data() + 1;
     const double* values_end = values + to_count(question);
     for (std::size_t i = 0; i < samples.size(); ++i) {
@@ -76,7 +77,7 @@ class Quantiles final : public Analysis {
     }
   }
 
-  void hear(Findings findings) override {
+  void hear(SampleFindings findings) override {
     if (step_ == kGroups) {
       values_ = findings.distinct[0].sorted();
       groups_.check(values_);
@@ -108,7 +109,7 @@ class Quantiles final : public Analysis {
   std::size_t each() const { return options_.probabilities.size(); }
 
   void count(int64_t step, const double* middles, std::size_t group, const float* row,
-             Findings& findings) const {
+             SampleFindings& findings) const {
     for (std::size_t j = 0; j < features_.size(); ++j) {
       const float x = row[features_[j].column];
       if (std::isnan(x)) continue;

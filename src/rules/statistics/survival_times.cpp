@@ -175,9 +175,9 @@ std::optional<Question> SurvivalCounts::question() {
   return question;
 }
 
-Findings SurvivalCounts::open(const Question& question) const {
+SampleFindings SurvivalCounts::open(const Question& question) const {
   const Asked asked(question);
-  Findings findings;
+  SampleFindings findings;
   if (question.step == kValues) findings.distinct.resize(2);
   if (question.step == kTimes) findings.distinct.resize(asked.cells);
   if (question.step == kCounts) findings.counts.resize(2 * asked.begins.back() + 1);
@@ -185,7 +185,7 @@ Findings SurvivalCounts::open(const Question& question) const {
 }
 
 void SurvivalCounts::look(const Question& question, const Samples& samples,
-                          Findings& findings) const {
+                          SampleFindings& findings) const {
   const Asked asked(question);
   for (std::size_t i = 0; i < samples.size(); ++i) {
     const auto sample = survival_.of(samples, i);
@@ -208,7 +208,7 @@ void SurvivalCounts::look(const Question& question, const Samples& samples,
   }
 }
 
-void SurvivalCounts::take_values(Findings& findings) {
+void SurvivalCounts::take_values(SampleFindings& findings) {
   if (by_.are_asked()) by_.check(group_values_ = findings.distinct[0].sorted());
   if (strata_.are_asked()) strata_.check(stratum_values_ = findings.distinct[1].sorted());
   if (groups() * strata() <= kMostSurvivalCells) return;
@@ -217,7 +217,7 @@ void SurvivalCounts::take_values(Findings& findings) {
                         "statistics.strata", "name a column of few values");
 }
 
-void SurvivalCounts::take_counts(const Findings& findings) {
+void SurvivalCounts::take_counts(const SampleFindings& findings) {
   std::size_t next = 0;
   for (LifeTable& table : tables_) {
     for (std::size_t t = 0; t < table.size(); ++t) {
@@ -232,7 +232,7 @@ void SurvivalCounts::take_counts(const Findings& findings) {
       "statistics.time");
 }
 
-void SurvivalCounts::hear(Findings findings) {
+void SurvivalCounts::hear(SampleFindings findings) {
   if (step_ == kValues) take_values(findings);
   if (step_ == kTimes) {
     for (DistinctValues& times : findings.distinct) tables_.push_back({times.sorted(), {}, {}});

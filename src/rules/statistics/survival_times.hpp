@@ -66,10 +66,11 @@ class SurvivalCounts : public Analysis {
   SurvivalCounts(const AnalysisSetup& setup, const std::string& strata);
 
   std::optional<Question> question() override;
-  Findings open(const Question& question) const override;
-  void look(const Question& question, const Samples& samples, Findings& findings) const override;
+  SampleFindings open(const Question& question) const override;
+  void look(const Question& question, const Samples& samples,
+            SampleFindings& findings) const override;
   // Throws InvalidArgument: no sample has a time and an event, too many groups.
-  void hear(Findings findings) override;
+  void hear(SampleFindings findings) override;
 
  protected:
   // At least 1 of each: without groups, or strata, all samples are one.
@@ -90,8 +91,8 @@ class SurvivalCounts : public Analysis {
   enum Step : int64_t { kValues, kTimes, kCounts, kEnd };
   struct Asked;
 
-  void take_values(Findings& findings);
-  void take_counts(const Findings& findings);
+  void take_values(SampleFindings& findings);
+  void take_counts(const SampleFindings& findings);
 
   StatisticsOptions options_;
   TableFacts facts_;

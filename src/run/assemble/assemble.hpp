@@ -82,6 +82,9 @@ struct BanditAssembly final : Assembly {
 struct StatisticsAssembly final : Assembly {
   using Assembly::Assembly;
   Protocol& protocol() override { return *statistics; }
+  // statistics.json, and a CSV file for each table of each statistic.
+  std::vector<ResultFile> result_files() const override;
+  std::string table() const override;
   void plan(const PlanCase& plan, PlanSheet& sheet) override;
 
   std::unique_ptr<StatisticsProtocol> statistics;

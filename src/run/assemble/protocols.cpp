@@ -136,6 +136,10 @@ std::unique_ptr<Assembly> assemble(const Job& job, Communicator& comm) {
   return assembly;
 }
 
+int64_t told_rounds(const Job& job) {
+  return protocol_kind(job).traits.ends_itself ? 0 : job.run.rounds;
+}
+
 void settle_job(const Assembly& parts, Job& job) {
   const ProtocolKind& protocol = protocol_kind(job);
   const Reading& reading = protocol.reading;

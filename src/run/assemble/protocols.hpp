@@ -40,6 +40,9 @@ struct ProtocolKind : KindRow<Job> {
 // The kind of run.protocol. Throws InvalidArgument for an unknown one.
 const ProtocolKind& protocol_kind(const Job& job);
 
+// The rounds of the job for its user; 0: its protocol ends itself, nobody knows when.
+int64_t told_rounds(const Job& job);
+
 // Writes to the job what its assembly has decided, so that resumed runs do the same.
 void settle_job(const Assembly& parts, Job& job);
 

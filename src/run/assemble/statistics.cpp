@@ -10,6 +10,7 @@
 #include "hanse/kinds/privacy.hpp"
 #include "hanse/kinds/statistics.hpp"
 #include "privacy.hpp"
+#include "results/statistics_text.hpp"
 
 namespace hanse {
 
@@ -130,6 +131,26 @@ std::unique_ptr<Assembly> assemble_statistics(const Job& job, Communicator& comm
       "{}: {} of {} samples of {} clients, {} columns", job.run.name, job.statistics.kind,
       assembly->statistics->samples(), federation.clients(), table.width()));
   return assembly;
+}
+
+std::vector<ResultFile> StatisticsAssembly::result_files() const {
+  std::vector<ResultFile> files;
+  for (const StatisticsResult& result : statistics->results()) {
+    for (const ResultTable& own : result.tables) {
+      files.push_back({own.name + ".csv", csv_text(own)});
+    }
+  }
+  files.push_back({"statistics.json", json_text(statistics->names(), statistics->results())});
+  return files;
+}
+
+std::string StatisticsAssembly::table() const {
+  const std::vector<std::string> names = statistics->names();
+  std::string text;
+  for (std::size_t a = 0; a < names.size(); ++a) {
+    text += terminal_text(names[a], statistics->results()[a]);
+  }
+  return text;
 }
 
 }  // namespace hanse

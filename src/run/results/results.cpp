@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "hanse/base/choice.hpp"
+#include "hanse/base/digest.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
 #include "hanse/data/federation.hpp"
@@ -121,6 +122,11 @@ void LastEvaluation::take(EvaluationTable found, const Job& job, const Federatio
   if (!decision.empty()) directory.append_decision(completed, decision);
 }
 
+ResultDigest digest_of(const Protocol& protocol) {
+  if (!protocol.has_model()) return {"results", protocol.results_digest()};
+  return {"model", digest_hex(std::as_bytes(protocol.model_row()))};
+}
+
 std::optional<PrivacyReport> privacy_report(const PrivacyOptions& options, const Metrics& metrics) {
   if (!options.is_on()) return std::nullopt;
   PrivacyReport report{.epsilon = INFINITY,
@@ -166,6 +172,8 @@ void write_present_model(const Job& job, Assembly& parts, const std::string& pat
 
 void write_results(const Job& job, Assembly& parts, const LastEvaluation& last,
                    RunDirectory& directory) {
+  for (const auto& [name, text] : parts.result_files()) write_file(directory.file(name), text);
+  if (!parts.protocol().has_model()) return;
   directory.write_clients(last.clients, parts.federation, asked_of(job),
                           parts.protocol().columns());
   if (const std::string& table = parts.protocol().confusion(); !table.empty()) {

@@ -54,6 +54,9 @@ struct LastEvaluation {
             RunDirectory& directory);
 };
 
+// The digest of the model, or of the results of a protocol without one. Rank 0.
+ResultDigest digest_of(const Protocol& protocol);
+
 // What a private run has cost, of the metrics that its protocol adds to the summary; nothing of
 // another run.
 std::optional<PrivacyReport> privacy_report(const PrivacyOptions& options, const Metrics& metrics);
@@ -69,7 +72,8 @@ void add_costs(const Job& job, const Assembly& parts, const RunDirectory& direct
 // file that ends in .pt (a state dict) or .h5. Rank 0, after collect(). Throws IoError.
 void write_present_model(const Job& job, Assembly& parts, const std::string& path);
 
-// Writes what training has come to: clients.csv, confusion.csv and the models. Rank 0, as above.
+// Writes what training has come to: clients.csv, confusion.csv and the models; without a model the
+// files that the protocol's assembly has. Rank 0, as above.
 void write_results(const Job& job, Assembly& parts, const LastEvaluation& last,
                    RunDirectory& directory);
 

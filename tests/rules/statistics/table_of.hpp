@@ -45,10 +45,10 @@ class TableOf {
     for (std::size_t rank = 0; rank < division.ranks; ++rank) analyses.push_back(make(setup));
     const auto order = order_of(division);
     while (const auto question = analyses[0]->question()) {
-      Findings whole = analyses[0]->open(*question);
+      SampleFindings whole = analyses[0]->open(*question);
       std::vector<int64_t> limbs(whole.sums.limbs().size());
       for (std::size_t rank = 0; rank < division.ranks; ++rank) {
-        Findings own = analyses[rank]->open(*question);
+        SampleFindings own = analyses[rank]->open(*question);
         const std::size_t begin = rows_.size() * rank / division.ranks;
         const std::size_t end = rows_.size() * (rank + 1) / division.ranks;
         look(*analyses[rank], *question, order, begin, end, division, own);
@@ -86,7 +86,7 @@ class TableOf {
 
   void look(const Analysis& analysis, const Question& question,
             const std::vector<std::size_t>& order, std::size_t begin, std::size_t end,
-            const Division& division, Findings& findings) const {
+            const Division& division, SampleFindings& findings) const {
     while (begin < end) {
       const int64_t client = owner(order[begin], division);
       std::vector<float> values;
@@ -102,7 +102,7 @@ class TableOf {
     }
   }
 
-  static void add(Findings& own, Findings& whole, std::vector<int64_t>& limbs) {
+  static void add(SampleFindings& own, SampleFindings& whole, std::vector<int64_t>& limbs) {
     const std::vector<int64_t> own_limbs = own.sums.limbs();
     for (std::size_t i = 0; i < limbs.size(); ++i) limbs[i] += own_limbs[i];
     for (std::size_t i = 0; i < whole.counts.size(); ++i) whole.counts[i] += own.counts[i];

@@ -46,7 +46,7 @@ TEST(Glm, FitsALineExactly) {
   EXPECT_NEAR(errors(result)[1], 0, 1e-14);
 }
 
-// Of a two-by-two table the coefficient is the log odds ratio, and its variance the sum of the
+// The coefficient of a two-by-two table is the log odds ratio, and its variance the sum of the
 // cells' reciprocals.
 TEST(Glm, IsTheLogOddsRatioOfATableOfTwo) {
   std::vector<std::vector<double>> rows;

@@ -23,7 +23,7 @@ AnalysisSetup bounded(const std::vector<double>& low, const std::vector<double>&
 
 // The counts that one sample adds.
 std::vector<int64_t> counts_of(const Analysis& analysis, const std::vector<float>& row) {
-  Findings findings = analysis.open({});
+  SampleFindings findings = analysis.open({});
   const std::vector<int64_t> places{0};
   analysis.look({}, {.values = row, .places = places, .width = row.size()}, findings);
   return findings.counts;

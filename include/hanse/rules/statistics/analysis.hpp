@@ -67,7 +67,7 @@ class DistinctValues {
 
 // What a rank finds in one look at its samples. Parts of ranks are added: sums and counts, the
 // larger of `largest`, and the union of `distinct`.
-struct Findings {
+struct SampleFindings {
   Tally sums;
   std::vector<int64_t> counts;
   std::vector<double> largest;
@@ -109,15 +109,16 @@ class Analysis {
 
   // What is asked next; nothing: the result is there.
   virtual std::optional<Question> question() = 0;
-  // Findings of no sample.
-  virtual Findings open(const Question& question) const = 0;
+  // SampleFindings of no sample.
+  virtual SampleFindings open(const Question& question) const = 0;
   // Adds those of the samples. Each term is a function of its sample and of the question alone.
-  virtual void look(const Question& question, const Samples& samples, Findings& findings) const = 0;
+  virtual void look(const Question& question, const Samples& samples,
+                    SampleFindings& findings) const = 0;
   // Takes the answer, of all samples. Throws InvalidArgument: the table has no such statistic.
-  virtual void hear(Findings findings) = 0;
+  virtual void hear(SampleFindings findings) = 0;
   virtual StatisticsResult result() const = 0;
-  // Of an analysis with one look, whose answer is counts: the square of how far a sample moves
-  // them; 0: an answer without noise tells more.
+  // The square of how far a sample moves the answer of an analysis with one look, which is counts;
+  // 0: an answer without noise tells more.
   virtual int64_t squared_reach() const { return 0; }
   // What the last answer has made of the statistic's target: a deviance, a log-likelihood; NaN.
   virtual double value() const { return std::numeric_limits<double>::quiet_NaN(); }

@@ -1,4 +1,4 @@
-#include "statistics/result_text.hpp"
+#include "statistics_text.hpp"
 
 #include <algorithm>
 #include <cmath>
