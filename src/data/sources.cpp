@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "hanse/base/error.hpp"
+#include "hanse/base/index.hpp"
 #include "kinds.hpp"
 #include "partition/partition_kinds.hpp"
 #include "partition/split.hpp"
@@ -50,6 +51,9 @@ class PartitionedSource final : public ClientSource {
     const int64_t width = layout_.label_bytes();
     if (labels) copy_ordered(labels, dataset_.labels.data(), order, 0, width);
     if (targets) copy_ordered(targets, dataset_.targets.data(), order, 0, width);
+    for (std::size_t i = 0; out.rows && i < order.size(); ++i) {
+      out.rows[i] = dataset_.rows.empty() ? order[i] : dataset_.rows[to_index(order[i])];
+    }
   }
 
  private:

@@ -41,6 +41,8 @@ constexpr const char* kResults[] = {"rounds.csv",
                                     "metrics.jsonl",
                                     "clients.csv",
                                     "confusion.csv",
+                                    RunDirectory::kScores,
+                                    RunDirectory::kBestScores,
                                     ClientHistory::kFile,
                                     "best.h5",
                                     "job.cfg",
@@ -61,9 +63,10 @@ constexpr auto kTables = std::span(kResults).first<11>();
 constexpr const char* kOfEvaluations[] = {"evaluations.csv", "decisions.csv", "classes.csv",
                                           "metrics.jsonl"};
 // The files that a resume copies.
-constexpr auto kCarried = std::span(kResults).first<15>();
+constexpr auto kCarried = std::span(kResults).first<17>();
 
-constexpr std::size_t kPieceBytes = std::size_t{1} << 20;  // of clients.csv, written at once
+constexpr std::size_t kPieceBytes = std::size_t{1}
+                                    << 20;  // of clients.csv and the like, written at once
 
 // Clients in partition.csv: beyond, the rows of a picture cannot be distinguished.
 constexpr int64_t kMostPartitionClients = 1000;
@@ -300,6 +303,18 @@ void RunDirectory::write_clients(const EvaluationTable& clients, const Federatio
   std::size_t at = 0;
   write_file(file("clients.csv"), [&] {
     while (at < clients.size() && next.size() < kPieceBytes) next += lines.line(clients[at++]);
+    return std::exchange(next, {});
+  });
+}
+
+void RunDirectory::write_scores(const char* name, const SampleTable& samples,
+                                const Federation& federation) {
+  std::string next = SampleTable::header(federation);
+  std::size_t at = 0;
+  write_file(file(name), [&] {
+    while (at < samples.parts() && next.size() < kPieceBytes) {
+      next += samples.lines(at++, federation);
+    }
     return std::exchange(next, {});
   });
 }

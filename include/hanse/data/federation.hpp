@@ -125,6 +125,10 @@ class Federation {
 
   // Bytes of the shared copy, or of the mapped file.
   int64_t bytes() const;
+  // The sample's place in the source, from 0: the row of a table or an array, whatever is left out;
+  // of data with clients of their own its place among the samples as they are read. With
+  // data.kind = hanse, or without DataOptions::rows, its place in the federation.
+  int64_t row(int64_t sample) const { return rows_ ? rows_.get()[sample] : sample; }
   // XXH3 of all samples, clients, sizes and names, to compare hosts; a mapped file states it.
   uint64_t digest() const { return static_cast<uint64_t>(sizes_.digest); }
 
@@ -134,6 +138,7 @@ class Federation {
 
   std::shared_ptr<const std::byte> samples_memory_;  // features, labels and targets point into it
   std::shared_ptr<const std::byte> ranges_memory_;
+  std::shared_ptr<const int64_t> rows_;  // [samples]; null: not kept
   const std::byte* features_ = nullptr;
   const int32_t* labels_ = nullptr;
   const float* targets_ = nullptr;

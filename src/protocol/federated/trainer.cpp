@@ -311,19 +311,23 @@ EvaluationTable FederatedTrainer::evaluate() {
   const EvaluationRequest request{
       .clients = evaluation_share(parts_.comm, parts_.federation, chosen),
       .asked = settings_.asked};
+  SampleTable samples;
   const auto evaluate_row = [&](std::span<const float> row, ClassCounts* counts) {
     auto found = hanse::evaluate(
         parts_.federation, request,
-        [&](std::size_t) -> Evaluator& { return runner().evaluator(row); }, counts);
+        [&](std::size_t) -> Evaluator& { return runner().evaluator(row); }, counts,
+        counts ? &samples : nullptr);
     found.gather(parts_.comm, request.clients);
     return found;
   };
   const auto add_common = [&](std::span<const float> row, const std::string& prefix) {
-    const auto found = evaluate_common_test(parts_.federation, runner().evaluator(row), parts_.comm,
-                                            prefix, settings_.asked);
+    const auto found =
+        evaluate_common_test(parts_.federation, runner().evaluator(row), parts_.comm, prefix,
+                             settings_.asked, prefix.empty() ? &samples : nullptr);
     evaluated_.insert(evaluated_.end(), found.begin(), found.end());
   };
   evaluated_.clear();
+  samples_ = {};  // two tables at once would take twice the memory
   if (!average_.empty()) {
     runner().receive(average_);  // where the model was
     model_is_shared_ = false;
@@ -338,10 +342,12 @@ EvaluationTable FederatedTrainer::evaluate() {
   add_common(theta_, "");
   ClassCounts counts(parts_.federation.classes(), settings_.asked);
   auto clients = settings_.own_models || parts_.tuner != nullptr
-                     ? evaluate_viewed_models(parts_, settings_, context(), chosen, counts)
+                     ? evaluate_viewed_models(parts_, settings_, context(), chosen, counts, samples)
                      : evaluate_row(theta_, &counts);
   class_lines_ += class_lines(settings_.asked, counts, completed_, parts_.comm);
   confusion_ = confusion_text(settings_.asked, counts, parts_.comm);
+  samples.gather(parts_.comm);
+  samples_ = std::move(samples);
   if (server_) clients.mark_participants(server_->drawn());
   return clients;
 }

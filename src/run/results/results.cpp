@@ -171,6 +171,9 @@ void write_results(const Job& job, Assembly& parts, const LastEvaluation& last,
   if (const std::string& table = parts.protocol().confusion(); !table.empty()) {
     write_file(directory.file("confusion.csv"), table);
   }
+  if (const SampleTable& samples = parts.protocol().samples(); !samples.empty()) {
+    directory.write_scores(RunDirectory::kScores, samples, parts.federation);
+  }
   const std::string& folder = job.run.out;
   write_present_model(job, parts, folder + "/model.h5");
   if (job.run.state_dict == "true") write_present_model(job, parts, folder + "/state_dict.pt");

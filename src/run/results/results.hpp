@@ -69,7 +69,8 @@ void add_costs(const Job& job, const Assembly& parts, const RunDirectory& direct
 // file that ends in .pt (a state dict) or .h5. Rank 0, after collect(). Throws IoError.
 void write_present_model(const Job& job, Assembly& parts, const std::string& path);
 
-// Writes what training has come to: clients.csv, confusion.csv and the models. Rank 0, as above.
+// Writes what training has come to: clients.csv, confusion.csv, scores.csv and the
+// models. Rank 0, as above.
 void write_results(const Job& job, Assembly& parts, const LastEvaluation& last,
                    RunDirectory& directory);
 
