@@ -247,7 +247,7 @@ Federation Federation::load(const DataOptions& data, const FederationOptions& fe
   result.shape_.resize(static_cast<std::size_t>(found.sizes.extents));
   host.bcast(std::span<int64_t>(result.shape_), 0);
   const std::shared_ptr<int64_t> rows = hold_rows(found.sizes, data, host);
-  result.rows_ = rows;
+  result.names_.rows = rows;
   result.samples_memory_ = hold_samples(found, data, rows.get(), host);
   agree_on(host, [&] {
     if (first) hold_out_clients(found, federation, seed);

@@ -17,7 +17,7 @@ void softmax(std::span<const float> z, std::span<double> p);
 // Samples of one class each, and what a model says of them.
 struct ClassScores {
   std::span<const int32_t> labels;  // [samples] in [0, classes)
-  // Of two classes the score z of class 1 (SampleResults::scores), else the logits; [samples, 1 or
+  // The score z of class 1 of two (SampleResults::scores), else the logits; [samples, 1 or
   // classes].
   std::span<const float> scores;
   int64_t classes = 0;

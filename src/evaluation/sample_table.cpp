@@ -102,8 +102,8 @@ std::string SampleTable::lines(std::size_t i, const Federation& federation) cons
   std::string text;
   for (int64_t sample = part.range.begin; sample < part.range.end; ++sample) {
     const int64_t at = part.at + (sample - part.range.begin) * width;
-    text += fmt::format("{},{},{},{}{}\n", part.client, federation.row(sample), name_of(part.fold),
-                        label_text(federation, sample),
+    text += fmt::format("{},{},{},{}{}\n", part.client, row_of(federation, sample),
+                        name_of(part.fold), label_text(federation, sample),
                         scores_text(form, std::span(said_).subspan(to_index(at), to_index(width))));
   }
   return text;

@@ -65,9 +65,6 @@ constexpr const char* kOfEvaluations[] = {"evaluations.csv", "decisions.csv", "c
 // The files that a resume copies.
 constexpr auto kCarried = std::span(kResults).first<17>();
 
-constexpr std::size_t kPieceBytes = std::size_t{1}
-                                    << 20;  // of clients.csv and the like, written at once
-
 // Clients in partition.csv: beyond, the rows of a picture cannot be distinguished.
 constexpr int64_t kMostPartitionClients = 1000;
 
@@ -299,24 +296,14 @@ void RunDirectory::append_lines(const TableLines& lines) {
 void RunDirectory::write_clients(const EvaluationTable& clients, const Federation& federation,
                                  const AskedMetrics& asked, const Columns& added) {
   const ClientLines lines(federation, asked, added);
-  std::string next = lines.header();
-  std::size_t at = 0;
-  write_file(file("clients.csv"), [&] {
-    while (at < clients.size() && next.size() < kPieceBytes) next += lines.line(clients[at++]);
-    return std::exchange(next, {});
-  });
+  write_lines(file("clients.csv"), lines.header(), clients.size(),
+              [&](std::size_t i) { return lines.line(clients[i]); });
 }
 
 void RunDirectory::write_scores(const char* name, const SampleTable& samples,
                                 const Federation& federation) {
-  std::string next = SampleTable::header(federation);
-  std::size_t at = 0;
-  write_file(file(name), [&] {
-    while (at < samples.parts() && next.size() < kPieceBytes) {
-      next += samples.lines(at++, federation);
-    }
-    return std::exchange(next, {});
-  });
+  write_lines(file(name), SampleTable::header(federation), samples.parts(),
+              [&](std::size_t i) { return samples.lines(i, federation); });
 }
 
 void RunDirectory::write_partition(const Federation& federation) {

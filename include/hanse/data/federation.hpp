@@ -125,10 +125,6 @@ class Federation {
 
   // Bytes of the shared copy, or of the mapped file.
   int64_t bytes() const;
-  // The sample's place in the source, from 0: the row of a table or an array, whatever is left out;
-  // of data with clients of their own its place among the samples as they are read. With
-  // data.kind = hanse, or without DataOptions::rows, its place in the federation.
-  int64_t row(int64_t sample) const { return rows_ ? rows_.get()[sample] : sample; }
   // XXH3 of all samples, clients, sizes and names, to compare hosts; a mapped file states it.
   uint64_t digest() const { return static_cast<uint64_t>(sizes_.digest); }
 
@@ -138,7 +134,6 @@ class Federation {
 
   std::shared_ptr<const std::byte> samples_memory_;  // features, labels and targets point into it
   std::shared_ptr<const std::byte> ranges_memory_;
-  std::shared_ptr<const int64_t> rows_;  // [samples]; null: not kept
   const std::byte* features_ = nullptr;
   const int32_t* labels_ = nullptr;
   const float* targets_ = nullptr;
@@ -160,6 +155,14 @@ inline std::span<const int32_t> labels_of(const Federation& federation, SampleRa
   const int64_t each = federation.label_form().values;
   if (federation.labels().empty()) return {};
   return federation.labels().subspan(to_index(range.begin * each), to_index(range.size() * each));
+}
+
+// The sample's place in the source, from 0: the row of a table or an array, whatever is left out;
+// of data with clients of their own its place among the samples as they are read. With
+// data.kind = hanse, or without DataOptions::rows, its place in the federation.
+inline int64_t row_of(const Federation& federation, int64_t sample) {
+  const int64_t* rows = federation.names().rows.get();
+  return rows ? rows[sample] : sample;
 }
 
 // A client's name in messages: "client 'Switzerland'", or "client 2" if it has no name.

@@ -41,7 +41,8 @@ class Names {
 struct FederationNames {
   Names clients;  // those held out, too
   Names classes;
-  std::vector<std::string> features;  // on the first rank of a host alone; [values of a sample]
+  std::vector<std::string> features;    // on the first rank of a host alone; [values of a sample]
+  std::shared_ptr<const int64_t> rows;  // [samples] places in the source; null: not kept
 };
 
 // Throws InvalidArgument that shows the first name that is no UTF-8, which no JSON file can hold.

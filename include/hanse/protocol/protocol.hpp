@@ -110,9 +110,16 @@ class Protocol : public Stateful {
     return tables;
   }
 
+  // Keeps what an evaluation has counted of classes, and samples_, on rank 0. Collective.
+  void keep(const AskedMetrics& asked, const ClassCounts& counts, Communicator& comm) {
+    class_lines_ += class_lines(asked, counts, completed_, comm);
+    confusion_ = confusion_text(asked, counts, comm);
+    samples_.gather(comm);
+  }
+
   std::string class_lines_;  // rank 0: class_lines() of evaluations since the last take_lines()
   std::string confusion_;    // rank 0
-  SampleTable samples_;      // rank 0
+  SampleTable samples_;      // rank 0, but for the time of an evaluation
   Columns columns_;
   int64_t completed_ = 0;  // rounds
   std::exception_ptr failure_;
