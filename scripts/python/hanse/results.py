@@ -105,6 +105,13 @@ class Run:
         return self.table("participation.csv")
 
     @property
+    def scores(self) -> pandas.DataFrame:
+        """With evaluate.scores = true, a line a sample that the last evaluation was of: client, row
+        (its place in the source), fold (train, validation, test, held-out), label and score, the
+        probability of class 1; of several classes score_0, score_1, ..."""
+        return self.table("scores.csv")
+
+    @property
     def partition(self) -> pandas.DataFrame:
         """Who has which samples: a line a client and label, with the label's class and the client's
         samples of it for training and for tests; the first 1,000 clients. Raises FileNotFoundError
