@@ -92,10 +92,14 @@ def roc(axis, runs):
             draw_mean(axis, curve, label_of(run, runs), index)
     if axis.has_data():
         axis.plot([0, 1], [0, 1], color=GREY, linestyle=":", linewidth=1)
+    title = None
+    if alone(runs) and axis.has_data():
+        title = "With each curve its area and DeLong's 95 % interval"
     several = any(not scores[0].is_binary for _, _, scores in found)
     mean = ", mean of classes" if several and not alone(runs) else ""
     axis.set(title=f"ROC curve{mean}{words(found)}", xlabel="1 - specificity", ylabel="sensitivity",
              xlim=(0, 1), ylim=(0, 1.01))
+    return title
 
 
 def draw_own_roc(axis, run, scores):
@@ -103,18 +107,20 @@ def draw_own_roc(axis, run, scores):
         names = run.class_names()
         for place, k in enumerate(np.unique(scores.label).astype(int)[:NAMED]):
             label = scores.label == k
-            area = scoring.auroc(label, scores.score[:, k])
             draw_line(axis, *scoring.roc(label, scores.score[:, k]),
-                      f"{names.get(k, f'class {k}')}, {area:.3f}", place, marker="")
+                      f"{names.get(k, f'class {k}')}, {area_text(label, scores.score[:, k])}",
+                      place, marker="")
         return
     for place, (name, part) in enumerate(parts_of(run, scores)):
         if not has_both(part):
             continue
-        area, (low, high) = scoring.auroc(part.label, part.score), scoring.auroc_interval(
-            part.label, part.score)
         draw_line(axis, *scoring.roc(part.label, part.score),
-                  f"{name}, {area:.3f} ({low:.3f} to {high:.3f})", place, marker="",
+                  f"{name}, {area_text(part.label, part.score)}", place, marker="",
                   **width_of(place))
+
+
+def area_text(label, score):
+    return interval_text(scoring.auroc(label, score), scoring.auroc_interval(label, score))
 
 
 # -- calibration

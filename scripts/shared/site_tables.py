@@ -174,6 +174,9 @@ def notes(comparison, metrics):
         kinds = dict.fromkeys(INTERVALS.get(metric, "bootstrap") for metric in metrics)
         found.append(f"95 % intervals over the site's samples: {' and '.join(kinds)}")
     found.append("mean: of the sites that have such a number")
+    found += [f"{site.name}: no {metric}, its test samples are of one class alone"
+              for metric in metrics if metric in ("auroc", "auprc") for site in comparison.sites
+              if not any(numbers_of(comparison, metric, method)[site.name] for method in WHOLE)]
     found += [f"{method}: {words}" for method, words in WORDS.items()]
     return found + [f"Caution: {line}" for line in dict.fromkeys(comparison.words)]
 
