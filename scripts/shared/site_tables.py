@@ -48,8 +48,9 @@ def site_table(table, refused):
 
 @dataclasses.dataclass
 class Site:
-    """A site, and the places of its test samples in the source, by seed."""
+    """A site, its number as a client, and the places of its test samples in the source, by seed."""
     name: str
+    client: int
     rows: dict
 
 
@@ -87,12 +88,12 @@ class Comparison:
                 run = Runs(self.study.runs(self.cases[method])[seed])
                 tested = scores.part(scores.fold == "test")
                 for client in np.unique(scores.client[scores.client >= 0]):
-                    site = found.setdefault(client, Site(run.label(client, "site"), {}))
+                    site = found.setdefault(client, Site(run.label(client, "site"), client, {}))
                     site.rows.setdefault(seed, np.sort(tested.row[tested.client == client]))
         return [found[client] for client in sorted(found)]
 
     def _tested(self, scores, site, seed, method):
-        part = scores.part((scores.fold == "test") & np.isin(scores.row, site.rows[seed]))
+        part = scores.part((scores.fold == "test") & (scores.client == site.client))
         return self._whole(part, site, seed, method)
 
     def _held_out(self, scores, site, seed):
