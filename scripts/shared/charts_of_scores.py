@@ -7,7 +7,7 @@ from hanse.errors import Refused
 from .bands import mean_curve
 from .charting import NAMED, draw_line, draw_mean, label_of, tables_of
 from .figures import COLOURS, GREY
-from .run_files import Runs, alone
+from .run_files import alone
 
 GRID = np.linspace(0, 1, 201)       # false positive rates at which ROC curves are averaged
 THRESHOLDS = np.arange(1, 100) / 100

@@ -10,7 +10,7 @@ import numpy as np
 from support import SCRIPTS, ScriptTest
 
 sys.path.insert(0, str(SCRIPTS))
-import shared  # noqa: E402, F401
+from shared import site_tables  # noqa: E402
 from hanse import scoring  # noqa: E402
 
 # Sites A and B; a seed splits each site's rows anew. The samples of A stand at even rows. The score of
@@ -87,7 +87,7 @@ class Sites(ScriptTest):
         done = self.sweep("job.cfg", "--sites", "--latex")
         self.assertEqual(done.returncode, 0, done.stderr)
         table = self.numbers()
-        for way, method in enumerate(("pooled", "federated", "local", "leave-one-site-out")):
+        for way, method in enumerate((*site_tables.WHOLE, site_tables.LEFT_OUT)):
             means = []
             for site in "AB":
                 area, n, pair = self.expected(way, site, 1)

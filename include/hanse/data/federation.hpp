@@ -158,7 +158,7 @@ inline std::span<const int32_t> labels_of(const Federation& federation, SampleRa
 }
 
 // The sample's place in the source, from 0: the row of a table or an array, whatever is left out;
-// of data with clients of their own its place among the samples as they are read. With
+// data with clients of their own have the place among the samples as they are read. With
 // data.kind = hanse, or without DataOptions::rows, its place in the federation.
 inline int64_t row_of(const Federation& federation, int64_t sample) {
   const int64_t* rows = federation.names().rows.get();
