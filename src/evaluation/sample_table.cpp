@@ -88,6 +88,13 @@ void SampleTable::gather(Communicator& comm) {
   std::ranges::sort(parts_, {}, [](const Part& p) { return std::pair(p.client, p.range.begin); });
 }
 
+double sample_table_bytes(const Federation& federation, const AskedMetrics& asked) {
+  if (!asked.sample_table) return 0;
+  constexpr double kTimes = 2;  // while it is gathered
+  return kTimes * sizeof(float) * static_cast<double>(federation.samples()) *
+         static_cast<double>(said_values(federation.label_form()));
+}
+
 std::string SampleTable::header(const Federation& federation) {
   const LabelForm form = federation.label_form();
   const int64_t labels = form.classes > 0 ? 1 : form.values;

@@ -87,6 +87,8 @@ class Numbers(unittest.TestCase):
             right = sum((self.score[i] > 0.5) == self.label[i] for i in own)
             error += abs(right - sum(max(self.score[i], 1 - self.score[i]) for i in own)) / 90
         self.assertAlmostEqual(scoring.calibration_error(self.scores), error, 12)
+        ends = samples([1, 0, 0], [0.6, 0.62, 0.58])  # 0.6 = 9/15 lies with 0.58
+        self.assertAlmostEqual(scoring.calibration_error(ends), (abs(1 - 1.18) + 0.62) / 3)
         self.assertAlmostEqual(scoring.brier(self.scores), np.mean((self.score - self.label) ** 2), 14)
 
     def test_several_classes_and_numbers(self):

@@ -9,6 +9,7 @@
 
 #include "hanse/comm/communicator.hpp"
 #include "hanse/data/federation.hpp"
+#include "hanse/evaluation/asked_metrics.hpp"
 
 namespace hanse {
 
@@ -52,5 +53,8 @@ class SampleTable {
   std::vector<Part> parts_;
   std::vector<float> said_;
 };
+
+// Bytes that rank 0 takes at most for the table of an evaluation of all clients; 0: not asked for.
+double sample_table_bytes(const Federation& federation, const AskedMetrics& asked);
 
 }  // namespace hanse
