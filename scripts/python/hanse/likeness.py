@@ -16,7 +16,8 @@ HELD_OUT = "held_out_"  # before the metrics of clients held out of training
 SMALL_IS_BETTER = ("loss", "std", "gap", "gini", "kl", "angle", "regret", "left_out", "perplexity",
                    "mse", "mae")
 SMALL_WORDS = {"brier", "ece"}  # whole words: "ece" is a part of others
-OF_SAMPLES = ("accuracy", "auroc", "loss", "top5", "balanced", "f1", "brier", "auprc")  # that "split" names
+OF_SAMPLES = ("accuracy", "auroc", "loss", "top5", "balanced", "f1", "brier",
+              "auprc")  # that "split" names
 
 
 def is_small_better(metric: str) -> bool:
