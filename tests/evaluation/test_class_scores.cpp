@@ -51,6 +51,11 @@ TEST(ClassScores, CalibrationErrorByHand) {
   EXPECT_NEAR(value(calibration_error({Labels{0, 0}, three, 3})), std::abs(1 - 1.26) / 2, 1e-6);
   EXPECT_TRUE(std::isnan(value(calibration_error({Labels{0, 1}, Numbers{1, kNan}, 2}))));
   EXPECT_EQ(value(calibration_error({Labels{0}, Numbers{0}, 2})), 0.5);  // the first of equal ones
+  // 1/3, the end of a bin, lies in it with 0.3.
+  Numbers four = logits({0.3, 0.25, 0.25, 0.2});
+  four.insert(four.end(), {0, 0, 0, -1e4F});
+  EXPECT_NEAR(value(calibration_error({Labels{1, 0}, four, 4})), std::abs(1 - 1.0 / 3 - 0.3) / 2,
+              1e-6);
 }
 
 TEST(ClassScores, AveragePrecisionByHand) {
@@ -61,6 +66,7 @@ TEST(ClassScores, AveragePrecisionByHand) {
   EXPECT_TRUE(std::isnan(value(average_precision_of_classes({Labels{0, 0}, Numbers{1, 2}, 2}))));
   EXPECT_TRUE(std::isnan(value(average_precision_of_classes({Labels{1, 0}, Numbers{kNan, 2}, 2}))));
   EXPECT_EQ(value(average_precision_of_classes({Labels{1}, Numbers{-90}, 2})), 1);
+  EXPECT_EQ(value(average_precision_of_classes({Labels{1, 1, 0}, Numbers{2, 2, 1}, 2})), 1);
   // Scores whose probabilities are the same number: the logits tell them apart.
   EXPECT_EQ(value(average_precision_of_classes({Labels{1, 0}, Numbers{60, 50}, 2})), 1);
 }
