@@ -13,7 +13,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator, ScalarFormatter
 
 from . import charts_of_rules as rules
-from . import charts_of_statistics, charts_of_time, over_keys
+from . import charts_of_scores, charts_of_statistics, charts_of_time, over_keys
 from .charting import (NAMED, draw_band, draw_column, draw_cumulative, draw_line, draw_mean,
                        draw_nodes, draw_points, evaluations_of, label_of, start_at_zero, tables_of,
                        window_note)
@@ -365,6 +365,8 @@ PICTURES = [
                                      attack_success]),
     Picture("bytes", "Learning", [quality_of_bytes]),
     Picture("confusion", "Learning", [confusion], "confusion.csv"),
+    Picture("scores", "Scores of samples", [charts_of_scores.roc, charts_of_scores.calibration,
+                                            charts_of_scores.decision], "scores.csv"),
     Picture("clients", "Fairness", [clients, sizes, deviation_of_clients]),
     Picture("history", "Fairness", [gains, quantiles], "history.h5"),
     Picture("partition", "Data", [labels, samples], "partition.csv"),

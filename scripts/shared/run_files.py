@@ -15,7 +15,10 @@ from .summaries import WORDS, Column, cautions, has_target, prefix_of
 
 # Columns of evaluations.csv that have a spread over clients, NAME_worst and NAME_best.
 SPREADS = {"auroc": "Area under the ROC curve", "top5": "Top-5 accuracy",
-           "balanced_accuracy": "Balanced accuracy", "f1": "F1 of class 1"}
+           "balanced_accuracy": "Balanced accuracy", "f1": "F1 of class 1",
+           "auroc_macro": "Area under the ROC curve, mean of classes",
+           "auroc_prevalence": "Area under the ROC curve, classes by their samples",
+           "auprc": "Average precision", "brier": "Brier score", "ece": "Calibration error"}
 # Phases of a round, as pictures stack them, and their columns in rounds.csv.
 PHASES = [("training", "seconds_train"), ("communication", "seconds_comm"),
           ("waiting", "seconds_wait"), ("drawing", "seconds_draw"), ("losses", "seconds_losses"),

@@ -392,12 +392,17 @@ def show(study, report):
     parts = [*map(markdown, tables), *(f"{line}\n" for line in failed)]
     write_whole(study.path / "table.md", "\n".join(parts))
     if report.get("latex"):
-        path = study.path / "table.tex"
-        write_whole(path, TEX_HEAD.replace("{title}", study.title) + "".join([
-            *(latex(table, report.get("caption"), f"tab:{study.path.resolve().name}"
-                    + (f"-{place}" if place > 1 else "")) for place, table in enumerate(tables, 1)),
-            *(f"% {line}\n" for line in failed)]))
-        print(path)
+        write_latex(study, tables, report, failed)
+
+
+def write_latex(study, tables, report, lines):
+    """table.tex, with these lines as comments."""
+    path = study.path / "table.tex"
+    write_whole(path, TEX_HEAD.replace("{title}", study.title) + "".join([
+        *(latex(table, report.get("caption"), f"tab:{study.path.resolve().name}"
+                + (f"-{place}" if place > 1 else "")) for place, table in enumerate(tables, 1)),
+        *(f"% {line}\n" for line in lines)]))
+    print(path)
 
 
 def width():

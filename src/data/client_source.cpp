@@ -29,11 +29,13 @@ void split_part(const ClientLayout& layout, ClientSplitter&& splitter, const Sam
     own.resize(static_cast<std::size_t>(end_of(layout.clients[c]) - begin));
     std::iota(own.begin(), own.end(), begin);
     splitter.split(own, c);
-    arrays.for_each(layout, [&](std::byte* array, int64_t width) {
+    const auto move = [&](std::byte* array, int64_t width) {
       std::byte* first = array + begin * width;
       scratch.assign(first, first + std::ssize(own) * width);
       copy_ordered(first, scratch.data(), own, begin, width);
-    });
+    };
+    arrays.for_each(layout, move);
+    if (arrays.rows) move(reinterpret_cast<std::byte*>(arrays.rows), sizeof *arrays.rows);
   }
 }
 

@@ -48,8 +48,10 @@ struct SampleArrays {
   std::byte* features;  // [samples, sample_values], stored as the layout says
   int32_t* labels;      // [samples, label_values]; null: there are targets
   float* targets;       // [samples, label_values]; null: there are labels
+  // [samples] places in the source, where they are kept; before write() those of the federation.
+  int64_t* rows = nullptr;
 
-  // Calls f(array, bytes of one sample in it) for each array there is.
+  // Calls f(array, bytes of one sample in it) for each array of the samples that there is.
   template <class F>
   void for_each(const ClientLayout& layout, F f) const {
     f(features, layout.sample_bytes());

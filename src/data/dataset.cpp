@@ -84,6 +84,8 @@ std::vector<std::string> without_numbers(std::vector<std::string> names) {
 }
 
 void keep_samples(Dataset& dataset, const std::vector<int64_t>& kept) {
+  compact(dataset.rows, kept, 1);
+  if (dataset.rows.empty()) dataset.rows = kept;
   compact(dataset.features, kept, dataset.sample_bytes());
   compact(dataset.labels, kept, dataset.label_values);
   compact(dataset.targets, kept, dataset.label_values);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -71,7 +72,9 @@ Found find_source(const DataOptions& data, const FederationOptions& federation, 
 }
 
 // Collective. The samples for all ranks of the host: read into shared memory, or the mapped file.
-std::shared_ptr<std::byte> hold_samples(Found& found, const DataOptions& data, Communicator& host) {
+// `rows` gets the samples' places in the source, unless it is null.
+std::shared_ptr<std::byte> hold_samples(Found& found, const DataOptions& data, int64_t* rows,
+                                        Communicator& host) {
   const SamplePlaces& places = found.sizes.places;
   std::shared_ptr<std::byte> memory;
   const bool mapped = find_data_kind(data.kind).traits.mapped;
@@ -81,12 +84,26 @@ std::shared_ptr<std::byte> hold_samples(Found& found, const DataOptions& data, C
   });
   agree_on(host, [&] {
     if (!found.source) return;
-    const SampleArrays arrays = arrays_at(places, memory.get());
+    SampleArrays arrays = arrays_at(places, memory.get());
+    arrays.rows = rows;
+    if (rows) std::iota(rows, rows + found.sizes.samples, int64_t{0});
     found.source->write(arrays);
     found.sizes.digest = static_cast<int64_t>(digest_of(found.layout, arrays));
     found.source.reset();
   });
   return memory;
+}
+
+// Collective. Room for the samples' places in the source; null: they are not kept, or the file has
+// them no more.
+std::shared_ptr<int64_t> hold_rows(const FederationSizes& sizes, const DataOptions& data,
+                                   Communicator& host) {
+  if (!data.rows || find_data_kind(data.kind).traits.mapped) return nullptr;
+  std::shared_ptr<std::byte> memory;
+  agree_on(host, [&] {
+    memory = host.allocate_shared(sizes.samples * static_cast<int64_t>(sizeof(int64_t)));
+  });
+  return {memory, reinterpret_cast<int64_t*>(memory.get())};
 }
 
 // Collective. Shares them, so that a host has one copy for all its ranks.
@@ -229,7 +246,9 @@ Federation Federation::load(const DataOptions& data, const FederationOptions& fe
   result.shape_ = found.layout.shape;
   result.shape_.resize(static_cast<std::size_t>(found.sizes.extents));
   host.bcast(std::span<int64_t>(result.shape_), 0);
-  result.samples_memory_ = hold_samples(found, data, host);
+  const std::shared_ptr<int64_t> rows = hold_rows(found.sizes, data, host);
+  result.names_.rows = rows;
+  result.samples_memory_ = hold_samples(found, data, rows.get(), host);
   agree_on(host, [&] {
     if (first) hold_out_clients(found, federation, seed);
   });

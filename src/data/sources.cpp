@@ -56,6 +56,9 @@ class PartitionedSource final : public ClientSource {
     const int64_t width = layout_.label_bytes();
     if (labels) copy_ordered(labels, dataset_.labels.data(), order, 0, width);
     if (targets) copy_ordered(targets, dataset_.targets.data(), order, 0, width);
+    for (std::size_t i = 0; out.rows && i < order.size(); ++i) {
+      out.rows[i] = dataset_.rows.empty() ? order[i] : dataset_.rows[to_index(order[i])];
+    }
   }
 
  private:

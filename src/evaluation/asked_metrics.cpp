@@ -29,6 +29,11 @@ constexpr AskedName kAskedNames[] = {{"top5", &AskedMetrics::top5},
                                      {"classes", &AskedMetrics::classes},
                                      {"confusion", &AskedMetrics::confusion}};
 
+// What every evaluation has, where the data have it. Asking for it changes nothing.
+constexpr AskedName kOwnNames[] = {{"auroc", &AskedMetrics::auroc},
+                                   {"accuracy", &AskedMetrics::accuracy}};
+constexpr const char* kLoss = "loss";  // of all data
+
 double portion(int64_t part, int64_t all) {  // 0 of 0: NaN
   return static_cast<double>(part) / static_cast<double>(all);
 }
@@ -62,31 +67,73 @@ void add_score(const SampleScore& score, SampleScores& scores) {
   *free = score;
 }
 
+const AskedName* named(const std::string& name) {
+  using Names = std::span<const AskedName>;
+  for (const Names names : {Names(kAskedNames), Names(kOwnNames)}) {
+    for (const AskedName& one : names) {
+      if (one.name == name) return &one;
+    }
+  }
+  return nullptr;
+}
+
+[[noreturn]] void refuse_unknown(const std::string& name) {
+  std::vector<std::string> known{kLoss};
+  for (const AskedName& one : kOwnNames) known.emplace_back(one.name);
+  for (const AskedName& one : kAskedNames) known.emplace_back(one.name);
+  std::ranges::copy(sample_score_names(), std::back_inserter(known));
+  throw InvalidArgument("unknown metric '" + name + "'", "evaluate.metrics",
+                        suggestion(name, known));
+}
+
+// Refuses what comes on its own of other data alone.
+void check_own(const AskedMetrics& asked, const LabelForm& labels) {
+  if (asked.accuracy && labels.classes == 0) {
+    throw InvalidArgument("accuracy is of one class a sample, the data have " + labels.text(),
+                          "evaluate.metrics",
+                          labels.multi_label ? "micro-f1 is of several labels" : "mse, mae");
+  }
+  if (asked.auroc && (labels.classes != 2 || labels.is_sequence())) {
+    throw InvalidArgument("auroc is of two classes, the data have " + labels.text(),
+                          "evaluate.metrics",
+                          labels.classes > 2 ? "auroc-macro, auroc-prevalence" : "leave it out");
+  }
+}
+
+// Refuses a table of the scores of samples that would have too many columns.
+void check_table(const AskedMetrics& asked, const LabelForm& labels) {
+  if (!asked.sample_table) return;
+  if (labels.is_sequence()) {
+    throw InvalidArgument("samples with a class for each position have no one score",
+                          "evaluate.scores", "leave it false");
+  }
+  if (std::max(labels.classes, labels.values) > kMostConfused) {
+    throw InvalidArgument(
+        fmt::format("a table with a column for each of {} is too large", labels.text()),
+        "evaluate.scores", fmt::format("it is of {} classes at most", kMostConfused));
+  }
+}
+
 }  // namespace
 
 AskedMetrics asked_metrics(const std::string& names, EvaluateOn on) {
   AskedMetrics asked{.on = on};
   for (const std::string& name : split_list(names)) {
-    if (name.empty()) continue;
-    const auto found =
-        std::ranges::find_if(kAskedNames, [&](const AskedName& one) { return one.name == name; });
+    if (name.empty() || name == kLoss) continue;
     if (const auto score = sample_score(name)) {
       add_score(*score, asked.scores);
-      continue;
+    } else if (const AskedName* found = named(name)) {
+      asked.*found->asked = true;
+    } else {
+      refuse_unknown(name);
     }
-    if (found == std::end(kAskedNames)) {
-      std::vector<std::string> known;
-      for (const AskedName& one : kAskedNames) known.emplace_back(one.name);
-      std::ranges::copy(sample_score_names(), std::back_inserter(known));
-      throw InvalidArgument("unknown metric '" + name + "'", "evaluate.metrics",
-                            suggestion(name, known));
-    }
-    asked.*found->asked = true;
   }
   return asked;
 }
 
 void check_asked(const AskedMetrics& asked, const LabelForm& labels) {
+  check_own(asked, labels);
+  check_table(asked, labels);
   const int64_t classes = labels.classes;
   const auto refuse = [](const std::string& what, const std::string& hint) {
     throw InvalidArgument(what, "evaluate.metrics", hint);

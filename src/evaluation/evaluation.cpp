@@ -1,7 +1,6 @@
 #include "hanse/evaluation/evaluation.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 #include <numeric>
 #include <utility>
@@ -11,66 +10,65 @@
 #include "hanse/base/index.hpp"
 #include "hanse/base/random.hpp"
 #include "hanse/comm/balance.hpp"
+#include "hanse/evaluation/sample_table.hpp"
+#include "ranked_scores.hpp"
 
 namespace hanse {
 
 namespace {
 
-// Twice the sum of the ranks (from 1) of class 1: a whole number even with shared ranks, so exact.
-double doubled_rank_sum(std::span<const float> scores, std::span<const int32_t> labels) {
-  std::vector<std::size_t> order(scores.size());  // by rising score
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::sort(order.begin(), order.end(),
-            [&](std::size_t a, std::size_t b) { return scores[a] < scores[b]; });
-  double sum = 0;
-  for (std::size_t begin = 0; begin < order.size();) {
-    std::size_t end = begin;
-    double positives = 0;  // among equal scores
-    for (; end < order.size() && scores[order[end]] == scores[order[begin]]; ++end) {
-      positives += labels[order[end]] == 1 ? 1 : 0;
-    }
-    sum += positives * static_cast<double>(begin + 1 + end);  // first rank + last rank
-    begin = end;
-  }
-  return sum;
-}
+// What is kept of an evaluation beside the table of clients; null: nothing.
+struct Kept {
+  ClassCounts* counts = nullptr;
+  SampleTable* samples = nullptr;
+};
 
-// Adds the samples to `counts`, where there are some.
-TestScores scores_on(const Federation& federation, Evaluator& model, SampleRange samples,
-                     const AskedMetrics& asked, ClassCounts* counts) {
-  std::vector<float> scores;
+TestScores scores_on(const Federation& federation, Evaluator& model, int64_t client,
+                     SampleRange samples, const AskedMetrics& asked, Kept kept) {
   const LabelForm form = federation.label_form();
   const std::span<const int32_t> labels = labels_of(federation, samples);
-  ScoredSamples found_of(asked.scores, form, samples.size(), asked.any());
+  ScoredSamples found_of(asked, form, samples.size(), asked.any(), true);
   const std::vector<int32_t>& ranks = found_of.ranks;
+  ClassCounts* const counts = kept.counts;
   std::vector<int32_t> taken_for(asked.confusion && counts ? labels.size() : 0);
-  if (form.classes == 2 && form.values == 1) scores.resize(labels.size());
   SampleResults results = found_of.results();
-  if (!scores.empty()) results.scores = scores.data();
   if (!taken_for.empty()) results.classes = taken_for.data();
   const EvaluationSums sums = model.range(samples, results);
+  if (kept.samples) kept.samples->add(client, federation, samples, found_of.said());
   const auto n = static_cast<double>(sums.samples);
   TestScores found{.samples = n,
                    .loss = sums.loss / n,
                    .accuracy = sums.correct / n,
                    .auroc = std::numeric_limits<double>::quiet_NaN(),
                    .asked = {}};
-  if (!scores.empty()) found.auroc = area_under_roc(scores, labels);
+  if (!found_of.scores.empty()) found.auroc = area_under_roc(found_of.scores, labels);
   if (!asked.any()) return found;
   const RankCounts own(labels, ranks, form.classes);
-  found.asked =
-      asked_scores(asked, own, sum_scores(asked.scores, federation, samples, found_of, sums.loss));
+  ScoreSums scores = sum_scores(asked.scores, federation, samples, found_of, sums.loss);
+  add_whole_scores(asked.scores, federation, samples, found_of.said(), scores);
+  found.asked = asked_scores(asked, own, scores);
   if (counts) counts->add(own);
   if (!taken_for.empty()) counts->add(labels, taken_for);
   return found;
 }
 
+EvaluationSums sums_on_train(const Federation& federation, Evaluator& model, int64_t client,
+                             const AskedMetrics& asked, Kept kept) {
+  const SampleRange train = federation.train(client);
+  if (!kept.samples) return model.range(train);
+  const AskedMetrics table{.sample_table = asked.sample_table};
+  ScoredSamples found(table, federation.label_form(), train.size(), false);
+  const EvaluationSums sums = model.range(train, found.results());
+  kept.samples->add(client, federation, train, found.said());
+  return sums;
+}
+
 ClientEvaluation evaluate_one(const Federation& federation, Evaluator& model, int64_t client,
-                              const EvaluationRequest& request, ClassCounts* counts) {
+                              const EvaluationRequest& request, Kept kept) {
   const bool trained = client < federation.clients();
   const SampleRange own = evaluated_samples(federation, client, request.asked.on);
-  const TestScores on_own =
-      scores_on(federation, model, own, request.asked, trained ? counts : nullptr);
+  const TestScores on_own = scores_on(federation, model, client, own, request.asked,
+                                      {trained ? kept.counts : nullptr, kept.samples});
   ClientEvaluation found{.samples = on_own.samples,
                          .loss = on_own.loss,
                          .accuracy = on_own.accuracy,
@@ -79,8 +77,9 @@ ClientEvaluation evaluate_one(const Federation& federation, Evaluator& model, in
                          .asked = on_own.asked};
   found.client = client;
   if (trained && request.asked.on == EvaluateOn::kBoth) {
-    found.validation =
-        scores_on(federation, model, federation.validation(client), request.asked, nullptr);
+    const bool is_apart = federation.has_validation(client);
+    found.validation = scores_on(federation, model, client, federation.validation(client),
+                                 request.asked, {nullptr, is_apart ? kept.samples : nullptr});
   }
   if (request.split == Split::kTest) return found;
   const SampleRange train = federation.train(client);
@@ -88,7 +87,7 @@ ClientEvaluation evaluate_one(const Federation& federation, Evaluator& model, in
     found.train_samples = found.samples;
     found.train_loss = found.loss;
   } else {
-    const EvaluationSums on_train = model.range(train);
+    const EvaluationSums on_train = sums_on_train(federation, model, client, request.asked, kept);
     found.train_samples = static_cast<double>(on_train.samples);
     found.train_loss = on_train.loss / found.train_samples;
   }
@@ -110,21 +109,17 @@ bool evaluated_apart(const Federation& federation, int64_t client, EvaluateOn on
 }
 
 double area_under_roc(std::span<const float> scores, std::span<const int32_t> labels) {
-  const bool has_nan =
-      std::any_of(scores.begin(), scores.end(), [](float score) { return std::isnan(score); });
-  const auto n_1 = static_cast<double>(std::count(labels.begin(), labels.end(), 1));
-  const double n_0 = static_cast<double>(labels.size()) - n_1;
-  if (has_nan || n_1 == 0 || n_0 == 0) return std::numeric_limits<double>::quiet_NaN();
-  return (doubled_rank_sum(scores, labels) - n_1 * (n_1 + 1)) / (2 * n_1 * n_0);
+  return area_under_curve(scores, [&](std::size_t i) { return labels[i] == 1; });
 }
 
 EvaluationTable evaluate(const Federation& federation, const EvaluationRequest& request,
                          const std::function<Evaluator&(std::size_t i)>& model_of,
-                         ClassCounts* counts) {
+                         ClassCounts* counts, SampleTable* samples) {
+  const Kept kept{counts, request.asked.sample_table ? samples : nullptr};
   EvaluationTable found;
   found.reserve(request.clients.size());
   for (std::size_t i = 0; i < request.clients.size(); ++i) {
-    found.push_back(evaluate_one(federation, model_of(i), request.clients[i], request, counts));
+    found.push_back(evaluate_one(federation, model_of(i), request.clients[i], request, kept));
   }
   return found;
 }
@@ -181,46 +176,87 @@ std::vector<int64_t> evaluation_share(const Communicator& comm, const Federation
   return {clients.begin() + borders[rank], clients.begin() + borders[rank + 1]};
 }
 
-Metrics evaluate_common_test(const Federation& federation, Evaluator& model, Communicator& comm,
-                             const std::string& prefix, const AskedMetrics& asked) {
-  constexpr int64_t kPieceSamples = 1024;
-  const SampleRange all = federation.common_test();
-  if (all.size() == 0) return {};
+namespace {
+
+constexpr int64_t kPieceSamples = 1024;  // of the common test set
+
+// What a rank finds of its pieces of the common test set; rank 0 gets those of all, in order.
+struct Pieces {
   std::vector<int64_t> places;
-  std::vector<EvaluationSums> found;
+  std::vector<EvaluationSums> sums;
   std::vector<ScoreSums> scores;
-  RankCounts counts({}, {}, federation.classes());
+  std::vector<float> said;  // of each sample, where it is needed
+
+  void gather(Communicator& comm, SampleRange all, int64_t width) {
+    places = comm.gatherv(std::span<const int64_t>(places), 0);
+    const auto in_order = [&](const auto& values, int64_t of_piece) {
+      auto sorted = values;
+      auto from = values.begin();
+      for (const int64_t place : places) {
+        const auto to = sorted.begin() + place * of_piece;
+        const auto count = std::min<std::ptrdiff_t>(of_piece, sorted.end() - to);
+        std::copy_n(from, count, to);
+        from += count;
+      }
+      return sorted;
+    };
+    sums = in_order(comm.gatherv(std::span<const EvaluationSums>(sums), 0), 1);
+    scores = in_order(comm.gatherv(std::span<const ScoreSums>(scores), 0), 1);
+    said = comm.gatherv(std::span<const float>(said), 0);
+    if (std::ssize(said) == all.size() * width) said = in_order(said, kPieceSamples * width);
+  }
+};
+
+Pieces evaluate_pieces(const Federation& federation, Evaluator& model, Communicator& comm,
+                       const AskedMetrics& asked, bool keeps_said, RankCounts& counts) {
+  const SampleRange all = federation.common_test();
+  Pieces found;
   for (int64_t begin = all.begin; begin < all.end; begin += kPieceSamples) {
     const int64_t piece = (begin - all.begin) / kPieceSamples;
     if (piece % comm.size() != comm.rank()) continue;
-    places.push_back(piece);
     const SampleRange part{begin, std::min(begin + kPieceSamples, all.end)};
-    ScoredSamples scored(asked.scores, federation.label_form(), part.size(), asked.any());
-    found.push_back(model.range(part, scored.results()));
-    scores.push_back(sum_scores(asked.scores, federation, part, scored, found.back().loss));
+    ScoredSamples scored(asked, federation.label_form(), part.size(), asked.any());
+    found.places.push_back(piece);
+    found.sums.push_back(model.range(part, scored.results()));
+    found.scores.push_back(
+        sum_scores(asked.scores, federation, part, scored, found.sums.back().loss));
+    const std::span<const float> said = scored.said();
+    if (keeps_said) found.said.insert(found.said.end(), said.begin(), said.end());
     if (!asked.any()) continue;
     counts += RankCounts(labels_of(federation, part), scored.ranks, federation.classes());
   }
+  return found;
+}
+
+}  // namespace
+
+Metrics evaluate_common_test(const Federation& federation, Evaluator& model, Communicator& comm,
+                             const std::string& prefix, const AskedMetrics& asked,
+                             SampleTable* samples) {
+  const SampleRange all = federation.common_test();
+  if (all.size() == 0) return {};
+  const bool fills_table = asked.sample_table && samples;
+  RankCounts counts({}, {}, federation.classes());
+  Pieces found = evaluate_pieces(federation, model, comm, asked,
+                                 fills_table || needs_whole_range(asked.scores), counts);
   for (const std::span<int64_t> sums :
        {std::span<int64_t>(counts.samples), std::span<int64_t>(counts.correct),
         std::span<int64_t>(&counts.top5, 1)}) {
     if (asked.any()) comm.reduce(sums, ReduceOp::kSum, 0);
   }
-  places = comm.gatherv(std::span<const int64_t>(places), 0);
-  found = comm.gatherv(std::span<const EvaluationSums>(found), 0);
-  scores = comm.gatherv(std::span<const ScoreSums>(scores), 0);
+  found.gather(comm, all, said_values(federation.label_form()));
   if (comm.rank() != 0) return {};
-  std::vector<std::size_t> order(found.size());
-  for (std::size_t i = 0; i < found.size(); ++i) order[to_index(places[i])] = i;
   EvaluationSums sums;
   ScoreSums all_scores;
-  for (const std::size_t i : order) {
-    sums += found[i];
-    for (std::size_t s = 0; s < kMostScores; ++s) all_scores[s] += scores[i][s];
+  for (std::size_t i = 0; i < found.sums.size(); ++i) {
+    sums += found.sums[i];
+    for (std::size_t s = 0; s < kMostScores; ++s) all_scores[s] += found.scores[i][s];
   }
-  const auto samples = static_cast<double>(sums.samples);
-  std::vector<double> values{sums.loss / samples};
-  if (federation.classes() > 0) values.push_back(sums.correct / samples);
+  add_whole_scores(asked.scores, federation, all, found.said, all_scores);
+  if (fills_table) samples->add(SampleTable::kNobody, federation, all, found.said);
+  const auto number = static_cast<double>(sums.samples);
+  std::vector<double> values{sums.loss / number};
+  if (federation.classes() > 0) values.push_back(sums.correct / number);
   for (const auto& [name, value] : named_scores(asked, asked_scores(asked, counts, all_scores))) {
     values.push_back(value);
   }

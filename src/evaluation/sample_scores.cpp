@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "class_scores.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
 #include "hanse/evaluation/asked_metrics.hpp"
@@ -72,12 +73,17 @@ ScoreSum micro_f1(const RankedSample& sample, int64_t) {
 ScoreSum squared_error(double z, double y) { return {(z - y) * (z - y), 1}; }
 ScoreSum absolute_error(double z, double y) { return {std::abs(z - y), 1}; }
 
+// A sum over samples has one of the first three functions; without any function it is of the loss.
 struct ScoreKind {
   const char* name;    // in the job file
   const char* column;  // in tables
   ScoreSum (*of_classes)(const RankedSample& sample, int64_t k) = nullptr;
-  ScoreSum (*of_numbers)(double z, double y) = nullptr;  // without both: the loss
+  ScoreSum (*of_numbers)(double z, double y) = nullptr;
+  ScoreSum (*of_probabilities)(const ClassScores& samples) = nullptr;
+  ScoreSum (*of_all)(const ClassScores& samples) = nullptr;  // needs all samples at once
   bool at_k = false;
+  int64_t least_classes = 0;
+  bool of_positions = true;       // a class for each
   bool of_one_class = true;       // or a class a position
   bool of_several_labels = true;  // of classes
   bool needs_labels = true;       // of a sample with several or none
@@ -106,11 +112,46 @@ constexpr ScoreKind kScores[] = {
      .column = "perplexity",
      .of_several_labels = false,
      .small_is_better = true},
+    {.name = "brier",
+     .column = "brier",
+     .of_probabilities = brier,
+     .of_positions = false,
+     .of_several_labels = false,
+     .small_is_better = true},
+    {.name = "ece",
+     .column = "ece",
+     .of_all = calibration_error,
+     .of_positions = false,
+     .of_several_labels = false,
+     .small_is_better = true},
+    {.name = "auprc",
+     .column = "auprc",
+     .of_all = average_precision_of_classes,
+     .of_positions = false,
+     .of_several_labels = false},
+    {.name = "auroc-macro",
+     .column = "auroc_macro",
+     .of_all = macro_auroc,
+     .least_classes = 3,
+     .of_positions = false,
+     .of_several_labels = false},
+    {.name = "auroc-prevalence",
+     .column = "auroc_prevalence",
+     .of_all = prevalence_auroc,
+     .least_classes = 3,
+     .of_positions = false,
+     .of_several_labels = false},
     {.name = "mse", .column = "mse", .of_numbers = squared_error, .small_is_better = true},
     {.name = "mae", .column = "mae", .of_numbers = absolute_error, .small_is_better = true},
 };
 
 const ScoreKind& kind_of(const SampleScore& score) { return kScores[score.kind]; }
+
+bool is_of_loss(const ScoreKind& kind) {
+  return !kind.of_classes && !kind.of_numbers && !kind.of_probabilities && !kind.of_all;
+}
+
+bool is_of_probabilities(const ScoreKind& kind) { return kind.of_probabilities || kind.of_all; }
 
 std::string name_of(const SampleScore& score) {
   const ScoreKind& kind = kind_of(score);
@@ -190,8 +231,10 @@ std::string score_column(const SampleScore& score) {
 }
 
 bool is_small_better_score(const std::string& name) {
+  const std::string words = "_" + name + "_";
   return std::ranges::any_of(kScores, [&](const ScoreKind& kind) {
-    return kind.small_is_better && name.find(kind.column) != std::string::npos;
+    return kind.small_is_better &&
+           words.find(fmt::format("_{}_", kind.column)) != std::string::npos;
   });
 }
 
@@ -210,6 +253,13 @@ void check_sample_score(const SampleScore& score, const LabelForm& labels) {
   if (labels.multi_label && !kind.of_several_labels) {
     refuse("one class a sample or position", "recall@5 and average-precision are of several");
   }
+  if (labels.is_sequence() && !kind.of_positions) {
+    refuse("one class a sample", "perplexity and hit-rate@5 are of a class a position, too");
+  }
+  if (classes < kind.least_classes) {
+    refuse(fmt::format("{} classes or more", kind.least_classes),
+           "auroc of two classes comes on its own");
+  }
   if (!labels.multi_label && !kind.of_one_class) {
     refuse("several labels a sample", "of one class hit-rate@5 and mrr say the same");
   }
@@ -220,19 +270,26 @@ void check_sample_score(const SampleScore& score, const LabelForm& labels) {
   }
 }
 
-ScoredSamples::ScoredSamples(const SampleScores& scores, const LabelForm& labels, int64_t samples,
-                             bool wants_ranks)
-    : values(labels.values) {
-  const bool wanted = scores[0].kind >= 0;
-  const auto places = to_index(samples * labels.values);
-  if (labels.classes > 0 && (wanted || wants_ranks)) ranks.resize(places);
-  if (labels.classes == 0 && wanted) outputs.resize(places);
+ScoredSamples::ScoredSamples(const AskedMetrics& asked, const LabelForm& labels, int64_t samples,
+                             bool wants_ranks, bool wants_auroc)
+    : values(labels.values), width(said_values(labels)) {
+  const bool wanted = asked.scores[0].kind >= 0;
+  const bool says = asked.sample_table || std::ranges::any_of(asked.scores, [](SampleScore score) {
+                      return score.kind >= 0 && is_of_probabilities(kind_of(score));
+                    });
+  if (labels.classes > 0 && (wanted || wants_ranks)) ranks.resize(to_index(samples * values));
+  if (labels.classes == 0 && (wanted || says)) outputs.resize(to_index(samples * width));
+  if (labels.classes > 2 && says) outputs.resize(to_index(samples * width));
+  if (labels.classes == 2 && values == 1 && (says || wants_auroc)) scores.resize(to_index(samples));
 }
 
 SampleResults ScoredSamples::results() {
-  return {.ranks = ranks.empty() ? nullptr : ranks.data(),
-          .outputs = outputs.empty() ? nullptr : outputs.data(),
-          .values = values};
+  const auto or_null = [](auto& all) { return all.empty() ? nullptr : all.data(); };
+  return {.scores = or_null(scores),
+          .ranks = or_null(ranks),
+          .outputs = or_null(outputs),
+          .values = values,
+          .logits = width};
 }
 
 ScoreSums sum_scores(const SampleScores& scores, const Federation& federation, SampleRange range,
@@ -242,12 +299,14 @@ ScoreSums sum_scores(const SampleScores& scores, const Federation& federation, S
   const std::size_t each = to_index(labels.values);
   const auto samples = static_cast<double>(range.size());
   for_each_score(scores, [&](std::size_t i, const SampleScore&, const ScoreKind& kind) {
-    if (kind.of_classes == nullptr && kind.of_numbers == nullptr) sums[i] = {loss, samples};
+    if (is_of_loss(kind)) sums[i] = {loss, samples};
+    if (!kind.of_probabilities) return;
+    sums[i] = kind.of_probabilities({labels_of(federation, range), found.said(), labels.classes});
   });
   for (const int32_t& rank : found.ranks) {
     if (rank >= 0) add_ranked(scores, {.ranks = {&rank, 1}}, sums);
   }
-  if (found.outputs.empty()) return sums;
+  if (found.outputs.empty() || labels.classes > 0) return sums;
   const std::span<const float> all(found.outputs);
   const auto targets = federation.targets().subspan(to_index(range.begin) * each, all.size());
   Ranking ranking;
@@ -262,10 +321,22 @@ ScoreSums sum_scores(const SampleScores& scores, const Federation& federation, S
   return sums;
 }
 
+bool needs_whole_range(const SampleScores& scores) {
+  return std::ranges::any_of(
+      scores, [](SampleScore score) { return score.kind >= 0 && kind_of(score).of_all; });
+}
+
+void add_whole_scores(const SampleScores& scores, const Federation& federation, SampleRange range,
+                      std::span<const float> said, ScoreSums& sums) {
+  for_each_score(scores, [&](std::size_t i, const SampleScore&, const ScoreKind& kind) {
+    if (!kind.of_all) return;
+    sums[i] = kind.of_all({labels_of(federation, range), said, federation.classes()});
+  });
+}
+
 double score_value(const SampleScore& score, const ScoreSum& sum) {
   const double value = sum.part / sum.whole;  // 0/0: NaN
-  const ScoreKind& kind = kind_of(score);
-  return kind.of_classes == nullptr && kind.of_numbers == nullptr ? std::exp(value) : value;
+  return is_of_loss(kind_of(score)) ? std::exp(value) : value;
 }
 
 }  // namespace hanse

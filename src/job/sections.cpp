@@ -257,12 +257,16 @@ void bind_evaluate(OptionTable& table, EvaluateOptions& evaluate) {
   table.add("evaluate.tune-steps", evaluate.tune_steps, at_least(0),
             "steps that a copy of the model of the view makes on each client's training samples "
             "before it is evaluated there, as [client] says; 0: none");
-  table.add("evaluate.metrics", evaluate.metrics,
-            "metrics of each client's test samples beside loss, accuracy and AUROC, separated by "
-            "commas: top5, balanced-accuracy, f1 (two classes), classes (classes.csv), confusion "
-            "(confusion.csv, of the last evaluation), hit-rate@k, ndcg@k, mrr, perplexity, of "
-            "several labels recall@k, average-precision, micro-f1, of regression mse, mae; empty: "
-            "none");
+  table.add(
+      "evaluate.metrics", evaluate.metrics,
+      "metrics of each client's test samples beside loss, accuracy and AUROC of two classes, "
+      "separated by commas: top5, balanced-accuracy, f1 (two classes), classes (classes.csv), "
+      "confusion (confusion.csv, of the last evaluation), brier, ece, auprc, of several classes "
+      "auroc-macro, auroc-prevalence, hit-rate@k, ndcg@k, mrr, perplexity, of several labels "
+      "recall@k, average-precision, micro-f1, of regression mse, mae; empty: none");
+  may_change(table.add("evaluate.scores", evaluate.scores,
+                       "write what the model says of each sample: scores.csv of the last "
+                       "evaluation, best-scores.csv of the one that evaluate.best keeps"));
   table.add(
       "evaluate.metric", evaluate.metric.path,
       "a Python file or a library with a metric of your own over the clients: more columns of "

@@ -168,14 +168,20 @@ void write_file(const std::string& path, const std::string& text) {
   file.publish(path);
 }
 
-void write_file(const std::string& path, const std::function<std::string()>& next) {
+void write_lines(const std::string& path, std::string head, std::size_t count,
+                 const std::function<std::string(std::size_t i)>& lines_of) {
+  constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
   TemporaryFile file(path + ".tmp");
   Descriptor written(file.path(), O_WRONLY);
   int64_t offset = 0;
-  for (std::string piece = next(); !piece.empty(); piece = next()) {
+  std::size_t at = 0;
+  std::string piece = std::move(head);
+  do {
+    while (at < count && piece.size() < kPieceBytes) piece += lines_of(at++);
     written.write_at(offset, piece);
     offset += std::ssize(piece);
-  }
+    piece.clear();
+  } while (at < count);
   file.publish(path);
 }
 

@@ -41,6 +41,8 @@ constexpr const char* kResults[] = {"rounds.csv",
                                     "metrics.jsonl",
                                     "clients.csv",
                                     "confusion.csv",
+                                    RunDirectory::kScores,
+                                    RunDirectory::kBestScores,
                                     ClientHistory::kFile,
                                     "best.h5",
                                     "job.cfg",
@@ -61,9 +63,7 @@ constexpr auto kTables = std::span(kResults).first<11>();
 constexpr const char* kOfEvaluations[] = {"evaluations.csv", "decisions.csv", "classes.csv",
                                           "metrics.jsonl"};
 // The files that a resume copies.
-constexpr auto kCarried = std::span(kResults).first<15>();
-
-constexpr std::size_t kPieceBytes = std::size_t{1} << 20;  // of clients.csv, written at once
+constexpr auto kCarried = std::span(kResults).first<17>();
 
 // Clients in partition.csv: beyond, the rows of a picture cannot be distinguished.
 constexpr int64_t kMostPartitionClients = 1000;
@@ -296,12 +296,14 @@ void RunDirectory::append_lines(const TableLines& lines) {
 void RunDirectory::write_clients(const EvaluationTable& clients, const Federation& federation,
                                  const AskedMetrics& asked, const Columns& added) {
   const ClientLines lines(federation, asked, added);
-  std::string next = lines.header();
-  std::size_t at = 0;
-  write_file(file("clients.csv"), [&] {
-    while (at < clients.size() && next.size() < kPieceBytes) next += lines.line(clients[at++]);
-    return std::exchange(next, {});
-  });
+  write_lines(file("clients.csv"), lines.header(), clients.size(),
+              [&](std::size_t i) { return lines.line(clients[i]); });
+}
+
+void RunDirectory::write_scores(const char* name, const SampleTable& samples,
+                                const Federation& federation) {
+  write_lines(file(name), SampleTable::header(federation), samples.parts(),
+              [&](std::size_t i) { return samples.lines(i, federation); });
 }
 
 void RunDirectory::write_partition(const Federation& federation) {

@@ -11,6 +11,7 @@
 
 #include "client/support.hpp"
 #include "client/unequal_federation.hpp"
+#include "hanse/base/index.hpp"
 #include "hanse/client/cohort_training.hpp"
 #include "hanse/client/cohort_update.hpp"
 #include "hanse/model/model.hpp"
@@ -181,13 +182,22 @@ inline void expect_evaluation(const Case& c, const std::string& what) {
         std::vector<float> expected_scores(scores.size());
         std::vector<int32_t> ranks(scores.size(), -1), expected_ranks(scores.size(), -2);
         std::vector<int32_t> classes(ranks), expected_classes(expected_ranks);
-        expect_sums(
-            training.range(range, {.scores = scored ? scores.data() : nullptr,
-                                   .ranks = c.classes > 0 ? ranks.data() : nullptr,
-                                   .classes = c.classes > 0 ? classes.data() : nullptr}),
-            expected.range(range, {.scores = scored ? expected_scores.data() : nullptr,
-                                   .ranks = c.classes > 0 ? expected_ranks.data() : nullptr,
-                                   .classes = c.classes > 0 ? expected_classes.data() : nullptr}));
+        const int64_t logits = c.classes == 2 ? 0 : std::max<int64_t>(1, c.classes);
+        std::vector<float> outputs(to_index(range.size() * logits)), expected_outputs(outputs);
+        const auto results = [&](auto& own_scores, auto& own_ranks, auto& own_classes,
+                                 auto& own_outputs) {
+          return SampleResults{.scores = scored ? own_scores.data() : nullptr,
+                               .ranks = c.classes > 0 ? own_ranks.data() : nullptr,
+                               .classes = c.classes > 0 ? own_classes.data() : nullptr,
+                               .outputs = logits > 0 ? own_outputs.data() : nullptr,
+                               .logits = logits};
+        };
+        expect_sums(training.range(range, results(scores, ranks, classes, outputs)),
+                    expected.range(range, results(expected_scores, expected_ranks, expected_classes,
+                                                  expected_outputs)));
+        for (std::size_t i = 0; i < outputs.size(); ++i) {
+          EXPECT_NEAR(outputs[i], expected_outputs[i], 1e-4) << what;
+        }
         if (c.classes > 0) {
           EXPECT_EQ(ranks, expected_ranks) << what;
           EXPECT_EQ(classes, expected_classes) << what;

@@ -62,6 +62,34 @@ class TablesTest : public testing::Test {
   std::string said_;  // on stderr
 };
 
+// ---- places in the source
+
+TEST_F(TablesTest, SamplesKeepTheirPlacesInTheTable) {
+  std::string text = "site,x,label\n";
+  for (int i = 0; i < 30; ++i) {  // x is the place; rows 4, 14 and 24 are left out, and class 2
+    text += fmt::format("{},{},{}\n", i % 3 == 0 ? "b" : "a", i % 10 == 4 ? "" : std::to_string(i),
+                        i % 7 == 6 ? 2 : i % 2);
+  }
+  data_.missing = MissingValues::kDrop;
+  data_.labels = {1, 0};
+  data_.test_fraction = 0.3;
+  data_.validation_fraction = 0.2;
+  const uint64_t digest = load(text).digest();
+  data_.rows = true;
+  options_.held_out = HeldOut::parse("a");
+  const Federation found = load(text);
+  options_.held_out = {};
+  EXPECT_EQ(load(text).digest(), digest);  // places change no data
+  ASSERT_EQ(found.samples(), 23);
+  for (int64_t i = 0; i < found.samples(); ++i) {
+    float x = 0;
+    found.copy({i, i + 1}, &x);
+    EXPECT_EQ(row_of(found, i), static_cast<int64_t>(x));
+  }
+  data_.rows = false;
+  EXPECT_EQ(row_of(load(text), 5), 5);
+}
+
 // ---- faults
 
 TEST_F(TablesTest, AllFaultsAreToldAtOnceByLine) {

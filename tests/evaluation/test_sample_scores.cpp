@@ -135,7 +135,7 @@ class ScoresOnFile : public testing::Test {
                                        const std::vector<std::vector<float>>& outputs) {
     const AskedMetrics asked = asked_metrics(names);
     const SampleRange all{0, federation.samples()};
-    ScoredSamples found(asked.scores, federation.label_form(), all.size(), true);
+    ScoredSamples found(asked, federation.label_form(), all.size(), true);
     std::vector<float> numbers(outputs.size());
     federation.copy(all, numbers.data());
     found.outputs.clear();
@@ -224,7 +224,7 @@ TEST(SampleScores, OfOneClass) {
   const DataOptions data{.kind = "random", .test_fraction = 0, .shape = {2}, .classes = 8};
   const auto federation = Federation::load(data, {.clients = 1, .samples = 5}, 1, *comm);
   const AskedMetrics asked = asked_metrics("hit-rate@3,ndcg@4,mrr,perplexity");
-  ScoredSamples found(asked.scores, 8, 5, false);
+  ScoredSamples found(asked, 8, 5, false);
   found.ranks = {0, 2, -1, 3, 7};
   const auto sums = sum_scores(asked.scores, federation, {0, 5}, found, 10);
   const auto named = named_scores(asked, asked_scores(asked, {{}, {}, 8}, sums));

@@ -39,6 +39,21 @@ class ResultsModuleTest(ScriptTest):
         self.assertEqual(list(history["accuracy"].index), [0, 4, 8])
         self.assertAlmostEqual(history["accuracy"].loc[8, 2], 0.2 + 0.02, places=6)
 
+    def test_scores_of_samples(self):
+        run = hanse.read(self.make("run"))
+        with self.assertRaisesRegex(hanse.Refused, "evaluate.scores=true"):
+            run.interval("auroc")
+        self.write("run/scores.csv", "client,row,fold,label,score\n0,3,test,0,0.25\n0,1,test,1,0.5\n"
+                   "1,0,test,0,0.75\n1,2,test,1,0.875\n1,4,train,0,1\n")
+        self.assertEqual(list(run.scores["fold"]), ["test"] * 4 + ["train"])
+        self.assertEqual(run.interval("auroc")[0], 0.75)  # of the test samples
+        self.assertEqual(run.interval("accuracy", client=0), (
+            0.5, *hanse.scoring.proportion_interval(1, 2)))  # 0.5 is no class 1
+        alike = run.interval("brier", by=["p", "p", "p", "p", "p"])  # one patient: nothing varies
+        self.assertEqual(len(set(alike)), 1)
+        with self.assertRaisesRegex(hanse.Refused, "no metric 'f1'; hint: auroc"):
+            run.interval("f1")
+
     def test_a_run_that_goes_on(self):
         path = self.make("run", summary=False)
         with open(path / "rounds.csv", "a") as file:

@@ -81,6 +81,7 @@ struct Dataset {
   std::vector<int64_t> groups;             // [size] in [0, group_names.size()); empty: no column
   std::vector<std::string> group_names;
   int64_t test_begin = -1;              // the source's own test samples start here; -1: none
+  std::vector<int64_t> rows;            // [size] places in the source; empty: none is left out
   std::vector<PreciseFeature> precise;  // by feature; for standardize() alone
   std::vector<OpenColumn> open;         // by feature; csv alone
   // Parts of the source that were not read, for the line at the start: "3 .bmp files".
@@ -159,7 +160,8 @@ Dataset make_synthetic_classification(const DataOptions& options, int64_t client
 // The names, or none if each one is its own index: "0", "1", ...
 std::vector<std::string> without_numbers(std::vector<std::string> names);
 
-// Keeps these samples, in ascending order, and the groups that they leave.
+// Keeps these samples, in ascending order, with their places in the source, and the groups that
+// they leave.
 void keep_samples(Dataset& dataset, const std::vector<int64_t>& kept);
 
 // Only the samples of the given classes, renumbered 0, 1, ... in the order given; each class keeps

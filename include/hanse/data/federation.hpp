@@ -157,6 +157,14 @@ inline std::span<const int32_t> labels_of(const Federation& federation, SampleRa
   return federation.labels().subspan(to_index(range.begin * each), to_index(range.size() * each));
 }
 
+// The sample's place in the source, from 0: the row of a table or an array, whatever is left out;
+// data with clients of their own have the place among the samples as they are read. With
+// data.kind = hanse, or without DataOptions::rows, its place in the federation.
+inline int64_t row_of(const Federation& federation, int64_t sample) {
+  const int64_t* rows = federation.names().rows.get();
+  return rows ? rows[sample] : sample;
+}
+
 // A client's name in messages: "client 'Switzerland'", or "client 2" if it has no name.
 inline std::string client_label(const Federation& federation, int64_t client) {
   return label_of("client", client, federation.names().clients.at(client));

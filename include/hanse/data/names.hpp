@@ -41,6 +41,7 @@ class Names {
 struct FederationNames {
   Names clients;  // those held out, too
   Names classes;
+  std::shared_ptr<const int64_t> rows;  // [samples] places in the source; null: not kept
   // On the first rank of a host alone; [values of a sample].
   std::vector<std::string> features;
   std::vector<std::vector<std::string>> levels;  // of categories that stay numbers; or empty

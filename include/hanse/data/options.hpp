@@ -107,9 +107,10 @@ struct DataOptions {
   FeatureScale scale = FeatureScale::kCovariance;  // dense
   double nu = 1.0;                                 // support: deviation of log w*_j; in [0, 10]
   // synthetic-classification, see make_synthetic_classification.
-  double alpha = 1;  // deviation of the clients' models; at least 0
-  double beta = 1;   // deviation of the clients' features; at least 0
-  int64_t seed = 0;  // for partition, split and made-up samples; 0: run.seed
+  double alpha = 1;   // deviation of the clients' models; at least 0
+  double beta = 1;    // deviation of the clients' features; at least 0
+  int64_t seed = 0;   // for partition, split and made-up samples; 0: run.seed
+  bool rows = false;  // keep the samples' places in the source: evaluate.scores
 };
 
 struct FederationOptions {

@@ -21,9 +21,9 @@ namespace hanse {
 
 constexpr std::size_t kMostScores = 8;  // of one job
 
-// A metric that is a sum over samples, for ranking, several labels a sample, regression and
-// language models (jobs/metrics.md defines each): its place in the table of
-// sample_scores.cpp, -1: none; and k of NAME@k.
+// A metric of samples, for probabilities, ranking, several labels a sample, regression and language
+// models (jobs/metrics.md defines each): its place in the table of sample_scores.cpp, which says
+// whether it is a sum over samples or needs all of a client at once, -1: none; and k of NAME@k.
 struct SampleScore {
   int64_t kind = -1;
   int64_t k = 0;
@@ -32,7 +32,8 @@ struct SampleScore {
 };
 using SampleScores = std::array<SampleScore, kMostScores>;  // behind the last one there are none
 
-// The sums behind a metric, which is part / whole, or a function of it; NaN: whole is 0.
+// The sums behind a metric, which is part / whole, or a function of it; NaN: whole is 0. Of one
+// that needs all samples: its value, and 1.
 struct ScoreSum {
   double part = 0;
   double whole = 0;
@@ -56,24 +57,10 @@ bool is_small_better_score(const std::string& name);
 // Throws InvalidArgument when data with such labels do not define the metric.
 void check_sample_score(const SampleScore& score, const LabelForm& labels);
 
-// The results of an evaluation that metrics need.
-struct ScoredSamples {
-  // Room for so many samples; `ranks`: keep ranks even if no sample score is asked for.
-  ScoredSamples(const SampleScores& scores, const LabelForm& labels, int64_t samples, bool ranks);
-  SampleResults results();
-
-  std::vector<int32_t> ranks;  // [samples, positions]; empty: not needed
-  std::vector<float> outputs;  // [samples, values of a label]; empty: not needed
-  int64_t values;              // of a label
-};
-
-// Sums the scores of a range's samples, whose results stand in their order. `loss` is the sum of
-// their losses. Cost: for several labels a sort of each sample's classes.
-ScoreSums sum_scores(const SampleScores& scores, const Federation& federation, SampleRange range,
-                     const ScoredSamples& found, double loss);
 double score_value(const SampleScore& score, const ScoreSum& sum);
 
 struct AskedMetrics {
+  bool auroc = false, accuracy = false;  // they come on their own, where the data have them
   bool top5 = false;
   bool balanced_accuracy = false;
   bool f1 = false;
@@ -81,8 +68,9 @@ struct AskedMetrics {
   bool confusion = false;    // labels and the classes predicted for them: confusion.csv
   SampleScores scores = {};  // beside these
   EvaluateOn on = EvaluateOn::kTest;
-  int64_t clients = 0;  // drawn for each evaluation; 0: all
-  uint64_t seed = 0;    // of the draw
+  int64_t clients = 0;        // drawn for each evaluation; 0: all
+  uint64_t seed = 0;          // of the draw
+  bool sample_table = false;  // the scores of each sample: SampleTable
 
   bool of_one_class() const { return top5 || balanced_accuracy || f1 || classes || confusion; }
   bool any() const { return of_one_class() || scores[0].kind >= 0; }
@@ -92,8 +80,41 @@ struct AskedMetrics {
 AskedMetrics asked_metrics(const std::string& names, EvaluateOn on = EvaluateOn::kTest);
 
 // Throws InvalidArgument when data with such labels do not define a metric: top5 needs more than
-// five classes, f1 two, confusion a thousand at most.
+// five classes, f1 two, confusion and the table of samples a thousand at most.
 void check_asked(const AskedMetrics& asked, const LabelForm& labels);
+
+// The numbers that a model says of a sample: of two classes the score of class 1, else a logit for
+// each class, or its value for each value of the label.
+inline int64_t said_values(const LabelForm& labels) {
+  return labels.classes > 2 ? labels.classes : labels.values;
+}
+
+// The results of an evaluation that metrics and the table of samples need.
+struct ScoredSamples {
+  // Room for so many samples; `ranks`: keep ranks even if no metric of samples is asked for;
+  // `auroc`: of two classes the scores.
+  ScoredSamples(const AskedMetrics& asked, const LabelForm& labels, int64_t samples, bool ranks,
+                bool auroc = false);
+  SampleResults results();
+  // What the model says of each sample, said_values() each; empty: not needed.
+  std::span<const float> said() const { return scores.empty() ? outputs : scores; }
+
+  std::vector<int32_t> ranks;  // [samples, positions]; empty: not needed
+  std::vector<float> scores;   // [samples] of class 1 of two; empty: not needed
+  std::vector<float> outputs;  // [samples, width]; empty: not needed
+  int64_t values, width;       // of a label; said_values()
+};
+
+// Sums the scores of a range's samples, whose results stand in their order. `loss` is the sum of
+// their losses. Metrics that need all samples at once are left out. Cost: for several labels a sort
+// of each sample's classes.
+ScoreSums sum_scores(const SampleScores& scores, const Federation& federation, SampleRange range,
+                     const ScoredSamples& found, double loss);
+// Fills in the metrics that need all samples at once, those of `range`, of which the model says
+// `said`. Cost: a sort of the samples for each class.
+void add_whole_scores(const SampleScores& scores, const Federation& federation, SampleRange range,
+                      std::span<const float> said, ScoreSums& sums);
+bool needs_whole_range(const SampleScores& scores);
 
 // Counts of samples with labels in [0, classes) by their ranks (SampleResults); -1 is no label.
 struct RankCounts {

@@ -17,6 +17,8 @@
 
 namespace hanse {
 
+class SampleTable;
+
 // Area under the ROC curve: the chance that a sample of class 1 scores above one of class 0, ties
 // counted half. By the rank sum, (R_1 - n_1 (n_1 + 1) / 2) / (n_1 n_0), R_1 the sum of the ranks of
 // class 1; equal scores share their mean rank (Hanley and McNeil 1982). NaN when a class is missing
@@ -43,10 +45,11 @@ std::vector<int64_t> evaluated_clients(const Federation& federation, const Asked
 
 // Evaluations in the request's order; with kTest the training fields are NaN, the training samples
 // 0. `model_of` gives the model of the request's i-th client. Adds the clients in training to
-// `counts`, where classes are asked for. Cost: one forward pass over the samples.
+// `counts`, where classes are asked for, and all samples to `samples`, where it is asked for. Cost:
+// one forward pass over the samples.
 EvaluationTable evaluate(const Federation& federation, const EvaluationRequest& request,
                          const std::function<Evaluator&(std::size_t i)>& model_of,
-                         ClassCounts* counts = nullptr);
+                         ClassCounts* counts = nullptr, SampleTable* samples = nullptr);
 
 // Bytes that rank 0 takes at most for an evaluation of so many clients of data with so many
 // classes, and for its summary. `before`: with ClientEvaluation::before of all.
@@ -99,9 +102,11 @@ void add_over_repeats(Metrics& metrics, const std::string& name, std::span<const
 // PREFIXcommon_loss, for classes PREFIXcommon_accuracy, and the asked metrics (PREFIXcommon_top5)
 // of one model on rank 0; empty elsewhere, and without such a set. Each rank evaluates a share of
 // the samples. Pieces are added in order, so that the sums have the same bits on any number of
-// ranks. Collective.
+// ranks. Adds the samples to rank 0's `samples`, where that is asked for. Collective. Memory of
+// rank 0: the samples' scores, where metrics need them all, or `samples` does.
 Metrics evaluate_common_test(const Federation& federation, Evaluator& model, Communicator& comm,
-                             const std::string& prefix, const AskedMetrics& asked = {});
+                             const std::string& prefix, const AskedMetrics& asked = {},
+                             SampleTable* samples = nullptr);
 
 // The names of those metrics without a prefix.
 std::vector<std::string> common_test_names(const Federation& federation, const AskedMetrics& asked);

@@ -10,6 +10,7 @@ namespace hanse {
 inline AskedMetrics asked_of(const Job& job) {
   AskedMetrics asked = asked_metrics(job.evaluate.metrics, job.evaluate.on);
   asked.clients = job.evaluate.clients;
+  asked.sample_table = job.evaluate.scores;
   asked.seed = static_cast<uint64_t>(job.run.seed);
   return asked;
 }

@@ -89,6 +89,7 @@ struct EvaluateOptions {
   EvaluateView view = EvaluateView::kAuto;
   int64_t tune_steps = 0;  // steps of the view's models for each client; 0: none
   std::string metrics;     // more metrics, see evaluation/asked_metrics.hpp
+  bool scores = false;     // scores.csv, best-scores.csv
   bool regret = false;     // the sampler's; all clients train in every round
   RuleFile metric;         // the user's own; no path: none
 };

@@ -50,12 +50,17 @@ struct SampleResults {
   // [rows, outputs] the logits, or regression's predictions.
   float* outputs = nullptr;
   // For sequences ranks and classes are [rows, positions], -1 where there is no label.
-  int64_t values = 1;  // in a row of ranks, classes and outputs
+  int64_t values = 1;  // in a row of ranks and classes
+  int64_t logits = 1;  // in a row of outputs
 
   SampleResults from(int64_t row) const {
     const int64_t first = row * values;
-    return {scores ? scores + row : nullptr, ranks ? ranks + first : nullptr,
-            classes ? classes + first : nullptr, outputs ? outputs + first : nullptr, values};
+    return {scores ? scores + row : nullptr,
+            ranks ? ranks + first : nullptr,
+            classes ? classes + first : nullptr,
+            outputs ? outputs + row * logits : nullptr,
+            values,
+            logits};
   }
 };
 

@@ -13,6 +13,7 @@
 #include "hanse/client/state_store.hpp"
 #include "hanse/comm/communicator.hpp"
 #include "hanse/evaluation/evaluation.hpp"
+#include "hanse/evaluation/sample_table.hpp"
 #include "hanse/model/layout.hpp"
 
 namespace hanse {
@@ -88,6 +89,9 @@ class Protocol : public Stateful {
   // On rank 0, the last evaluation's content of confusion.csv; empty: not asked for.
   const std::string& confusion() const { return confusion_; }
 
+  // On rank 0, what the last evaluation's models say of each sample; empty: not asked for.
+  const SampleTable& samples() const { return samples_; }
+
   // Brings the data to rank 0 that model_row() and save() need, which rank 0 alone calls.
   virtual void collect() {}
   // The model of the run, [model_layout().n_params()], on rank 0 after collect().
@@ -111,8 +115,16 @@ class Protocol : public Stateful {
     return tables;
   }
 
+  // Keeps what an evaluation has counted of classes, and samples_, on rank 0. Collective.
+  void keep(const AskedMetrics& asked, const ClassCounts& counts, Communicator& comm) {
+    class_lines_ += class_lines(asked, counts, completed_, comm);
+    confusion_ = confusion_text(asked, counts, comm);
+    samples_.gather(comm);
+  }
+
   std::string class_lines_;  // rank 0: class_lines() of evaluations since the last take_lines()
   std::string confusion_;    // rank 0
+  SampleTable samples_;      // rank 0, but for the time of an evaluation
   Columns columns_;
   int64_t completed_ = 0;  // rounds
   std::exception_ptr failure_;

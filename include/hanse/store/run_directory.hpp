@@ -1,6 +1,7 @@
 // The files of a run: job.cfg, rounds.csv, evaluations.csv, metrics.jsonl, decisions.csv, the
 // protocol's own tables (sampling.csv, participation.csv, directions.csv, online.csv, weights.csv,
-// bandit.csv), partition.csv, clients.csv, summary.json, model.h5, checkpoints/, repeats/. Written
+// bandit.csv), partition.csv, clients.csv, scores.csv,
+// best-scores.csv, summary.json, model.h5, checkpoints/, repeats/. Written
 // by rank 0.
 #pragma once
 
@@ -54,6 +55,10 @@ class RunDirectory {
   // column auroc, and each asked metric has one; the `added` columns come last.
   void write_clients(const EvaluationTable& clients, const Federation& federation,
                      const AskedMetrics& asked = {}, const Columns& added = {});
+  // Replaces `file`, kScores or kBestScores.
+  static constexpr const char* kScores = "scores.csv";
+  static constexpr const char* kBestScores = "best-scores.csv";
+  void write_scores(const char* file, const SampleTable& samples, const Federation& federation);
   // Replaces partition.csv: for the first 1,000 clients a line for each of their labels, with the
   // number of samples. Nothing for regression.
   void write_partition(const Federation& federation);

@@ -15,12 +15,14 @@ LIMIT = "limits of virtual time"
 HELD_OUT = "held_out_"  # before the metrics of clients held out of training
 SMALL_IS_BETTER = ("loss", "std", "gap", "gini", "kl", "angle", "regret", "left_out", "perplexity",
                    "mse", "mae")
-OF_SAMPLES = ("accuracy", "auroc", "loss", "top5", "balanced", "f1")  # that "split" names
+SMALL_WORDS = {"brier", "ece"}  # whole words: "ece" is a part of others
+OF_SAMPLES = ("accuracy", "auroc", "loss", "top5", "balanced", "f1", "brier",
+              "auprc")  # that "split" names
 
 
 def is_small_better(metric: str) -> bool:
     """Losses, errors and spreads are better small, all else large."""
-    return any(word in metric for word in SMALL_IS_BETTER)
+    return any(word in metric for word in SMALL_IS_BETTER) or bool(SMALL_WORDS & set(metric.split("_")))
 
 
 @dataclasses.dataclass(frozen=True)

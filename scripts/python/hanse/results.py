@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from .errors import Refused
 from .folders import (Path, Place, read_columns, read_history, read_job, summary_there, whole_text,
                       why_failed)
 from .several import (absent_cases, mean_and_deviation, median_of_targets, names, places,
@@ -103,6 +104,37 @@ class Run:
         """A line a round and participant, see participation.csv in jobs/results-and-metrics.md.
         Raises FileNotFoundError where report.participation left it out."""
         return self.table("participation.csv")
+
+    @property
+    def scores(self) -> pandas.DataFrame:
+        """With evaluate.scores = true, a line a sample that the last evaluation was of: client, row
+        (its place in the source), fold (train, validation, test, held-out), label and score, the
+        probability of class 1; of several classes score_0, score_1, ..."""
+        return self.table("scores.csv")
+
+    def interval(self, metric: str, client: int | None = None, by: Any = None,
+                 level: float = 0.95) -> tuple[float, float, float]:
+        """A metric of the samples that the run was tested on, and its interval over them: value, low,
+        high; NaN where it is not defined. Needs scores.csv.
+
+            run.interval("auroc", client=2)
+            run.interval("auroc", by=table["patient"])    # visits of one patient belong together
+
+        `metric`: auroc (DeLong et al. 1988), accuracy (Wilson 1927), auprc, brier, ece, mse or mae
+        (2,000 bootstrap draws). `by`: a value for each row of the source; samples with one value are
+        drawn together, and all intervals are the bootstrap's. Raises Refused."""
+        import numpy
+
+        from . import scoring
+        self._refuse_repeats("interval()")
+        if metric not in scoring.METRICS:
+            raise Refused(f"no metric '{metric}'; hint: {', '.join(scoring.METRICS)}")
+        found = scoring.read_scores(self.path / scoring.FILE).tested
+        if client is not None:
+            found = found.part(found.client == client)
+        groups = None if by is None else numpy.asarray(by)[found.row]
+        low, high = scoring.interval_of(found, metric, by=groups, level=level)
+        return scoring.METRICS[metric](found), low, high
 
     @property
     def partition(self) -> pandas.DataFrame:

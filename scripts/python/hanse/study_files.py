@@ -22,7 +22,8 @@ results, as study.toml.
   search      "halving", and budget, how many whole runs it may cost (searching.py)
   [report]    metrics = [NAME, ...], against = ["KEY=VALUE", ...], pivot = KEY,
               to = "METRIC>=VALUE,VALUE", by = "bytes", latex = true, caption = "...",
-              name = ["WHAT=TEXT", ...]: the options of scripts/sweep
+              name = ["WHAT=TEXT", ...]: the options of scripts/sweep;
+              sites = true: the table of scripts/sweep --sites
 
 The tables of scripts/reproduce have this form too, and more (scripts/shared/paper_tables.py).
 """
@@ -54,7 +55,7 @@ RANGE = re.compile(r"(log|uniform|whole):([^.]+(?:\.\d+)?(?:e[+-]?\d+)?)\.\.(.+)
 # Those of the tables of papers.
 MORE_KEYS = ("note", "time", "default", "columns", "quick", "data", "tuning", "settings")
 OWN_KEYS = ("run.seed", "run.out", "run.overwrite")  # of each run: a study sets them
-REPORT_KEYS = ("metrics", "against", "pivot", "to", "by", "latex", "caption", "name")
+REPORT_KEYS = ("metrics", "against", "pivot", "to", "by", "latex", "caption", "name", "sites")
 # Methods by the names of their papers, for method = [...]: the options in which they differ.
 PLAIN = {"run.protocol": "federated", "aggregator.kind": "fedavg", "client.update": "sgd",
          "server.optimizer": "sgd", "server.lr": "1", "server.lr-decay": "1"}

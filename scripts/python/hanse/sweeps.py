@@ -295,13 +295,18 @@ def processors() -> int:
 
 def prepare(source: Path, *, vary: Mapping[str, Sequence[str]] | None = None,
             options: Mapping[str, str] | None = None, out: Path | None = None, runs: bool = True,
+            change: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
             **numbers: int | str | None) -> tuple[Sweep, Study, str]:
     """The runs of a study, the study as it is shown, and the text of its file, see study_of().
 
     `out`: the folder of the runs; by default the one that `source` lies in, if it is such, or
-    runs/sweep-NAME. `runs`: whether any is to be started. The value `each`
+    runs/sweep-NAME. `runs`: whether any is to be started. `change` makes another table of the study's.
+    The value `each`
     of federation.held-out becomes the names of all clients. Raises Refused."""
     table, text = study_of(source, vary=vary, options=options, **numbers)
+    if change:
+        table = change(table)
+        text = toml_of(table)
     if "each" in table["vary"].get(HELD_OUT, ()):
         table["vary"] = {**table["vary"], HELD_OUT: [
             name for value in table["vary"][HELD_OUT]

@@ -62,7 +62,7 @@ std::vector<double> all_squared_steps(MeasureParts parts, const RoundContext& ro
 
 EvaluationTable evaluate_viewed_models(MeasureParts parts, const FederatedSettings& settings,
                                        const RoundContext& round, std::span<const int64_t> clients,
-                                       ClassCounts& counts) {
+                                       ClassCounts& counts, SampleTable& samples) {
   const Federation& federation = parts.federation;
   EvaluationRequest own{.clients = {}, .asked = settings.asked};
   if (settings.own_models) {
@@ -76,7 +76,7 @@ EvaluationTable evaluate_viewed_models(MeasureParts parts, const FederatedSettin
   const auto tuned_model = [&](std::size_t i) -> Evaluator& {
     return runner.view(round, own.clients[i], View::kTuned);
   };
-  auto found = evaluate(federation, own, tuned_model, &counts);
+  auto found = evaluate(federation, own, tuned_model, &counts, &samples);
   EvaluationRequest before{.clients = {}, .split = Split::kTest, .asked = settings.asked};
   std::vector<std::size_t> places;
   for (std::size_t i = 0; i < found.size(); ++i) {

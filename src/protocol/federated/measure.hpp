@@ -31,9 +31,10 @@ std::vector<double> all_squared_steps(MeasureParts parts, const RoundContext& ro
 // Evaluates each of these clients with its View::kTuned of the next round, own models on the rank
 // that keeps the client's state; in client order, those held out last. ClientEvaluation::before is
 // what the client had before tuning, or, for clients held out, the shared model's. Cost: a round of
-// these clients where they keep no model and it is not tuned, else the steps.
+// these clients where they keep no model and it is not tuned, else the steps. `counts` and
+// `samples` are evaluate()'s.
 EvaluationTable evaluate_viewed_models(MeasureParts parts, const FederatedSettings& settings,
                                        const RoundContext& round, std::span<const int64_t> clients,
-                                       ClassCounts& counts);
+                                       ClassCounts& counts, SampleTable& samples);
 
 }  // namespace hanse

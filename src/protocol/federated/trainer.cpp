@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include <fmt/format.h>
@@ -307,41 +306,42 @@ void FederatedTrainer::backtrack(std::span<const float> before, bool failed) {
 }
 
 EvaluationTable FederatedTrainer::evaluate() {
-  const auto chosen = evaluated_clients(parts_.federation, settings_.asked, completed_);
-  const EvaluationRequest request{
-      .clients = evaluation_share(parts_.comm, parts_.federation, chosen),
-      .asked = settings_.asked};
-  const auto evaluate_row = [&](std::span<const float> row, ClassCounts* counts) {
-    auto found = hanse::evaluate(
-        parts_.federation, request,
-        [&](std::size_t) -> Evaluator& { return runner().evaluator(row); }, counts);
+  const Federation& federation = parts_.federation;
+  const AskedMetrics& asked = settings_.asked;
+  const auto chosen = evaluated_clients(federation, asked, completed_);
+  const EvaluationRequest request{.clients = evaluation_share(parts_.comm, federation, chosen),
+                                  .asked = asked};
+  const auto evaluate_row = [&](const auto& row, ClassCounts* counts, SampleTable* samples) {
+    const auto model = [&](std::size_t) -> Evaluator& { return runner().evaluator(row); };
+    auto found = hanse::evaluate(federation, request, model, counts, samples);
     found.gather(parts_.comm, request.clients);
     return found;
   };
-  const auto add_common = [&](std::span<const float> row, const std::string& prefix) {
-    const auto found = evaluate_common_test(parts_.federation, runner().evaluator(row), parts_.comm,
-                                            prefix, settings_.asked);
+  const auto add_common = [&](const auto& row, const auto& prefix, SampleTable* samples) {
+    const auto found = evaluate_common_test(federation, runner().evaluator(row), parts_.comm,
+                                            prefix, asked, samples);
     evaluated_.insert(evaluated_.end(), found.begin(), found.end());
   };
   evaluated_.clear();
+  samples_ = {};  // two tables at once would take twice the memory
   if (!average_.empty()) {
     runner().receive(average_);  // where the model was
     model_is_shared_ = false;
-    const auto found = evaluate_row(average_, nullptr);
+    const auto found = evaluate_row(average_, nullptr, nullptr);
     if (server_) {
-      evaluated_ = summarize_tests("averaged_", trained_clients(found, parts_.federation),
-                                   parts_.federation.classes(), settings_.asked);
+      evaluated_ = summarize_tests("averaged_", trained_clients(found, federation),
+                                   federation.classes(), asked);
     }
-    add_common(average_, "averaged_");
+    add_common(average_, "averaged_", nullptr);
   }
   share_model();
-  add_common(theta_, "");
-  ClassCounts counts(parts_.federation.classes(), settings_.asked);
-  auto clients = settings_.own_models || parts_.tuner != nullptr
-                     ? evaluate_viewed_models(parts_, settings_, context(), chosen, counts)
-                     : evaluate_row(theta_, &counts);
-  class_lines_ += class_lines(settings_.asked, counts, completed_, parts_.comm);
-  confusion_ = confusion_text(settings_.asked, counts, parts_.comm);
+  add_common(theta_, "", &samples_);
+  ClassCounts counts(federation.classes(), asked);
+  const bool views = settings_.own_models || parts_.tuner != nullptr;
+  auto clients =
+      views ? evaluate_viewed_models(parts_, settings_, context(), chosen, counts, samples_)
+            : evaluate_row(theta_, &counts, &samples_);
+  keep(asked, counts, parts_.comm);
   if (server_) clients.mark_participants(server_->drawn());
   return clients;
 }

@@ -336,8 +336,7 @@ EvaluationTable OnlineTrainer::evaluate() {
     return evaluator.at(row_of(theta_, nodes[i]));
   };
   auto found = hanse::evaluate(parts_.federation, request, model_of, &counts);
-  class_lines_ += class_lines(settings_.asked, counts, completed_, parts_.comm);
-  confusion_ = confusion_text(settings_.asked, counts, parts_.comm);
+  keep(settings_.asked, counts, parts_.comm);
   if (parts_.comm.rank() == 0) scores_->add_weights(completed_, mixture_->weights());
   found.gather(parts_.comm, nodes);
   return found;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include <fmt/format.h>
 
@@ -90,8 +89,8 @@ void StatisticsProtocol::look_at(int64_t client, SampleRange range,
   std::vector<float> read(to_index(range.size() * features)), rows(to_index(range.size()) * width_);
   std::vector<int64_t> places(to_index(range.size()));
   federation_.copy(range, read.data());
-  std::iota(places.begin(), places.end(), range.begin);
   for (int64_t i = 0; i < range.size(); ++i) {
+    places[to_index(i)] = row_of(federation_, range.begin + i);
     float* row = rows.data() + to_index(i) * width_;
     std::copy_n(read.data() + i * features, features, row);
     for (int64_t k = 0; k < labels_; ++k) {

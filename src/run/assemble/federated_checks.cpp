@@ -10,6 +10,7 @@
 #include "hanse/base/error.hpp"
 #include "hanse/base/progress.hpp"
 #include "hanse/evaluation/evaluation.hpp"
+#include "hanse/evaluation/sample_table.hpp"
 #include "hanse/job/asked.hpp"
 #include "hanse/kinds/aggregators.hpp"
 #include "hanse/kinds/clock.hpp"
@@ -84,6 +85,8 @@ void check_memory(const MemoryCase& c) {
       c.needs.full ? "aaggff-d is for many clients"
                    : "draw fewer participants, or use a rule without numbers of each pair");
   const AskedMetrics asked = asked_of(c.job);
+  require_planned_memory(sample_table_bytes(c.federation, asked), "the scores of all samples take",
+                         "evaluate.scores", "leave it false");
   if (asked.clients > 0) return;
   require_planned_memory(evaluation_bytes(c.federation.clients() + c.federation.held_out(),
                                           c.federation.classes(), asked, c.tunes),

@@ -22,6 +22,7 @@ constexpr int64_t kMostColumns = 10000;
 Federation load_as_is(const Job& job, Communicator& host) {
   DataOptions data = job.data;
   data.as_is = true;
+  data.rows = true;
   data.standardize = Standardize::kNone;
   data.normalize = "none";
   data.validation_fraction = 0;

@@ -226,8 +226,10 @@ void load_samples_and_model(const Job& job, Communicator& comm, Assembly& assemb
   }
   agree_on(comm, [&] {  // a file may be damaged on one host alone
     const Scope phase(Phase::kReading);
+    DataOptions data = job.data;
+    data.rows = job.evaluate.scores && protocol_kind(job).reading.reads("evaluate.scores");
     assembly.federation =
-        Federation::load(job.data, job.federation, seed_of(job, job.data.seed), *assembly.host);
+        Federation::load(data, job.federation, seed_of(job, job.data.seed), *assembly.host);
   });
   const int64_t idle =
       protocol_kind(job).reading.reads("attack.idle") ? idle_attackers(job.attack) : 0;

@@ -229,7 +229,7 @@ class Execution {
     comm_.bcast(std::span(&is_best, 1), 0);
     if (!is_best) return;
     protocol().collect();
-    on_server([&] { write_present_model(job_, *parts_, directory_->file("best.h5")); });
+    on_server([&] { write_best(job_, *parts_, *directory_); });
   }
 
   // Rank 0 tells whether the run ends here.

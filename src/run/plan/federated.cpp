@@ -12,6 +12,7 @@
 #include "hanse/base/progress.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/evaluation/evaluation.hpp"
+#include "hanse/evaluation/sample_table.hpp"
 #include "hanse/job/asked.hpp"
 #include "hanse/kinds/own_rules.hpp"
 #include "hanse/kinds/samplers.hpp"
@@ -61,8 +62,9 @@ double scores_bytes(const FederatedAssembly& parts) {
   const AskedMetrics asked = asked_of(parts.trained);
   int64_t clients = federation.clients();
   if (asked.clients > 0) clients = std::min(clients, asked.clients);
-  return evaluation_bytes(clients + federation.held_out(), federation.classes(), asked,
-                          parts.tuner != nullptr);
+  return sample_table_bytes(federation, asked) + evaluation_bytes(clients + federation.held_out(),
+                                                                  federation.classes(), asked,
+                                                                  parts.tuner != nullptr);
 }
 
 double state_room(const Job& job) { return number(job.client.state_memory << 20); }

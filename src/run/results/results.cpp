@@ -54,6 +54,12 @@ void write_row(const Job& job, Assembly& parts, const std::string& path,
   write_named(path, whole.layout, whole.row);
 }
 
+// Writes the scores of samples, if there are any.
+void write_samples(Assembly& parts, const char* file, RunDirectory& directory) {
+  const SampleTable& samples = parts.protocol().samples();
+  if (!samples.empty()) directory.write_scores(file, samples, parts.federation);
+}
+
 }  // namespace
 
 void LastEvaluation::set_samples(const Federation& federation, EvaluateOn on) {
@@ -170,6 +176,11 @@ void write_present_model(const Job& job, Assembly& parts, const std::string& pat
   write_row(job, parts, path, parts.protocol().model_row());
 }
 
+void write_best(const Job& job, Assembly& parts, RunDirectory& directory) {
+  write_present_model(job, parts, directory.file("best.h5"));
+  write_samples(parts, RunDirectory::kBestScores, directory);
+}
+
 void write_results(const Job& job, Assembly& parts, const LastEvaluation& last,
                    RunDirectory& directory) {
   for (const auto& [name, text] : parts.result_files()) write_file(directory.file(name), text);
@@ -179,6 +190,7 @@ void write_results(const Job& job, Assembly& parts, const LastEvaluation& last,
   if (const std::string& table = parts.protocol().confusion(); !table.empty()) {
     write_file(directory.file("confusion.csv"), table);
   }
+  write_samples(parts, RunDirectory::kScores, directory);
   const std::string& folder = job.run.out;
   write_present_model(job, parts, folder + "/model.h5");
   if (job.run.state_dict == "true") write_present_model(job, parts, folder + "/state_dict.pt");
