@@ -90,31 +90,24 @@ struct Features {
   std::vector<const double*> precise;  // [width], each [samples]; null: float32 holds them
 };
 
-struct Moments {
-  // [width]: the origin of values and mean, one of the precise values, else 0: large numbers next
-  // to each other have exact differences, but no exact sums.
-  std::vector<double> origin;
-  std::vector<double> mean;       // [width]
-  std::vector<double> deviation;  // [width]; 1 for a constant column
-};
-
-// Moments of each column over the samples.
-Moments moments(const Features& features, Samples samples) {
+// The scale of each column, [width], by its moments over the samples; that of a constant one has
+// the deviation 1.
+std::vector<ValueScale> scales_over(const Features& features, Samples samples) {
   const std::size_t width = features.width;
   const auto n = static_cast<double>(samples.size());
-  Moments result{std::vector<double>(width), std::vector<double>(width),
-                 std::vector<double>(width)};
-  auto& [origin, mean, deviation] = result;
+  std::vector<ValueScale> scales(width, {.deviation = 0});
   for (std::size_t d = 0; d < width; ++d) {
-    if (features.precise[d]) origin[d] = features.at(samples.front(), d);
-  }
-  for (const int64_t i : samples) {
-    for (std::size_t d = 0; d < width; ++d) mean[d] += (features.at(i, d) - origin[d]) / n;
+    if (features.precise[d]) scales[d].origin = features.at(samples.front(), d);
   }
   for (const int64_t i : samples) {
     for (std::size_t d = 0; d < width; ++d) {
-      const double offset = features.at(i, d) - origin[d] - mean[d];
-      deviation[d] += offset * offset / n;
+      scales[d].mean += (features.at(i, d) - scales[d].origin) / n;
+    }
+  }
+  for (const int64_t i : samples) {
+    for (std::size_t d = 0; d < width; ++d) {
+      const double offset = features.at(i, d) - scales[d].origin - scales[d].mean;
+      scales[d].deviation += offset * offset / n;
     }
   }
   for (std::size_t d = 0; d < width; ++d) {
@@ -123,18 +116,17 @@ Moments moments(const Features& features, Samples samples) {
     const double first = features.at(samples.front(), d);
     const bool constant = std::all_of(samples.begin(), samples.end(),
                                       [&](int64_t i) { return features.at(i, d) == first; });
-    if (constant) mean[d] = first - origin[d];
-    deviation[d] = constant ? 1.0 : std::sqrt(deviation[d]);
+    if (constant) scales[d].mean = first - scales[d].origin;
+    scales[d].deviation = constant ? 1.0 : std::sqrt(scales[d].deviation);
   }
-  return result;
+  return scales;
 }
 
-void apply(const Moments& moments, const Features& features, Samples samples) {
+void apply(std::span<const ValueScale> scales, const Features& features, Samples samples) {
   for (const int64_t i : samples) {
     const auto row = features.sample(i);
     for (std::size_t d = 0; d < row.size(); ++d) {
-      const double value =
-          (features.at(i, d) - moments.origin[d] - moments.mean[d]) / moments.deviation[d];
+      const double value = scales[d].of(features.at(i, d));
       row[d] = static_cast<float>(value);
       if (!std::isfinite(row[d])) {
         throw InvalidArgument(
@@ -182,16 +174,21 @@ void standardize(Dataset& dataset, const Partition& partition, const std::vector
                           "use none: they are scaled to [0, 1] already; only data.kind = csv can");
   }
   const Features features(dataset);
+  FeatureRecord& record = dataset.record;
+  if (record.values.empty()) record.values.resize(features.width);
+  if (scope == Standardize::kClient) record.preparations.resize(to_index(partition.clients()));
   std::vector<int64_t> training;  // of all clients that are not held out
   for (std::size_t c = 0; c < partition.train_end.size(); ++c) {
     const auto begin = partition.order.begin() + partition.offsets[c];
     const Samples train(begin, partition.order.begin() + partition.train_end[c]);
     if (!held_out[c]) training.insert(training.end(), train.begin(), train.end());
     if (scope == Standardize::kAll) continue;
-    apply(moments(features, train), features,
-          Samples(begin, partition.order.begin() + partition.offsets[c + 1]));
+    auto& scales = record.preparations[c].scales = scales_over(features, train);
+    apply(scales, features, Samples(begin, partition.order.begin() + partition.offsets[c + 1]));
   }
-  if (scope == Standardize::kAll) apply(moments(features, training), features, partition.order);
+  if (scope == Standardize::kClient) return;
+  auto& scales = record.preparations.front().scales = scales_over(features, training);
+  apply(scales, features, partition.order);
 }
 
 }  // namespace hanse

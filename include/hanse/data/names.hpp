@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "hanse/comm/communicator.hpp"
+#include "hanse/data/feature_record.hpp"
 
 namespace hanse {
 
@@ -41,7 +42,8 @@ class Names {
 struct FederationNames {
   Names clients;  // those held out, too
   Names classes;
-  std::vector<std::string> features;  // on the first rank of a host alone; [values of a sample]
+  // What was done to the features; null but on the first rank of a host.
+  std::shared_ptr<const FeatureRecord> features;
 };
 
 // Throws InvalidArgument that shows the first name that is no UTF-8, which no JSON file can hold.

@@ -78,11 +78,9 @@ class CsvTable {
     close_columns();
     faults_.refuse();
     for (const CsvName& client : clients_.all()) dataset_.group_names.push_back(client.text);
-    for (const std::size_t column : features_) {
-      dataset_.feature_names.push_back(columns_.names[column]);
-    }
     dataset_.storage = Storage::kFloat;
     if (standardized_) read_precise();
+    record();
     say_what_is_odd();
     if (options_.missing == MissingValues::kDrop) drop_rows();
     return std::move(dataset_);
@@ -286,6 +284,25 @@ class CsvTable {
       if (!regression_) dataset_.class_names.push_back(columns_.names[column]);
     }
     dataset_.class_names = without_numbers(std::move(dataset_.class_names));
+  }
+
+  // Records what the columns are for.
+  void record() {
+    FeatureRecord& record = dataset_.record;
+    for (const std::size_t column : features_) {
+      record.values.push_back({.column = columns_.names[column]});
+    }
+    for (const PreciseFeature& precise : dataset_.precise) {
+      record.values[to_index(precise.feature)].is_precise = true;
+    }
+    for (const std::size_t column : columns_.labels) {
+      record.label_columns.push_back(columns_.names[column]);
+    }
+    for (const std::size_t column : columns_.dropped) {
+      record.dropped.push_back(columns_.names[column]);
+    }
+    if (columns_.client) record.client_column = columns_.names[*columns_.client];
+    record.label_above = options_.label_above;
   }
 
   // Reads the rows again for the columns that float32 cannot hold.
