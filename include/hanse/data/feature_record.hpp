@@ -64,6 +64,7 @@ struct FeatureRecord {
   std::optional<double> label_above;       // the label is 1 above it
   std::string client_column;               // empty: none
   std::vector<std::string> dropped;        // columns that were left out
+  bool has_vocabulary = false;             // tokens are numbered by the words of the data
 
   bool has_columns() const { return !values.empty() && !values.front().column.empty(); }
   bool is_by_client() const { return preparations.size() > 1 || !preparations[0].client.empty(); }

@@ -95,7 +95,7 @@ class CsvTable {
   }
 
   void read_row(const CsvFile& file) {
-    if (!faults_.attempt([&] { check_fields(); })) return;
+    if (!faults_.attempt([&] { check_fields(scanner_, columns_.names); })) return;
     row_.resize(features_.size());
     for (std::size_t i = 0; i < features_.size(); ++i) {
       if ((!odd_[i] || !odd_[i]->is_category()) && read_number(i)) continue;
@@ -117,21 +117,6 @@ class CsvTable {
   }
 
   bool is_target() const { return regression_ || several_; }
-
-  void check_fields() const {
-    const auto& fields = scanner_.fields();
-    if (fields.size() == columns_.names.size()) return;
-    const std::size_t last = std::min(fields.size(), columns_.names.size() - 1);
-    if (fields.size() == 1 && fields[0].text.empty()) {
-      throw InvalidArgument("the line is blank", scanner_.where(), "remove it");
-    }
-    const bool more = fields.size() > columns_.names.size();
-    throw InvalidArgument(
-        fmt::format("the row has {} fields, the header {}", fields.size(), columns_.names.size()),
-        where(last),
-        more ? "quote fields that hold a comma; numbers have a decimal point, and no comma"
-             : "is the row cut? fill it in or remove it");
-  }
 
   // Most cells are plain numbers. Is this one, and did row_ take it?
   bool read_number(std::size_t i) {
