@@ -10,8 +10,8 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
+#include "client_source.hpp"
 #include "csv/csv_faults.hpp"
 #include "csv/csv_feature.hpp"
 #include "csv/csv_header.hpp"
@@ -119,9 +119,9 @@ class NewRows final : public NewSamples {
       if (std::ranges::count(header_, column.name) == 0) missing.push_back(column.name);
     }
     const std::string what =
-        missing.size() == 1 ? fmt::format("there is no column '{}', which the model reads", name)
-                            : fmt::format("there are no columns '{}', which the model reads",
-                                          fmt::join(missing, "', '"));
+        missing.size() == 1
+            ? fmt::format("there is no column '{}', which the model reads", name)
+            : fmt::format("there are no columns {}, which the model reads", shortened(missing));
     throw InvalidArgument(what, rows_.where(),
                           fmt::format("did you mean '{}'?", nearest(name, header_)));
   }
