@@ -68,7 +68,8 @@ void Progress::print(const ProgressStatus& status, double now_s, bool last) {
   const auto done = static_cast<double>(status.round - first_round_);
   const double rate = elapsed_s > 0 ? done / elapsed_s : 0;
   const auto left = static_cast<double>(status.rounds - status.round);
-  std::string line = fmt::format("round {}/{}", status.round, status.rounds);
+  std::string line = fmt::format("round {}", status.round);
+  if (status.rounds > 0) line += fmt::format("/{}", status.rounds);
   if (!std::isnan(status.loss)) line += fmt::format("  loss {:.4f}", status.loss);
   if (status.accuracy >= 0) {
     line += fmt::format("  {}accuracy {:.2f}%", status.samples, 100 * status.accuracy);

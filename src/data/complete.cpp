@@ -187,6 +187,10 @@ void tell_all(const std::vector<Column>& columns, const std::vector<std::vector<
 
 void complete(Dataset& dataset, const Partition& partition, const std::vector<char>& held_out,
               MissingValues missing, Standardize scope) {
+  if (missing == MissingValues::kKeep && !dataset.open.empty()) {
+    throw InvalidArgument("something stands in the place of a missing value", "data.missing",
+                          "keep is for run.protocol = statistics");
+  }
   const Clients clients(partition, held_out);
   record_columns(dataset, clients, missing, scope);
   if (dataset.open.empty()) return;

@@ -173,7 +173,8 @@ class Reader {
     Preparation& own = record_.preparations.back();
     if (input == 0) own.client = field(4);
     if (record_.preparations.size() == 1) {
-      record_.values.push_back({what, field(2), field(3), !field(6).empty()});
+      record_.values.push_back(
+          {.what = what, .column = field(2), .level = field(3), .is_precise = !field(6).empty()});
     }
     const bool is_next = input < record_.values.size() && own.client == field(4) &&
                          (record_.preparations.size() > 1 || input + 1 == record_.values.size());

@@ -11,6 +11,7 @@
 #include "hanse/base/index.hpp"
 #include "hanse/base/options.hpp"
 #include "hanse/data/partition.hpp"
+#include "hanse/rules/statistics/tally.hpp"
 
 namespace hanse {
 
@@ -30,32 +31,53 @@ double number(const std::string& text) {
   }
 }
 
-// The mean of f(value, channel) over each channel's values.
+// Calls f(pixel values of a channel, channel) for each channel of each sample.
 template <class F>
-std::vector<double> means_of(const std::vector<int64_t>& shape, const EachSample& each_sample,
-                             F f) {
-  const auto channels = static_cast<std::size_t>(shape[0]);
+void each_plane(const std::vector<int64_t>& shape, const EachSample& each_sample, F f) {
   const auto plane = static_cast<std::size_t>(shape[1] * shape[2]);
-  std::vector<double> sums(channels, 0.0);
-  double count = 0;
   each_sample([&](const float* image) {
-    count += static_cast<double>(plane);
-    for (std::size_t c = 0; c < channels; ++c) {
-      double sum = 0;
-      for (std::size_t k = c * plane; k < (c + 1) * plane; ++k) sum += f(image[k], c);
-      sums[c] += sum;
+    for (std::size_t c = 0; c < static_cast<std::size_t>(shape[0]); ++c) {
+      f(std::span<const float>(image + c * plane, plane), c);
     }
   });
-  for (double& sum : sums) sum /= count;
-  return sums;
+}
+
+constexpr double kRoundingRoom = 1 + 1e-9;  // sums of a plane are rounded
+
+// The means of f(value, channel) over each channel's values, |f| <= bounds [channels], by exact
+// sums of the samples' own: they do not depend on the order of the samples.
+template <class F>
+std::vector<double> means_of(const std::vector<int64_t>& shape, const EachSample& each_sample,
+                             std::vector<double> bounds, F f) {
+  const auto plane = static_cast<double>(shape[1] * shape[2]);
+  for (double& bound : bounds) bound *= plane * kRoundingRoom;
+  Tally sums(bounds);
+  double count = 0;
+  each_plane(shape, each_sample, [&](std::span<const float> values, std::size_t c) {
+    if (c == 0) sums.next_sample();
+    if (c == 0) count += plane;
+    double sum = 0;
+    for (const float value : values) sum += f(value, c);
+    sums.add(c, sum);
+  });
+  std::vector<double> means = sums.values();
+  for (double& mean : means) mean /= count;
+  return means;
 }
 
 std::vector<ChannelScale> measured(const std::vector<int64_t>& shape,
                                    const EachSample& each_sample) {
+  std::vector<double> most(to_index(shape[0]));
+  each_plane(shape, each_sample, [&](std::span<const float> values, std::size_t c) {
+    for (const float value : values) most[c] = std::max(most[c], std::abs(double{value}));
+  });
   const auto means =
-      means_of(shape, each_sample, [](float x, std::size_t) { return static_cast<double>(x); });
-  const auto variances = means_of(shape, each_sample, [&](float x, std::size_t c) {
-    const double off = static_cast<double>(x) - means[c];
+      means_of(shape, each_sample, most, [](float x, std::size_t) { return double{x}; });
+  for (std::size_t c = 0; c < means.size(); ++c) {
+    most[c] = (most[c] + std::abs(means[c])) * (most[c] + std::abs(means[c])) * kRoundingRoom;
+  }
+  const auto variances = means_of(shape, each_sample, most, [&](float x, std::size_t c) {
+    const double off = double{x} - means[c];
     return off * off;
   });
   std::vector<ChannelScale> scales;
@@ -118,6 +140,69 @@ std::vector<ValueScale> scales_over(const Features& features, Samples samples) {
                                       [&](int64_t i) { return features.at(i, d) == first; });
     if (constant) scales[d].mean = first - scales[d].origin;
     scales[d].deviation = constant ? 1.0 : std::sqrt(scales[d].deviation);
+  }
+  return scales;
+}
+
+// Least and largest values of the columns [width], and what their sums are made about: the least
+// one, whose difference from another is exact where numbers are large and close.
+struct Extremes {
+  std::vector<double> least, most;
+};
+
+Extremes extremes_of(const Features& features, Samples samples) {
+  Extremes found;
+  for (std::size_t d = 0; d < features.width; ++d) {
+    found.least.push_back(features.at(samples.front(), d));
+  }
+  found.most = found.least;
+  for (const int64_t i : samples) {
+    for (std::size_t d = 0; d < features.width; ++d) {
+      const double value = features.at(i, d);
+      found.least[d] = std::min(found.least[d], value);
+      found.most[d] = std::max(found.most[d], value);
+    }
+  }
+  return found;
+}
+
+// The sums over the samples of f(value, column), |f| <= bounds [width]: exact sums of rounded terms
+// (Tally), which do not depend on the order of the samples.
+template <class F>
+std::vector<double> exact_sums(const Features& features, Samples samples,
+                               std::span<const double> bounds, F f) {
+  Tally sums(bounds);
+  for (const int64_t i : samples) {
+    sums.next_sample();
+    for (std::size_t d = 0; d < features.width; ++d) sums.add(d, f(features.at(i, d), d));
+  }
+  return sums.values();
+}
+
+// The same as scales_over(), whatever the order of the samples:
+//   mean = least + T(x - least) / n,  deviation^2 = T((x - mean)^2) / n,  T an exact sum.
+std::vector<ValueScale> pooled_scales(const Features& features, Samples samples) {
+  const auto n = static_cast<double>(samples.size());
+  const Extremes extremes = extremes_of(features, samples);
+  const auto& [least, most] = extremes;
+  std::vector<ValueScale> scales(features.width);
+  std::vector<double> bounds(features.width);
+  for (std::size_t d = 0; d < bounds.size(); ++d) bounds[d] = most[d] - least[d];
+  const auto sums =
+      exact_sums(features, samples, bounds, [&](double x, std::size_t d) { return x - least[d]; });
+  for (std::size_t d = 0; d < bounds.size(); ++d) {
+    scales[d].origin = features.precise[d] ? least[d] : 0;
+    scales[d].mean = sums[d] / n + (features.precise[d] ? 0 : least[d]);
+    const double reach = std::max(std::abs(most[d] - scales[d].origin - scales[d].mean),
+                                  std::abs(least[d] - scales[d].origin - scales[d].mean));
+    bounds[d] = reach * reach;
+  }
+  const auto squares = exact_sums(features, samples, bounds, [&](double x, std::size_t d) {
+    const double off = x - scales[d].origin - scales[d].mean;
+    return off * off;
+  });
+  for (std::size_t d = 0; d < bounds.size(); ++d) {
+    if (least[d] != most[d]) scales[d].deviation = std::sqrt(squares[d] / n);
   }
   return scales;
 }
@@ -187,7 +272,7 @@ void standardize(Dataset& dataset, const Partition& partition, const std::vector
     apply(scales, features, Samples(begin, partition.order.begin() + partition.offsets[c + 1]));
   }
   if (scope == Standardize::kClient) return;
-  auto& scales = record.preparations.front().scales = scales_over(features, training);
+  auto& scales = record.preparations.front().scales = pooled_scales(features, training);
   apply(scales, features, partition.order);
 }
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "hanse/base/error.hpp"
+#include "hanse/base/index.hpp"
 #include "kinds.hpp"
 #include "partition/partition_kinds.hpp"
 #include "partition/split.hpp"
@@ -28,6 +29,10 @@ class PartitionedSource final : public ClientSource {
     layout_.client_names = std::move(names);
     layout_.class_names = dataset_.class_names;
     layout_.record = std::move(dataset_.record);
+    for (const OpenColumn& open : dataset_.open) {
+      if (open.levels.empty()) continue;
+      layout_.record.values[to_index(open.feature)].levels = open.levels;
+    }
     layout_.left_out = dataset_.left_out;
     layout_.unread = dataset_.unread;
     layout_.shape = dataset_.shape;
@@ -104,8 +109,10 @@ std::unique_ptr<ClientSource> make_partitioned_source(const DataOptions& data,
   split_validation(partition, dataset, names, data.validation_fraction, seed);
   require_left(federation, names, dataset.left_out);
   const auto held_out = untrained_clients(partition.clients(), names, federation, seed);
-  complete(dataset, partition, held_out, data.missing, data.standardize);
-  standardize(dataset, partition, held_out, data.standardize);
+  if (!data.as_is) {
+    complete(dataset, partition, held_out, data.missing, data.standardize);
+    standardize(dataset, partition, held_out, data.standardize);
+  }
   name_preparations(names, dataset.record);
   return std::make_unique<PartitionedSource>(std::move(dataset), std::move(partition),
                                              std::move(names), common_labels);

@@ -32,7 +32,8 @@ double median_of(std::vector<double> values) {
 }
 
 bool fills(MissingValues missing) {
-  return missing != MissingValues::kRefuse && missing != MissingValues::kDrop;
+  return missing == MissingValues::kMean || missing == MissingValues::kMedian ||
+         missing == MissingValues::kCategory;
 }
 
 // Records every column: its values, and how a missing one is filled, also where none was missing.

@@ -42,4 +42,48 @@ void bind_online(OptionTable& table, OnlineOptions& online) {
             "after half of the horizon every node receives the next node's stream");
 }
 
+void bind_statistics(OptionTable& table, StatisticsOptions& statistics) {
+  const auto add = [&](const std::string& name, auto& field, auto... rest) {
+    table.add("statistics." + name, field, rest...);
+  };
+  add("on", statistics.on, "the samples that count: all, those for training, or those for tests");
+  add("columns", statistics.columns,
+      "columns that are described, or that predict: names with * and ?, separated by commas");
+  add("by", statistics.by,
+      "a column, client or label: one result a group of samples, and one for all; log-rank "
+      "compares these groups");
+  add("level", statistics.level, Range{0, 1, true, true}, "of intervals");
+  add("least-count", statistics.least_count, between(0, 1000),
+      "groups, cells and risk sets of fewer samples are left empty, and counted as suppressed; "
+      "0: none");
+  add("iterations", statistics.iterations, at_least(1), "steps of a fit at most");
+  add("tolerance", statistics.tolerance, above_to(0, 1),
+      "relative change of a fit's target at which it ends");
+  add("bins", statistics.bins, between(1, 1000000), "histogram: bins from minimum to maximum");
+  add("edges", statistics.edges, Range(), "histogram: ends of bins, ascending; empty: of bins");
+  add("probabilities", statistics.probabilities, between(0, 1), "quantiles: which");
+  add("rows", statistics.rows, "crosstab: the column of its rows; statistics.by has the columns");
+  add("target", statistics.target, "glm: the column that is explained; empty: the label");
+  add("family", statistics.family, "glm: the law of the target, with its canonical link");
+  add("offset", statistics.offset, "glm: a column that is added to the linear part");
+  add("weights", statistics.weights, "glm: a column of frequencies; empty: every sample counts 1");
+  add("intercept", statistics.intercept, "glm: add a constant");
+  add("robust", statistics.robust, "glm, cox: standard errors by the sandwich");
+  add("scale", statistics.scale, "pca: of correlations or of covariances");
+  add("components", statistics.components, at_least(1), "pca: components that are told");
+  add("clusters", statistics.clusters, between(2, 1000), "kmeans, gmm: clusters");
+  add("starts", statistics.starts, between(1, 1000),
+      "kmeans, gmm: starts of k-means++, of which the best one counts");
+  add("covariance", statistics.covariance, "gmm: of each cluster");
+  add("time", statistics.time, "survival: the column of times, at least 0");
+  add("event", statistics.event, "survival: the column that is 1 at an event and 0 where censored");
+  add("strata", statistics.strata, "cox, log-rank: a column; risk sets are of one value of it");
+  add("ties", statistics.ties, "cox: what counts of events at one time");
+  add("weighting", statistics.weighting,
+      "log-rank: weights of the times: 1, n or sqrt(n), of n at risk");
+  add("grid", statistics.grid, at_least(0),
+      "survival: times are rounded up to its multiples; 0: "
+      "they stay");
+}
+
 }  // namespace hanse

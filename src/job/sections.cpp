@@ -340,7 +340,8 @@ constexpr Section kSections[] = {{"run", bind<&Job::run, bind_run>},
                                  {"clock", nullptr},
                                  {"async", nullptr},
                                  {"bandit", bind<&Job::bandit, bind_bandit>},
-                                 {"online", bind<&Job::online, bind_online>}};
+                                 {"online", bind<&Job::online, bind_online>},
+                                 {"statistics", bind<&Job::statistics, bind_statistics>}};
 
 // Files that may lie elsewhere when a run is resumed: checkpoints have their digests, or the
 // digests of their contents.
@@ -355,6 +356,10 @@ KeyedJob::KeyedJob(std::span<const KindFamily> families) {
   for (const Section& section : kSections) {
     for (const KindFamily& family : families) {
       if (family.section() != section.name) continue;
+      if (family.several) {
+        table.add(family.key, family.choice(*this), family.help);
+        continue;
+      }
       table.add_choice(family.key, family.choice(*this), names_of(family.rows), family.help);
     }
     if (section.bind) section.bind(table, *this);

@@ -89,7 +89,8 @@ std::vector<KindFamily> kind_families() {
       clock_family(),
       async_family(),
       expert_family(),
-      bandit_family()};
+      bandit_family(),
+      statistics_family()};
 }
 
 }  // namespace hanse

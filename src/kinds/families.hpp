@@ -17,6 +17,7 @@ KindFamily expert_family();
 KindFamily bandit_family();
 KindFamily clock_family();
 KindFamily async_family();
+KindFamily statistics_family();
 
 // path, args and digest of a section; `key` makes keys of its RuleFile.
 template <class Place>

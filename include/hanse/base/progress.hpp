@@ -9,7 +9,7 @@ namespace hanse {
 
 struct ProgressStatus {
   int64_t round = 0;         // completed rounds
-  int64_t rounds = 0;        // rounds of the whole run
+  int64_t rounds = 0;        // rounds of the whole run; 0: nobody knows
   double loss = 0;           // last mean training loss
   double accuracy = -1;      // last evaluated mean accuracy in [0, 1]; negative: not known
   int64_t evaluated = 0;     // the round of `accuracy`

@@ -20,10 +20,11 @@ enum class Standardize { kNone, kClient, kAll };
 constexpr auto choices_of(Standardize) { return std::array{"none", "client", "all"}; }
 
 // A table's missing values: refused; filled with a statistic of training samples; filled with the
-// mean and marked (numbers), or a category of their own; or their rows are left out.
-enum class MissingValues { kRefuse, kMean, kMedian, kCategory, kDrop };
+// mean and marked (numbers), or a category of their own; or their rows are left out; or they stay
+// missing, for statistics.
+enum class MissingValues { kRefuse, kMean, kMedian, kCategory, kDrop, kKeep };
 constexpr auto choices_of(MissingValues) {
-  return std::array{"refuse", "mean", "median", "category", "drop"};
+  return std::array{"refuse", "mean", "median", "category", "drop", "keep"};
 }
 
 // A table's columns of text: refused, or a column of 0 and 1 for each category.
@@ -84,7 +85,9 @@ struct DataOptions {
   std::string category_columns;       // csv: names of columns that are categories, numbers or not
   std::string drop_columns;           // csv: names of columns that are left out
   std::optional<double> label_above;  // csv: the label is 1 above it, else 0
-  std::string normalize = "none";     // images: none | all | numbers, see src/data/normalize.hpp
+  // csv, no key: categories stay numbers of levels and missing values NaN, for statistics.
+  bool as_is = false;
+  std::string normalize = "none";  // images: none | all | numbers, see src/data/normalize.hpp
 
   std::string test_path;       // tff: file of the clients' test samples; empty: none
   std::string feature_column;  // tff: dataset of the features; empty: the layout's

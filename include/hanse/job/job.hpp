@@ -19,6 +19,7 @@
 #include "hanse/rules/clock/options.hpp"
 #include "hanse/rules/privacy/options.hpp"
 #include "hanse/rules/sampling/options.hpp"
+#include "hanse/rules/statistics/options.hpp"
 
 namespace hanse {
 
@@ -132,6 +133,7 @@ struct Job {
   AsyncOptions async;
   BanditOptions bandit;
   OnlineOptions online;
+  StatisticsOptions statistics;
 };
 
 // data.seed, model.seed, sampler.seed, client.seed or clock.seed; where it is 0, run.seed.

@@ -43,6 +43,12 @@ struct TableLines {
   std::string lines;
 };
 
+// A whole file of the run directory, written at the run's end.
+struct ResultFile {
+  std::string name;  // "statistics.json"
+  std::string text;
+};
+
 // An arm that a bandit returns at its end.
 struct ReturnedArm {
   int64_t arm = 0;
@@ -68,6 +74,13 @@ class Protocol : public Stateful {
   virtual std::string remark() const { return ""; }
   // Columns of the run's tables beside those of every protocol; rank 0's count.
   Columns& columns() { return columns_; }
+
+  // Is a model trained? Without one nothing is evaluated and no model is written, and rank 0 has
+  // results of another kind at the run's end: files, a table for the terminal, and their digest.
+  virtual bool has_model() const { return true; }
+  virtual std::vector<ResultFile> result_files() const { return {}; }
+  virtual std::string table() const { return ""; }
+  virtual std::string results_digest() const { return ""; }
 
   // Evaluates every client's model on its own data, in client order on rank 0; empty elsewhere.
   virtual EvaluationTable evaluate() = 0;

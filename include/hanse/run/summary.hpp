@@ -117,7 +117,8 @@ struct Summary {
   std::string trained_on;  // trains the clients: "cpu", or a GPU with its libraries
   bool simulated = false;  // no client was trained
   ProductFacts products;
-  std::span<const float> row;  // the final model; its digest is reported
+  std::string digest_of;    // "model", or "results" of a run without one
+  std::string digest;       // of those
   std::string data_digest;     // of samples, labels, clients and test parts
   RunTimes times;
   double bytes_per_round = 0;

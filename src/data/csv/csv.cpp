@@ -316,6 +316,9 @@ class CsvTable {
       const std::string text = numbers.text(name);
       if (!text.empty()) warning(fmt::format("{}, {}{}", table(), text, hint));
     };
+    if (const std::string text = rounded_features_.text(name); options_.as_is && !text.empty()) {
+      throw InvalidArgument(text, table(), "subtract a constant from that column before");
+    }
     if (!standardized_) say(rounded_features_, "; data.standardize centres them before that");
     say(rounded_targets_, "");
     classes_.say_what_is_odd();

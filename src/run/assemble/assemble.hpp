@@ -14,6 +14,7 @@
 #include "hanse/protocol/online.hpp"
 #include "hanse/protocol/private_samples.hpp"
 #include "hanse/protocol/private_training.hpp"
+#include "hanse/protocol/statistics.hpp"
 #include "hanse/protocol/update_stage.hpp"
 #include "hanse/run/assembly.hpp"
 #include "online_engine.hpp"
@@ -25,6 +26,7 @@ namespace hanse {
 std::unique_ptr<Assembly> assemble_federated(const Job& job, Communicator& comm);
 std::unique_ptr<Assembly> assemble_online(const Job& job, Communicator& comm);
 std::unique_ptr<Assembly> assemble_bandit(const Job& job, Communicator& comm);
+std::unique_ptr<Assembly> assemble_statistics(const Job& job, Communicator& comm);
 
 // The objects of a federated job, or of a bound, which is one of a special kind.
 struct FederatedAssembly final : Assembly {
@@ -74,6 +76,15 @@ struct BanditAssembly final : Assembly {
   void plan(const PlanCase& plan, PlanSheet& sheet) override;
 
   std::unique_ptr<BanditProtocol> bandit;
+};
+
+// The objects of a job of statistics.
+struct StatisticsAssembly final : Assembly {
+  using Assembly::Assembly;
+  Protocol& protocol() override { return *statistics; }
+  void plan(const PlanCase& plan, PlanSheet& sheet) override;
+
+  std::unique_ptr<StatisticsProtocol> statistics;
 };
 
 // For protocols that train models: sets the ranks' threads, and fills federation, model, files and

@@ -10,6 +10,7 @@
 #include "hanse/kinds/bandits.hpp"
 #include "hanse/kinds/experts.hpp"
 #include "hanse/kinds/families.hpp"
+#include "hanse/kinds/statistics.hpp"
 #include "hanse/model/threads.hpp"
 #include "hanse/run/catalog.hpp"
 
@@ -41,6 +42,8 @@ void check_bound(const Job& job) {
 bool holds(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
+
+constexpr int64_t kMostRounds = 1000000;  // of a protocol that ends itself
 
 const Reading kBoundReading{.sections = {"run", "data", "federation", "model", "client", "comm",
                                          "evaluate", "checkpoint", "report"},
@@ -89,7 +92,20 @@ const Family<ProtocolKind> kProtocols{
                   "data.normalize", "federation.validation-clients", "report.participation"}},
       {},
       std::nullopt,
-      assemble_bandit}}};
+      assemble_bandit},
+     {{"statistics",
+       "statistics of all clients' samples, exactly those of the pooled ones",
+       {},
+       check_statistics,
+       kCpusAlone},
+      {.sections = {"run", "data", "federation", "statistics", "checkpoint"},
+       .except = {"run.rounds", "run.repeats", "run.device", "run.patience", "run.target",
+                  "run.on-divergence", "run.state-dict", "run.merge-adapters", "run.check-rules",
+                  "run.trace", "data.standardize", "data.normalize", "data.validation-fraction",
+                  "federation.held-out", "federation.validation-clients"}},
+      {.reads_as_is = true, .ends_itself = true},
+      std::nullopt,
+      assemble_statistics}}};
 
 }  // namespace
 
@@ -119,7 +135,9 @@ std::unique_ptr<Assembly> assemble(const Job& job, Communicator& comm) {
 }
 
 void settle_job(const Assembly& parts, Job& job) {
-  const Reading& reading = protocol_kind(job).reading;
+  const ProtocolKind& protocol = protocol_kind(job);
+  const Reading& reading = protocol.reading;
+  if (protocol.traits.ends_itself) job.run.rounds = kMostRounds;
   // Data with clients of their own say how many there are.
   const Federation& federation = parts.federation;
   const int64_t all = federation.clients() + federation.held_out();

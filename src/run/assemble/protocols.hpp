@@ -26,6 +26,8 @@ struct ProtocolTraits {
   bool has_rounds = false;        // of participants whose updates are mixed
   bool holds_out = false;         // clients may be evaluated that never train
   bool has_shared_model = false;  // that common test samples can be for
+  bool reads_as_is = false;       // tables: nothing is filled, coded or standardized
+  bool ends_itself = false;       // it has no number of rounds
 };
 
 struct ProtocolKind : KindRow<Job> {

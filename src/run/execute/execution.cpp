@@ -10,6 +10,7 @@
 #include "assemble/warm_start.hpp"
 #include "divergence_guard.hpp"
 #include "hanse/base/clock.hpp"
+#include "hanse/base/digest.hpp"
 #include "hanse/base/log.hpp"
 #include "hanse/base/progress.hpp"
 #include "hanse/base/scope.hpp"
@@ -22,6 +23,7 @@
 #include "hanse/model/threads.hpp"
 #include "hanse/run/assembly.hpp"
 #include "hanse/run/load_job.hpp"
+#include "hanse/store/atomic_file.hpp"
 #include "hanse/store/checkpoint.hpp"
 #include "hanse/store/run_directory.hpp"
 #include "results/facts.hpp"
@@ -126,6 +128,8 @@ class Execution {
   }
 
   bool reads(const std::string& key) const { return protocol_kind(job_).reading.reads(key); }
+  // Is there something to evaluate?
+  bool learns() { return !is_simulated(job_) && protocol().has_model(); }
   bool watches() const { return !job_.evaluate.best.empty() || !job_.run.target.empty(); }
   bool is_server() const { return comm_.rank() == 0; }
   int64_t completed() const { return parts_->protocol().completed_rounds(); }
@@ -207,14 +211,15 @@ class Execution {
     const bool stops = verdict == Verdict::kStop && completed() < job_.run.rounds;
     if (stops || due(job_.checkpoint.every) || !end_.empty()) checkpoint(stops);
     if (!is_server()) return;
-    const ProgressStatus status = last_.progress(completed(), job_.run.rounds, record.loss);
+    const int64_t all = protocol_kind(job_).traits.ends_itself ? 0 : job_.run.rounds;
+    const ProgressStatus status = last_.progress(completed(), all, record.loss);
     directory_->flush_each_second();
     const bool ends = due(0) || verdict == Verdict::kStop || !end_.empty();
     ends ? progress.finish(status) : progress.update(status);
   }
 
   void evaluate() {
-    if (is_simulated(job_)) return;  // nothing has been learnt
+    if (!learns()) return;
     phases_.enter("evaluation", completed());
     last_.clients = {};  // two tables at once would take twice the memory
     auto found = protocol().evaluate();
@@ -328,7 +333,10 @@ class Execution {
     on_server([&] {
       if (const std::string remark = protocol().remark(); !remark.empty()) warning(remark);
       directory_->flush();
-      if (!is_simulated(job_)) write_results(job_, *parts_, last_, *directory_);
+      if (learns()) write_results(job_, *parts_, last_, *directory_);
+      for (const auto& [name, text] : protocol().result_files()) {
+        write_file(directory_->file(name), text);
+      }
       for (auto& number : protocol().columns().of_run()) last_.metrics.push_back(std::move(number));
       if (!is_simulated(job_))
         add_costs(job_, *parts_, *directory_, time_.seconds(), last_.metrics);
@@ -344,7 +352,9 @@ class Execution {
           .simulated = is_simulated(job_),
           .products = {.precision = name_of(job_.model.precision),
                        .kernels = product_kernels(job_.model, parts_->trains_on_gpu())},
-          .row = protocol().model_row(),
+          .digest_of = protocol().has_model() ? "model" : "results",
+          .digest = protocol().has_model() ? digest_hex(std::as_bytes(protocol().model_row()))
+                                           : protocol().results_digest(),
           .data_digest = data_digest(parts_->federation),
           .times = {.set_up_s = setup_s_,
                     .rounds_s = directory_->seconds(),
@@ -359,7 +369,7 @@ class Execution {
           .returned = protocol().returned(),
           .privacy = privacy_report(job_.privacy, last_.metrics)};
       directory_->write_summary(summary_json(summary));
-      table = summary_table(summary, job_.run.out);
+      table = protocol().table() + summary_table(summary, job_.run.out);
     });
     return table;
   }

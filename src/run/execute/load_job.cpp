@@ -56,6 +56,11 @@ void check_protocol(const Job& job) {
     throw InvalidArgument(fmt::format("{} = {} needs run.protocol = federated", key, kind),
                           "run.protocol", fmt::format("leave {} at none", key));
   }
+  const bool keeps = job.data.missing == MissingValues::kKeep;
+  if (keeps && !protocol_kind(job).traits.reads_as_is) {
+    throw InvalidArgument("a model needs a number in the place of a missing one", "data.missing",
+                          "keep is for run.protocol = statistics; mean, for example, fills it");
+  }
 }
 
 // The clients that a job of rounds trains; empty: only its data tell how many.
@@ -78,7 +83,10 @@ void check_kinds(const Job& job) {
   Job chosen = job;
   for (const KindFamily& family : catalog()) {
     if (!reading.reads(family.key)) continue;
-    if (const auto& check = family.find(family.choice(chosen)).check) check(job);
+    const std::string& choice = family.choice(chosen);
+    for (const auto& name : family.several ? split_list(choice) : std::vector{choice}) {
+      if (const auto& check = family.find(name).check) check(job);
+    }
   }
 }
 

@@ -68,4 +68,13 @@ void BanditAssembly::plan(const PlanCase& plan, PlanSheet& sheet) {
             2 * bandit->clients() * (d * d + d));
 }
 
+void StatisticsAssembly::plan(const PlanCase& plan, PlanSheet& sheet) {
+  const int64_t ranks = plan.planned.ranks;
+  sheet.add("samples", "samples", statistics->samples());
+  sheet.add("clients", "clients", federation.clients());
+  sheet.add("ranks", "ranks", ranks);
+  sheet.add("samples_rank", "samples a rank", (statistics->samples() + ranks - 1) / ranks);
+  sheet.add("data_bytes", "data a host, shared", number(federation.bytes()));
+}
+
 }  // namespace hanse

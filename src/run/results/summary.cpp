@@ -267,7 +267,7 @@ std::string summary_json(const Summary& summary) {
                               {"rounds", summary.rounds},
                               {"ranks", summary.ranks},
                               {"device", summary.trained_on},
-                              {"model_digest", digest_hex(std::as_bytes(summary.row))},
+                              {summary.digest_of + "_digest", summary.digest},
                               {"data_digest", summary.data_digest},
                               {"setup_seconds", summary.times.set_up_s},
                               {"seconds", summary.times.rounds_s},
@@ -333,7 +333,7 @@ std::string summary_table(const Summary& summary, const std::string& run_directo
   lines.emplace_back("rounds", fmt::format("{} in {}, evaluations aside", summary.rounds,
                                            duration_text(summary.times.rounds_s)));
   lines.emplace_back("a round, median", fmt::format("{:.3f} ms", 1e3 * summary.times.median_s));
-  lines.emplace_back("model digest", digest_hex(std::as_bytes(summary.row)));
+  lines.emplace_back(summary.digest_of + " digest", summary.digest);
   lines.emplace_back("run directory", run_directory);
   return table_of(lines) + accounts_table(summary);
 }
