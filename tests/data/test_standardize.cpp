@@ -6,6 +6,7 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
+#include "hanse/base/random.hpp"
 #include "hanse/data/federation.hpp"
 #include "hanse/data/partition.hpp"
 #include "support.hpp"
@@ -178,6 +179,58 @@ TEST(Standardize, TheFederationHoldsTheResult) {
   EXPECT_THROW(Federation::load(data, {}, 1, *alone), AgreedError);
 }
 
+// Samples of these clients, in the order of a shuffle; the last sample of all is held out.
+Partition shuffled(int64_t samples, int64_t clients, uint64_t seed) {
+  Partition partition{.order = {}, .offsets = {0}};
+  for (int64_t i = 0; i + 1 < samples; ++i) partition.order.push_back(i);
+  RandomStream(seed, Purpose::kPartition, 0, 0).shuffle(std::span(partition.order));
+  partition.order.push_back(samples - 1);
+  for (int64_t c = 1; c <= clients; ++c) {
+    partition.offsets.push_back((samples - 1) * c / clients);
+    partition.train_end.push_back(partition.offsets.back());
+  }
+  partition.offsets.push_back(samples);
+  partition.train_end.push_back(samples);
+  return partition;
+}
+
+// A client is a name for a set of samples: of all their training samples together the scales have
+// the same bits, however they are divided and ordered.
+TEST(Standardize, AllIsThatOfAnyPartition) {
+  constexpr int64_t kSamples = 2500;
+  Rows rows;
+  PreciseFeature precise{.feature = 2, .values = {}};
+  RandomStream draw(7, Purpose::kPartition, 1, 0);
+  for (int64_t i = 0; i < kSamples; ++i) {
+    const double exact = 1.6e9 + static_cast<double>(draw.below(1000)) / 3;
+    precise.values.push_back(exact);
+    rows.push_back({static_cast<float>(draw.normal()),
+                    static_cast<float>(3e7 + std::exp(draw.normal())), static_cast<float>(exact)});
+  }
+  rows.back() = {1e9F, 1e9F, 1e9F};  // would move all means
+  std::vector<Dataset> found;
+  for (const int64_t clients : {1, 7, 2499}) {
+    Dataset dataset = table(rows);
+    dataset.precise = {precise};
+    std::vector<char> held_out(to_index(clients) + 1);
+    held_out.back() = 1;
+    standardize(dataset, shuffled(kSamples, clients, static_cast<uint64_t>(clients)), held_out,
+                Standardize::kAll);
+    found.push_back(std::move(dataset));
+  }
+  EXPECT_EQ(found[1].features, found[0].features);
+  EXPECT_EQ(found[2].features, found[0].features);
+  const ValueScale& scale = found[0].record.preparations[0].scales[2];
+  const std::span known = std::span(precise.values).first(kSamples - 1);
+  double mean = 0, squares = 0;
+  for (const double value : known) mean += (value - 1.6e9) / (kSamples - 1);
+  for (const double value : known) {
+    squares += (value - 1.6e9 - mean) * (value - 1.6e9 - mean) / (kSamples - 1);
+  }
+  EXPECT_NEAR(scale.origin - 1.6e9 + scale.mean, mean, 1e-9);
+  EXPECT_NEAR(scale.deviation, std::sqrt(squares), 1e-9);
+}
+
 Federation channels(const std::string& normalize, std::vector<int64_t> shape = {2, 3, 5}) {
   DataOptions data;
   data.kind = "random";
@@ -195,6 +248,20 @@ std::vector<float> values_of(const Federation& federation, SampleRange range) {
   std::vector<float> values(static_cast<std::size_t>(range.size() * federation.sample_values()));
   federation.copy(range, values.data());
   return values;
+}
+
+TEST(Normalize, AllIsThatOfAnyPartition) {
+  const auto measured = [](int64_t clients) {
+    DataOptions data{.kind = "random", .test_fraction = 0, .shape = {2, 3, 5}, .classes = 3};
+    data.normalize = "all";
+    const FederationOptions options{.clients = clients, .samples = 840 / clients};
+    const auto federation = Federation::load(data, options, 5, *make_single_communicator());
+    return features_text(*federation.names().features);
+  };
+  const std::string found = measured(1);
+  EXPECT_NE(found.find("channel,1,"), std::string::npos) << found;
+  EXPECT_EQ(measured(4), found);
+  EXPECT_EQ(measured(210), found);
 }
 
 TEST(Normalize, EveryChannelByItsNumbers) {
