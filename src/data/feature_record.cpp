@@ -98,6 +98,11 @@ class Reader {
       take();
     }
     if (record_.shape.empty()) refuse("no line tells the shape of a sample");
+    double size = 1;
+    for (const int64_t extent : record_.shape) size *= static_cast<double>(extent);
+    if (!record_.values.empty() && size != static_cast<double>(record_.values.size())) {
+      refuse(fmt::format("there are {} inputs, and a sample has {}", record_.values.size(), size));
+    }
     for (const Preparation& own : record_.preparations) check(own);
     return std::move(record_);
   }
@@ -137,6 +142,7 @@ class Reader {
       record_.labels.classes = whole_at(1);
     } else if (role == "label_values" || role == "several_labels") {
       record_.labels.values = whole_at(1);
+      if (record_.labels.values < 1) refuse("a label has no value");
       record_.labels.multi_label = role == "several_labels";
     } else if (role == "class") {
       record_.class_names.push_back(field(3));

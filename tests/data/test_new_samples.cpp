@@ -256,6 +256,8 @@ TEST(Features, DamagedTablesAreRefused) {
   refuse(shape + "number,0,a,,x,,,1,2\nnumber,1,b,,y,,,1,2\n", "their order");
   refuse(shape + "gift,0,,,,,,,\n", "unknown role 'gift'");
   refuse(shape + "classes,-1,,,,,,,\n", "no count");
+  refuse(shape + "number,0,a,,,,,1,2\n", "there are 1 inputs, and a sample has 2");
+  refuse(shape + "label_values,0,,,,,,,\n", "a label has no value");
   refuse(header + "shape,,,0,,,,,\n", "not positive");
 }
 
