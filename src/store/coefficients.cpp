@@ -42,7 +42,7 @@ class Table {
                                                 : weight_[output * width() + value]);
   }
 
-  // Of `output` alone, or less those of `other`.
+  // The coefficients of `output`, less those of `other` where it is one.
   Column column(std::string title, std::size_t output, std::ptrdiff_t other = -1) const {
     Column column{.title = std::move(title), .values = {}};
     for (std::size_t i = 0; i <= width(); ++i) {

@@ -24,7 +24,7 @@ struct RecordedValue {
   ValueOf what = ValueOf::kNumber;
   std::string column = {};  // empty: the data have no names
   std::string level = {};   // of a category
-  // Of a category that was not coded (DataOptions::as_is): their numbers are the values.
+  // A category that was not coded (DataOptions::as_is) has these; their numbers are the values.
   std::vector<std::string> levels = {};
   bool is_precise = false;  // read in float64, because float32 cannot hold the column's numbers
 };
