@@ -117,10 +117,9 @@ void read_samples_place(const hdf5::File& file, Header& header) {
 }
 
 FeatureRecord read_preparation(const hdf5::File& file, int64_t sample_values) {
-  if (!file.contains("preparation")) return {};
-  const hdf5::Dataset dataset = file.dataset("preparation");
-  if (!dataset.is_text()) refuse_file("the dataset is no text", file.path(), "preparation");
-  FeatureRecord record = hanse::read_features(dataset.text(), file.path());
+  const std::vector<std::string> text = read_names(file, "preparation", 1);
+  if (text.empty()) return {};
+  FeatureRecord record = hanse::read_features(text.front(), file.path());
   if (!record.values.empty() && std::ssize(record.values) != sample_values) {
     refuse_file(fmt::format("it has {} values of {}", record.values.size(), sample_values),
                 file.path(), "preparation");

@@ -54,7 +54,8 @@ class Outputs {
     const int64_t scored = form.scored_classes();
     std::vector<std::string> names;
     for (int64_t k = 0; k < (scored > 0 ? scored : form.values); ++k) {
-      names.push_back((scored > 0 ? "p_" : "predicted_") + output_name(record_, k));
+      names.push_back(
+          fmt::format("{}{}", scored > 0 ? "p_" : "predicted_", output_name(record_, k)));
     }
     if (scored == 0 && form.values == 1) names = {"predicted"};
     return names;
@@ -150,8 +151,8 @@ class Predictions {
       if (!samples_.next(own, texts)) break;
       check(own);
       std::string line;
-      for (const std::string& text : texts) line += (line.empty() ? "" : ",") + csv_field(text);
-      texts_.push_back(line);
+      for (std::string& text : texts) text = csv_field(text);
+      texts_.push_back(join(texts, ","));
     }
   }
 
