@@ -1,5 +1,3 @@
-#include "hanse/data/new_samples.hpp"
-
 #include <cmath>
 
 #include <fmt/format.h>
@@ -10,6 +8,7 @@
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
 #include "hanse/data/kinds.hpp"
+#include "hanse/data/new_samples.hpp"
 #include "kinds.hpp"
 
 namespace hanse {
