@@ -13,7 +13,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator, ScalarFormatter
 
 from . import charts_of_rules as rules
-from . import charts_of_time, over_keys
+from . import charts_of_statistics, charts_of_time, over_keys
 from .charting import (NAMED, draw_band, draw_column, draw_cumulative, draw_line, draw_mean,
                        draw_nodes, draw_points, evaluations_of, label_of, start_at_zero, tables_of,
                        window_note)
@@ -355,6 +355,7 @@ PICTURES = [
     Picture("online", "Online", each(nodes, column=["accuracy", "cumulative_loss", "regret"]),
             "online.csv"),
     Picture("regret", "Bandits", each(bandit, column=["regret", "scalars_sent"]), "bandit.csv"),
+    Picture("survival", "Statistics", [charts_of_statistics.kaplan_meier], "kaplan-meier.csv"),
     Picture("varied", "What was varied", over_keys.charts_of),
     Picture("learning", "Learning", [accuracy, worst_accuracy, loss]),
     Picture("metrics", "Learning", [common_accuracy, *each(asked_metric, column=SPREADS), classes,
@@ -382,10 +383,15 @@ PICTURES = [
 
 
 def pictures_of(runs):
-    """[(picture, charts)]: all that these runs may have. Bandits learn no model."""
+    """[(picture, charts)]: all that these runs may have. Bandits learn no model, nor do statistics,
+    which say nothing of single clients either."""
     common_prefix(runs)  # names the runs by what they are evaluated on, where that differs
-    bandits = all(run.has("bandit.csv") for run in runs)
+    absent = set()
+    if all(run.has("bandit.csv") for run in runs):
+        absent = {"learning"}
+    if all(run.has("statistics.json") for run in runs):
+        absent = {"learning", "clients"}
     return [(picture, picture.charts(runs) if callable(picture.charts) else picture.charts)
             for picture in PICTURES
             if not picture.file or any(run.has(picture.file) for run in runs)
-            if not bandits or picture.name != "learning"]
+            if picture.name not in absent]

@@ -76,7 +76,7 @@ void Progress::print(const ProgressStatus& status, double now_s, bool last) {
     if (status.evaluated < status.round) line += fmt::format(" of round {}", status.evaluated);
   }
   line += fmt::format("  {:.1f} rounds/s", rate);
-  if (!last) line += fmt::format("  {} left", rate > 0 ? duration_text(left / rate) : "unknown");
+  if (!last && status.rounds > 0) line += fmt::format("  {} left", rate > 0 ? duration_text(left / rate) : "unknown");
   if (terminal_) {
     fmt::print(out_, "\r\033[K{}{}", line, last ? "\n" : "");
     open_line_ = !last;

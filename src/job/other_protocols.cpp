@@ -63,6 +63,10 @@ void bind_statistics(OptionTable& table, StatisticsOptions& statistics) {
   add("edges", statistics.edges, Range(), "histogram: ends of bins, ascending; empty: of bins");
   add("probabilities", statistics.probabilities, between(0, 1), "quantiles: which");
   add("rows", statistics.rows, "crosstab: the column of its rows; statistics.by has the columns");
+  add("low", statistics.low, Range(),
+      "with privacy.kind = central: what is known beforehand of each column, its least value; "
+      "crosstab: of rows and columns");
+  add("high", statistics.high, Range(), "likewise its largest value");
   add("target", statistics.target, "glm: the column that is explained; empty: the label");
   add("family", statistics.family, "glm: the law of the target, with its canonical link");
   add("offset", statistics.offset, "glm: a column that is added to the linear part");

@@ -50,6 +50,8 @@ enum class Purpose : uint64_t {
 
   kAttack = 39,  // who is byzantine; round: 0; and what random attackers send
   kBucket = 40,  // which rows of a round are averaged before a robust rule sees them
+
+  kStatistics = 45,  // who becomes a centre of k-means; round: 1000 starts + centre; client: sample
 };
 
 class RandomStream {

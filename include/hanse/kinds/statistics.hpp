@@ -14,6 +14,8 @@ struct Job;
 void check_statistics(const Job& job);
 
 // One of the kinds of statistics.kind. Throws InvalidArgument: unknown, or its columns are.
-std::unique_ptr<Analysis> make_analysis(const std::string& kind, const AnalysisSetup& setup);
+// REQUIRES, of a private one: check_statistics() passes.
+std::unique_ptr<Analysis> make_analysis(const std::string& kind, const AnalysisSetup& setup,
+                                        bool is_private);
 
 }  // namespace hanse

@@ -15,6 +15,10 @@
 
 namespace hanse {
 
+class CipherKey;
+class PrivateAnswers;
+struct PrivacyOptions;
+
 struct NamedAnalysis {
   std::string name;  // "moments"
   std::unique_ptr<Analysis> analysis;
@@ -29,6 +33,7 @@ class StatisticsProtocol final : public Protocol {
  public:
   StatisticsProtocol(const Federation& federation, const TableFacts& table, StatisticsOn on,
                      std::vector<NamedAnalysis> analyses, Communicator& comm);
+  ~StatisticsProtocol() override;
 
   bool has_model() const override { return false; }
   void initialize_model() override;
@@ -46,6 +51,10 @@ class StatisticsProtocol final : public Protocol {
 
   int64_t samples() const { return samples_; }
 
+  // From now on answers get noise, of this key. Throws InvalidArgument as PrivateAnswers does.
+  // REQUIRES: analyses with a squared_reach().
+  void make_private(const PrivacyOptions& options, const CipherKey& key);
+
  private:
   // The numbers that ranks report after a round; a maximum merges them.
   enum Report { kCommSeconds, kWorkSeconds, kStop, kFailed, kReports };
@@ -53,11 +62,13 @@ class StatisticsProtocol final : public Protocol {
   Analysis& analysis() { return *analyses_[current_].analysis; }
   bool is_server() const { return comm_.rank() == 0; }
   void ask();
+  void find_question();  // rank 0
   void share_question();
   Findings look() const;
   void look_at(int64_t client, SampleRange range, Findings& findings) const;
   void add_up(Findings& findings);
-  void hear(Findings findings);
+  // `are_kept`: they are of a checkpoint, which has the noise in them.
+  void hear(Findings findings, bool are_kept);
   SampleRange samples_of(int64_t client) const;
   void visit(StateFields& fields) override;
 
@@ -74,7 +85,10 @@ class StatisticsProtocol final : public Protocol {
   std::vector<StatisticsResult> results_;
   std::vector<int64_t> whole_;  // all answers so far, one after another
   std::vector<double> numbers_;
-  int64_t sums_ = 0;  // of the last round
+  std::unique_ptr<PrivateAnswers> noise_;  // null: there is none
+  // Columns of rounds.csv: the statistic, counted from 1, its look, its target and the bytes that
+  // clients would send, 8 a number each.
+  Metrics last_ = {{"statistic", 0}, {"iteration", 0}, {"value", 0}, {"bytes_updates", 0}};
 };
 
 }  // namespace hanse

@@ -124,6 +124,35 @@ class Run:
         index = pandas.Index(rounds, name="round")
         return {name: pandas.DataFrame(values, index=index) for name, values in columns.items()}
 
+    @property
+    def statistics(self) -> dict[str, pandas.DataFrame]:
+        """With run.protocol = statistics: {"cox": frame, "cox-baseline": frame, ...}, a frame for
+        each CSV file of a statistic. The first one's attrs have what is one number: n, log_likelihood
+        and so on, and `notes`. Raises FileNotFoundError where there are none."""
+        self._refuse_repeats("statistics")
+        path = self.path / "statistics.json"
+        if not path.is_file():
+            raise FileNotFoundError(f"{self.path} has no statistics.json: the run has not finished, or "
+                                    "its run.protocol is not statistics")
+        frames = {}
+        for kind, found in json.loads(path.read_text()).items():
+            frames[kind] = self.table(f"{kind}.csv")
+            tables = [name for name, value in found.items() if isinstance(value, dict)]
+            frames[kind].attrs = {name: value for name, value in found.items()
+                                  if name == "notes" or not isinstance(value, (dict, list))}
+            frames.update({f"{kind}-{name}": self.table(f"{kind}-{name}.csv") for name in tables})
+        return frames
+
+    def figure(self, name: str) -> Any:
+        """A matplotlib figure of a statistic: "kaplan-meier", curves with their bands, and numbers
+        at risk below them. Raises ValueError, naming those there are, and FileNotFoundError."""
+        from . import survival_figures
+        figures = {"kaplan-meier": survival_figures.figure}
+        if name not in figures:
+            raise ValueError(f"no figure is called '{name}'; there are: {', '.join(figures)}")
+        self._refuse_repeats(f"figure('{name}')")
+        return figures[name](self.table(f"{name}.csv"))
+
     def state_dict(self) -> dict[str, numpy.ndarray]:
         """The trained model, see the function of that name."""
         self._refuse_repeats("state_dict()")

@@ -127,7 +127,8 @@ std::string terminal_text(const std::string& name, const StatisticsResult& resul
   if (!facts.empty()) text += facts + "\n";
   for (const ResultTable& table : result.tables) {
     if (!table.shown) continue;
-    text += "\n" + shown_table(table);
+    text += '\n';
+    text += shown_table(table);
   }
   for (const std::string& note : result.notes) text += note + "\n";
   return text;

@@ -14,6 +14,7 @@
 #include "hanse/comm/agreement.hpp"
 #include "hanse/comm/bcast_list.hpp"
 #include "statistics/answers.hpp"
+#include "statistics/private_answers.hpp"
 #include "statistics/result_text.hpp"
 
 namespace hanse {
@@ -36,14 +37,16 @@ StatisticsProtocol::StatisticsProtocol(const Federation& federation, const Table
   for (int64_t c = 0; c < federation_.clients() + federation_.held_out(); ++c) {
     samples_ += samples_of(c).size();
   }
-  columns_.add_to_rounds([this] {
-    const bool has_ended = current_ >= analyses_.size() || iteration_ == 0;
-    const std::size_t at = has_ended && current_ > 0 ? current_ - 1 : current_;
-    return Metrics{{"statistic", static_cast<double>(at + 1)},
-                   {"iteration", static_cast<double>(iteration_)},
-                   {"value", is_server() ? analyses_[at].analysis->value() : std::nan("")},
-                   {"bytes_updates", 8.0 * static_cast<double>(sums_ * federation_.clients())}};
-  });
+  columns_.add_to_rounds([this] { return last_; });
+}
+
+StatisticsProtocol::~StatisticsProtocol() = default;
+
+void StatisticsProtocol::make_private(const PrivacyOptions& options, const CipherKey& key) {
+  std::vector<int64_t> reaches;
+  for (const NamedAnalysis& own : analyses_) reaches.push_back(own.analysis->squared_reach());
+  noise_ = std::make_unique<PrivateAnswers>(options, reaches, key);
+  columns_.add_to_summary([this] { return noise_->cost(); });
 }
 
 SampleRange StatisticsProtocol::samples_of(int64_t client) const {
@@ -58,15 +61,19 @@ void StatisticsProtocol::initialize_model() { ask(); }
 void StatisticsProtocol::ask() {
   std::exception_ptr failure;
   attempt(failure, [&] {
-    while (is_server() && current_ < analyses_.size()) {
-      asked_ = analysis().question();
-      if (asked_) break;
-      results_.push_back(analysis().result());
-      ++current_;
-      iteration_ = 0;
-    }
+    if (is_server()) find_question();
   });
   agree(comm_, failure);
+}
+
+void StatisticsProtocol::find_question() {
+  while (current_ < analyses_.size()) {
+    asked_ = analysis().question();
+    if (asked_) return;
+    results_.push_back(analysis().result());
+    ++current_;
+    iteration_ = 0;
+  }
 }
 
 void StatisticsProtocol::share_question() {
@@ -128,11 +135,15 @@ void StatisticsProtocol::add_up(Findings& findings) {
   if (is_server()) findings.sums.set_limbs(limbs);
 }
 
-void StatisticsProtocol::hear(Findings findings) {
-  sums_ = static_cast<int64_t>(findings.sums.size());
+void StatisticsProtocol::hear(Findings findings, bool are_kept) {
+  const auto sums = static_cast<double>(findings.sums.size() + findings.counts.size());
+  if (noise_ && !are_kept) noise_->add_noise(current_, findings.counts);
   keep_answer(findings, whole_, numbers_);
   analysis().hear(std::move(findings));
-  ++iteration_;
+  last_ = {{"statistic", static_cast<double>(current_ + 1)},
+           {"iteration", static_cast<double>(++iteration_)},
+           {"value", analysis().value()},
+           {"bytes_updates", 8 * sums * static_cast<double>(federation_.clients())}};
 }
 
 RoundRecord StatisticsProtocol::round(bool stop_requested) {
@@ -148,7 +159,7 @@ RoundRecord StatisticsProtocol::round(bool stop_requested) {
   agree(comm_, failure_);
   add_up(findings);
   attempt(failure_, [&] {
-    if (is_server()) hear(std::move(findings));
+    if (is_server()) hear(std::move(findings), false);
   });
   agree(comm_, failure_);
   ask();
@@ -213,11 +224,11 @@ void StatisticsProtocol::visit(StateFields& fields) {
   fields.all("numbers", numbers_);
   if (!fields.loads()) return;
   Answers answers(std::exchange(whole_, {}), std::exchange(numbers_, {}));
+  find_question();
   for (int64_t round = 0; round < completed_; ++round) {
-    ask();
-    hear(answers.next(analysis().open(*asked_)));
+    hear(answers.next(analysis().open(*asked_)), true);
+    find_question();
   }
-  ask();
 }
 
 }  // namespace hanse

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,6 +11,8 @@
 #include "hanse/rules/statistics/analysis.hpp"
 
 namespace hanse {
+
+inline constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
 
 // A number of a sample: a column's value, or for a level of a category 1 where it has that level
 // and else 0. NaN: missing.

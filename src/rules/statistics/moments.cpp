@@ -11,15 +11,13 @@ namespace hanse {
 
 namespace {
 
-constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
-
 // The moments of one column in one group, as far as they are known.
 struct ColumnMoments {
   int64_t n = 0, missing = 0;
-  double min = kNone, max = kNone, mean = kNone;
+  double min = kNoNumber, max = kNoNumber, mean = kNoNumber;
   double squares = 0, cubes = 0, fourths = 0;  // sums of powers of x - mean
 
-  double variance() const { return n > 1 ? squares / static_cast<double>(n - 1) : kNone; }
+  double variance() const { return n > 1 ? squares / static_cast<double>(n - 1) : kNoNumber; }
   double deviation() const { return std::sqrt(variance()); }
   // Of the sample, divided by n, as scipy's defaults.
   double skewness() const {
@@ -87,7 +85,7 @@ class Moments final : public Analysis {
     const Asked asked(question, p());
     std::vector<double> x(p());
     for (std::size_t i = 0; i < samples.size(); ++i) {
-      const double group = groups_.are_asked() ? groups_.value_of(samples, i) : kNone;
+      const double group = groups_.are_asked() ? groups_.value_of(samples, i) : kNoNumber;
       if (question.step == kGroups) {
         if (!std::isnan(group)) findings.distinct[0].add(group);
         continue;
@@ -257,14 +255,14 @@ ResultTable Moments::moments_table() const {
       const bool hidden = is_hidden(m);
       for (const int64_t count : {m.n, m.missing}) {
         if (hidden) {
-          row.emplace_back(kNone);
+          row.emplace_back(kNoNumber);
         } else {
           row.emplace_back(count);
         }
       }
       for (const double number :
            {m.mean, m.deviation(), m.min, m.max, m.skewness(), m.kurtosis()}) {
-        row.emplace_back(hidden ? kNone : number);
+        row.emplace_back(hidden ? kNoNumber : number);
       }
     }
   }
@@ -282,10 +280,10 @@ ResultTable Moments::product_table(const std::string& name, bool scaled) const {
       const double own = products_[packed_place(j, k)];
       const double root =
           std::sqrt(products_[packed_place(j, j)]) * std::sqrt(products_[packed_place(k, k)]);
-      const double value = !scaled              ? (complete_ > 1 ? own / degrees : kNone)
+      const double value = !scaled              ? (complete_ > 1 ? own / degrees : kNoNumber)
                            : j == k && root > 0 ? 1
                                                 : own / root;
-      row.emplace_back(complete_ < options_.least_count ? kNone : value);
+      row.emplace_back(complete_ < options_.least_count ? kNoNumber : value);
     }
   }
   return table;
@@ -310,7 +308,7 @@ std::optional<ResultTable> Moments::tests_table() const {
       between += n_ * off * off;
       within += m.squares;
     }
-    double smd = kNone, t = kNone, degrees = kNone, f = kNone, p_value = kNone;
+    double smd = kNoNumber, t = kNoNumber, degrees = kNoNumber, f = kNoNumber, p_value = kNoNumber;
     const double above = static_cast<double>(groups - 1), below = n - static_cast<double>(groups);
     if (groups == 2 && hidden == 0) {
       const ColumnMoments &a = of(1, j), &b = of(2, j);
@@ -325,8 +323,8 @@ std::optional<ResultTable> Moments::tests_table() const {
       f = between / above / (within / below);
       p_value = fisher_p(f, above, below);
     }
-    table.rows.push_back({features_[j].name, smd, t, degrees, f, groups == 2 ? kNone : above,
-                          groups == 2 ? kNone : below, p_value});
+    table.rows.push_back({features_[j].name, smd, t, degrees, f, groups == 2 ? kNoNumber : above,
+                          groups == 2 ? kNoNumber : below, p_value});
   }
   return table;
 }

@@ -13,8 +13,14 @@ namespace hanse {
 
 namespace {
 
-// The key of the first round; the same on all ranks. A numbered one hangs on run.seed, too, so that
-// repeats have noise of their own.
+void refuse_buffers(const Model& model) {
+  if (model.layout().n_trainable() == model.n_params()) return;
+  throw InvalidArgument("means and variances of batch norm are the clients', without noise",
+                        "model.kind", "group norm has no such buffers");
+}
+
+}  // namespace
+
 CipherKey first_key(const Job& job, Communicator& comm) {
   if (!job.privacy.has_secret()) {
     return CipherKey::of_numbers(std::array{static_cast<uint64_t>(job.privacy.seed.number),
@@ -28,14 +34,6 @@ CipherKey first_key(const Job& job, Communicator& comm) {
   comm.bcast(std::span(words), 0);
   return CipherKey::of_words(words);
 }
-
-void refuse_buffers(const Model& model) {
-  if (model.layout().n_trainable() == model.n_params()) return;
-  throw InvalidArgument("means and variances of batch norm are the clients', without noise",
-                        "model.kind", "group norm has no such buffers");
-}
-
-}  // namespace
 
 std::unique_ptr<PrivateTraining> make_private_training(const Job& job, const Model& model,
                                                        const Federation& federation,

@@ -14,6 +14,10 @@
 
 namespace hanse {
 
+// The key of the first round; the same on all ranks. A numbered one hangs on run.seed, too, so that
+// repeats have noise of their own. Collective.
+CipherKey first_key(const Job& job, Communicator& comm);
+
 // Null unless rounds are private for clients. Collective. Throws InvalidArgument as PrivateRounds,
 // and for models with buffers.
 std::unique_ptr<PrivateTraining> make_private_training(const Job& job, const Model& model,

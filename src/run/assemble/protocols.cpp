@@ -99,6 +99,8 @@ const Family<ProtocolKind> kProtocols{
        check_statistics,
        kCpusAlone},
       {.sections = {"run", "data", "federation", "statistics", "checkpoint"},
+       .keys = {"privacy.kind", "privacy.noise", "privacy.epsilon", "privacy.delta", "privacy.seed",
+                "privacy.accountant"},
        .except = {"run.rounds", "run.repeats", "run.device", "run.patience", "run.target",
                   "run.on-divergence", "run.state-dict", "run.merge-adapters", "run.check-rules",
                   "run.trace", "data.standardize", "data.normalize", "data.validation-fraction",

@@ -8,7 +8,9 @@
 #include "hanse/base/options.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/comm/bcast_list.hpp"
+#include "hanse/kinds/privacy.hpp"
 #include "hanse/kinds/statistics.hpp"
+#include "privacy.hpp"
 
 namespace hanse {
 
@@ -84,6 +86,20 @@ TableFacts share_facts(const Job& job, const Federation& federation, Communicato
   return table;
 }
 
+std::vector<std::string> notices_of(const Job& job, int64_t samples) {
+  const PrivacyOptions& privacy = job.privacy;
+  if (!privacy.is_on()) return {};
+  std::vector<std::string> lines{"privacy: of each sample; neighbours add or remove one"};
+  if (privacy.delta * static_cast<double>(samples) > 1) {
+    lines.push_back(
+        fmt::format("privacy.delta = {:g} is above 1 / {} samples: a run that publishes "
+                    "one sample at random would meet it",
+                    privacy.delta, samples));
+  }
+  if (const std::string flaw = privacy_flaw(privacy); !flaw.empty()) lines.push_back(flaw);
+  return lines;
+}
+
 }  // namespace
 
 std::unique_ptr<Assembly> assemble_statistics(const Job& job, Communicator& comm) {
@@ -97,15 +113,20 @@ std::unique_ptr<Assembly> assemble_statistics(const Job& job, Communicator& comm
                           job.data.path);
   });
   const TableFacts table = share_facts(job, federation, comm);
+  const CipherKey key = first_key(job, comm);
   agree_on(comm, [&] {
     std::vector<NamedAnalysis> analyses;
     for (const std::string& kind : split_list(job.statistics.kind)) {
       const AnalysisSetup setup{job.statistics, table, static_cast<uint64_t>(job.run.seed)};
-      analyses.push_back({kind, make_analysis(kind, setup)});
+      analyses.push_back({kind, make_analysis(kind, setup, job.privacy.is_on())});
     }
     assembly->statistics = std::make_unique<StatisticsProtocol>(
         federation, table, job.statistics.on, std::move(analyses), comm);
+    if (job.privacy.is_on()) assembly->statistics->make_private(job.privacy, key);
   });
+  for (std::string& line : notices_of(job, assembly->statistics->samples())) {
+    assembly->greeting.push_back(std::move(line));
+  }
   assembly->greeting.push_back(fmt::format(
       "{}: {} of {} samples of {} clients, {} columns", job.run.name, job.statistics.kind,
       assembly->statistics->samples(), federation.clients(), table.width()));

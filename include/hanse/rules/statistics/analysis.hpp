@@ -116,6 +116,9 @@ class Analysis {
   // Takes the answer, of all samples. Throws InvalidArgument: the table has no such statistic.
   virtual void hear(Findings findings) = 0;
   virtual StatisticsResult result() const = 0;
+  // Of an analysis with one look, whose answer is counts: the square of how far a sample moves
+  // them; 0: an answer without noise tells more.
+  virtual int64_t squared_reach() const { return 0; }
   // What the last answer has made of the statistic's target: a deviance, a log-likelihood; NaN.
   virtual double value() const { return std::numeric_limits<double>::quiet_NaN(); }
 };
@@ -139,5 +142,10 @@ std::unique_ptr<Analysis> make_gmm(const AnalysisSetup& setup);
 std::unique_ptr<Analysis> make_kaplan_meier(const AnalysisSetup& setup);
 std::unique_ptr<Analysis> make_log_rank(const AnalysisSetup& setup);
 std::unique_ptr<Analysis> make_cox(const AnalysisSetup& setup);
+// Private for each sample, with noise on their answers.
+std::unique_ptr<Analysis> make_private_moments(const AnalysisSetup& setup);
+std::unique_ptr<Analysis> make_private_quantiles(const AnalysisSetup& setup);
+std::unique_ptr<Analysis> make_private_histogram(const AnalysisSetup& setup);
+std::unique_ptr<Analysis> make_private_crosstab(const AnalysisSetup& setup);
 
 }  // namespace hanse

@@ -45,6 +45,7 @@ struct StatisticsOptions {
   std::vector<double> edges;                              // histogram; empty: from min to max
   std::vector<double> probabilities = {0.25, 0.5, 0.75};  // quantiles
   std::string rows;                                       // crosstab: a column
+  std::vector<double> low, high;  // with privacy: public bounds of each column
 
   std::string target;  // glm: a column; empty: the label
   GlmFamily family = GlmFamily::kBinomial;

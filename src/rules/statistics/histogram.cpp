@@ -1,0 +1,169 @@
+// Counts of columns by bins, with the same ends for every group.
+#include <algorithm>
+#include <cmath>
+
+#include "features.hpp"
+#include "hanse/base/index.hpp"
+
+namespace hanse {
+
+namespace {
+
+// The bin of x among ascending ends: [end k, end k + 1), the last one closed; -1 below, `bins`
+// above.
+int64_t bin_of(const double* ends, int64_t bins, double x) {
+  if (x == ends[bins]) return bins - 1;
+  return std::upper_bound(ends, ends + bins + 1, x) - ends - 1;
+}
+
+// Looks: the groups; extremes, unless the ends are given; counts.
+class Histogram final : public Analysis {
+ public:
+  enum Step : int64_t { kGroups, kExtremes, kCounts, kEnd };
+
+  explicit Histogram(const AnalysisSetup& setup)
+      : options_(setup.options),
+        table_(setup.table),
+        groups_(table_, options_.by, "statistics.by"),
+        features_(chosen_features(setup, CategoryCoding::kNone, groups_.columns())),
+        bins_(options_.edges.empty() ? options_.bins : std::ssize(options_.edges) - 1),
+        step_(groups_.are_asked() ? kGroups : after_groups()) {
+    for (std::size_t j = 0; !options_.edges.empty() && j < features_.size(); ++j) {
+      ends_.insert(ends_.end(), options_.edges.begin(), options_.edges.end());
+    }
+  }
+
+  std::optional<Question> question() override {
+    if (step_ == kEnd) return std::nullopt;
+    Question question{step_, {static_cast<double>(values_.size())}};
+    auto& numbers = question.numbers;
+    numbers.insert(numbers.end(), values_.begin(), values_.end());
+    if (step_ == kCounts) numbers.insert(numbers.end(), ends_.begin(), ends_.end());
+    return question;
+  }
+
+  Findings open(const Question& question) const override {
+    Findings findings;
+    if (question.step == kGroups) findings.distinct.resize(1);
+    if (question.step == kExtremes) findings.largest = Findings::none(2 * features_.size());
+    if (question.step == kCounts) {
+      const auto groups = static_cast<std::size_t>(question.numbers[0]) + 1;
+      findings.counts.resize(groups * features_.size() * cells());
+    }
+    return findings;
+  }
+
+  void look(const Question& question, const Samples& samples, Findings& findings) const override {
+    const double* values = question.numbers.data() + 1;
+    const double* values_end = values + static_cast<std::size_t>(question.numbers[0]);
+    for (std::size_t i = 0; i < samples.size(); ++i) {
+      const double group = groups_.are_asked() ? groups_.value_of(samples, i) : std::nan("");
+      if (question.step == kGroups) {
+        if (!std::isnan(group)) findings.distinct[0].add(group);
+        continue;
+      }
+      for (std::size_t j = 0; j < features_.size(); ++j) {
+        const double x = features_[j].of(samples.row(i));
+        if (std::isnan(x)) continue;
+        if (question.step == kExtremes) {
+          findings.largest[2 * j] = std::max(findings.largest[2 * j], x);
+          findings.largest[2 * j + 1] = std::max(findings.largest[2 * j + 1], -x);
+          continue;
+        }
+        const double* ends = values_end + j * to_index(bins_ + 1);
+        const std::size_t cell = to_index(bin_of(ends, bins_, x) + 1);
+        const int64_t own = place_among(values, values_end, group);
+        ++findings.counts[j * cells() + cell];
+        if (own >= 0)
+          ++findings.counts[(to_index(own + 1) * features_.size() + j) * cells() + cell];
+      }
+    }
+  }
+
+  void hear(Findings findings) override {
+    if (step_ == kGroups) {
+      values_ = findings.distinct[0].sorted();
+      groups_.check(values_);
+      step_ = after_groups();
+      return;
+    }
+    if (step_ == kExtremes) make_ends(findings.largest);
+    if (step_ == kCounts) counts_ = findings.counts;
+    ++step_;
+  }
+
+  StatisticsResult result() const override {
+    ResultTable table{"histogram", {}};
+    if (groups_.are_asked()) table.columns.push_back(groups_.title());
+    for (const char* name : {"column", "low", "high", "count"}) table.columns.emplace_back(name);
+    int64_t suppressed = 0;
+    for (std::size_t group = 0; group <= values_.size(); ++group) {
+      for (std::size_t j = 0; j < features_.size(); ++j) {
+        for (std::size_t cell = 0; cell < cells(); ++cell) {
+          suppressed += add_row(table, group, j, cell) ? 1 : 0;
+        }
+      }
+    }
+    return {.facts = {{"suppressed", suppressed}}, .tables = {std::move(table)}};
+  }
+
+ private:
+  Step after_groups() const { return options_.edges.empty() ? kExtremes : kCounts; }
+  std::size_t cells() const { return to_index(bins_ + 2); }  // and those below and above
+
+  // numpy's: of equal values, a bin of width 1 around them.
+  void make_ends(const std::vector<double>& largest) {
+    for (std::size_t j = 0; j < features_.size(); ++j) {
+      double high = largest[2 * j], low = -largest[2 * j + 1];
+      if (std::isinf(high)) low = high = 0;
+      if (low == high) {
+        low -= 0.5;
+        high += 0.5;
+      }
+      for (int64_t k = 0; k <= bins_; ++k) {
+        const double part = static_cast<double>(k) / static_cast<double>(bins_);
+        ends_.push_back(k == bins_ ? high : low + (high - low) * part);
+      }
+    }
+  }
+
+  // Adds a line, but for those outside the ends without a sample; true: its count is not told.
+  bool add_row(ResultTable& table, std::size_t group, std::size_t j, std::size_t cell) const {
+    const int64_t count = counts_[(group * features_.size() + j) * cells() + cell];
+    const bool outside = cell == 0 || cell + 1 == cells();
+    if (outside && count == 0) return false;
+    const bool hidden = count > 0 && count < options_.least_count;
+    std::vector<Cell>& row = table.rows.emplace_back();
+    if (groups_.are_asked()) {
+      row.emplace_back(group == 0 ? "all" : groups_.name_of(values_[group - 1]));
+    }
+    row.emplace_back(features_[j].name);
+    const double* ends = ends_.data() + j * to_index(bins_ + 1);
+    row.emplace_back(cell == 0 ? -INFINITY : ends[cell - 1]);
+    row.emplace_back(cell + 1 == cells() ? INFINITY : ends[cell]);
+    if (hidden) {
+      row.emplace_back(std::nan(""));
+    } else {
+      row.emplace_back(count);
+    }
+    return hidden;
+  }
+
+  StatisticsOptions options_;
+  TableFacts table_;
+  SampleGroups groups_;
+  std::vector<StatisticsFeature> features_;
+  int64_t bins_;
+  int64_t step_;
+  std::vector<double> values_;   // of the groups, sorted
+  std::vector<double> ends_;     // [columns, bins + 1]
+  std::vector<int64_t> counts_;  // [1 + groups, columns, bins + 2]
+};
+
+}  // namespace
+
+std::unique_ptr<Analysis> make_histogram(const AnalysisSetup& setup) {
+  return std::make_unique<Histogram>(setup);
+}
+
+}  // namespace hanse

@@ -1,0 +1,186 @@
+// Exact quantiles by bisection over the ordered bits of float32.
+#include <bit>
+#include <cmath>
+
+#include "features.hpp"
+
+namespace hanse {
+
+namespace {
+
+constexpr int64_t kBisections = 32;  // of 2^32 keys
+
+// Keys ascend as numbers do, in float32.
+uint32_t key_of(float x) {
+  const auto bits = std::bit_cast<uint32_t>(x + 0.0F);  // 0 for -0
+  return bits ^ ((bits >> 31) != 0 ? 0xFFFFFFFFU : 0x80000000U);
+}
+
+float number_of(uint32_t key) {
+  return std::bit_cast<float>(key ^ ((key >> 31) != 0 ? 0x80000000U : 0xFFFFFFFFU));
+}
+
+// A quantile on its way: the least key with so many samples at or below it lies in [low, high].
+struct Search {
+  int64_t rank = 0;  // max(1, ceil(p n - 1e-9)); 0: no sample
+  int64_t low = 0, high = 0xFFFFFFFF;
+
+  int64_t middle() const { return low + (high - low) / 2; }
+};
+
+// Looks: the groups; numbers of samples; and 32 of how many lie at or below the middles.
+class Quantiles final : public Analysis {
+ public:
+  enum Step : int64_t { kGroups, kCounts, kBisect };
+
+  explicit Quantiles(const AnalysisSetup& setup)
+      : options_(setup.options),
+        table_(setup.table),
+        groups_(table_, options_.by, "statistics.by"),
+        features_(chosen_features(setup, CategoryCoding::kNone, groups_.columns())),
+        step_(groups_.are_asked() ? kGroups : kCounts) {}
+
+  std::optional<Question> question() override {
+    if (bisections_ == kBisections) return std::nullopt;
+    Question question{step_, {static_cast<double>(values_.size())}};
+    auto& numbers = question.numbers;
+    numbers.insert(numbers.end(), values_.begin(), values_.end());
+    for (const Search& search : searches_) numbers.push_back(static_cast<double>(search.middle()));
+    return question;
+  }
+
+  Findings open(const Question& question) const override {
+    Findings findings;
+    if (question.step == kGroups) {
+      findings.distinct.resize(1);
+      return findings;
+    }
+    const std::size_t cells = (to_count(question) + 1) * features_.size();
+    findings.counts.resize(question.step == kCounts ? cells : cells * each());
+    return findings;
+  }
+
+  void look(const Question& question, const Samples& samples, Findings& findings) const override {
+    const double* values = question.numbers.data() + 1;
+    const double* values_end = values + to_count(question);
+    for (std::size_t i = 0; i < samples.size(); ++i) {
+      const double group = groups_.are_asked() ? groups_.value_of(samples, i) : std::nan("");
+      if (question.step == kGroups) {
+        if (!std::isnan(group)) findings.distinct[0].add(group);
+        continue;
+      }
+      const int64_t own = place_among(values, values_end, group);
+      count(question.step, values_end, 0, samples.row(i), findings);
+      if (own < 0) continue;
+      count(question.step, values_end, static_cast<std::size_t>(own) + 1, samples.row(i), findings);
+    }
+  }
+
+  void hear(Findings findings) override {
+    if (step_ == kGroups) {
+      values_ = findings.distinct[0].sorted();
+      groups_.check(values_);
+    }
+    if (step_ == kCounts) begin(findings.counts);
+    if (step_ == kBisect) halve(findings.counts);
+    if (step_ < kBisect) ++step_;
+  }
+
+  StatisticsResult result() const override {
+    ResultTable table{"quantiles", {}};
+    if (groups_.are_asked()) table.columns.push_back(groups_.title());
+    for (const char* name : {"column", "n", "probability", "quantile"}) {
+      table.columns.emplace_back(name);
+    }
+    int64_t suppressed = 0;
+    for (std::size_t cell = 0; cell < counts_.size(); ++cell) {
+      const bool hidden = counts_[cell] < options_.least_count;
+      suppressed += hidden ? 1 : 0;
+      for (std::size_t k = 0; k < each(); ++k) add_row(table, cell, k, hidden);
+    }
+    return {.facts = {{"suppressed", suppressed}}, .tables = {std::move(table)}};
+  }
+
+ private:
+  static std::size_t to_count(const Question& question) {
+    return static_cast<std::size_t>(question.numbers[0]);
+  }
+  std::size_t each() const { return options_.probabilities.size(); }
+
+  void count(int64_t step, const double* middles, std::size_t group, const float* row,
+             Findings& findings) const {
+    for (std::size_t j = 0; j < features_.size(); ++j) {
+      const float x = row[features_[j].column];
+      if (std::isnan(x)) continue;
+      const std::size_t cell = group * features_.size() + j;
+      if (step == kCounts) {
+        ++findings.counts[cell];
+        continue;
+      }
+      const auto key = static_cast<double>(key_of(x));
+      for (std::size_t k = cell * each(); k < (cell + 1) * each(); ++k) {
+        if (key <= middles[k]) ++findings.counts[k];
+      }
+    }
+  }
+
+  void begin(const std::vector<int64_t>& counts) {
+    counts_ = counts;
+    for (const int64_t n : counts) {
+      for (const double p : options_.probabilities) {
+        const auto rank = static_cast<int64_t>(std::ceil(p * static_cast<double>(n) - 1e-9));
+        searches_.push_back({.rank = n == 0 ? 0 : std::max<int64_t>(1, rank)});
+      }
+    }
+  }
+
+  void halve(const std::vector<int64_t>& counts) {
+    for (std::size_t k = 0; k < searches_.size(); ++k) {
+      Search& search = searches_[k];
+      const int64_t middle = search.middle();
+      if (counts[k] >= search.rank) {
+        search.high = middle;
+      } else {
+        search.low = middle + 1;
+      }
+    }
+    ++bisections_;
+  }
+
+  void add_row(ResultTable& table, std::size_t cell, std::size_t k, bool hidden) const {
+    const std::size_t group = cell / features_.size();
+    std::vector<Cell>& row = table.rows.emplace_back();
+    if (groups_.are_asked()) {
+      row.emplace_back(group == 0 ? "all" : groups_.name_of(values_[group - 1]));
+    }
+    row.emplace_back(features_[cell % features_.size()].name);
+    if (hidden) {
+      row.emplace_back(std::nan(""));
+    } else {
+      row.emplace_back(counts_[cell]);
+    }
+    row.emplace_back(options_.probabilities[k]);
+    const Search& search = searches_[cell * each() + k];
+    const bool none = hidden || search.rank == 0;
+    row.emplace_back(none ? std::nan("")
+                          : static_cast<double>(number_of(static_cast<uint32_t>(search.low))));
+  }
+
+  StatisticsOptions options_;
+  TableFacts table_;
+  SampleGroups groups_;
+  std::vector<StatisticsFeature> features_;
+  int64_t step_;
+  std::vector<double> values_;    // of the groups, sorted
+  std::vector<int64_t> counts_;   // [1 + groups, columns] samples with a value
+  std::vector<Search> searches_;  // [1 + groups, columns, probabilities]
+  int64_t bisections_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Analysis> make_quantiles(const AnalysisSetup& setup) {
+  return std::make_unique<Quantiles>(setup);
+}
+
+}  // namespace hanse
