@@ -87,15 +87,19 @@ struct OwnOptions {
     bind_plan(plan, command.plan);
     bind_privacy_query(privacy, command.privacy);
     bind_audit(audit, command.audit);
+    bind_predict(predict, command.predict);
   }
 
   bool contains(const std::string& key) const {
-    return plan.contains(key) || privacy.contains(key) || audit.contains(key);
+    return plan.contains(key) || privacy.contains(key) || audit.contains(key) ||
+           predict.contains(key);
   }
   // REQUIRES: contains(key).
   void take(const std::string& key, const std::string& value, Command& command) {
-    for (const auto& [verb, table] :
-         {std::pair{"plan", &plan}, {"privacy", &privacy}, {"audit", &audit}}) {
+    for (const auto& [verb, table] : {std::pair{"plan", &plan},
+                                      {"privacy", &privacy},
+                                      {"audit", &audit},
+                                      {"predict", &predict}}) {
       if (!table->contains(key)) continue;
       table->set(key, value, "--" + key);
       command.flag_verb = verb;
@@ -103,7 +107,7 @@ struct OwnOptions {
     command.flag = key;
   }
 
-  OptionTable plan, privacy, audit;
+  OptionTable plan, privacy, audit, predict;
 };
 
 po::options_description known_options(const OptionTable& job, const OwnOptions& own) {
@@ -114,7 +118,7 @@ po::options_description known_options(const OptionTable& job, const OwnOptions& 
       if (verb_with(flag) == &verb) options.add_options()(flag, "");
     }
   }
-  for (const OptionTable* table : {&job, &own.plan, &own.privacy, &own.audit}) {
+  for (const OptionTable* table : {&job, &own.plan, &own.privacy, &own.audit, &own.predict}) {
     for (const Option& option : table->options()) {
       options.add_options()(option.key.c_str(), po::value<std::string>());
     }
@@ -143,7 +147,7 @@ void check_ranks(const std::string& name) {
   }
 }
 
-// `own` sets command.plan, command.privacy and command.audit.
+// `own` sets command.plan, command.privacy, command.audit and command.predict.
 void take_option(const po::basic_option<char>& option, OwnOptions& own, Command& command) {
   const std::string key = option.string_key;
   if (key == "help") {

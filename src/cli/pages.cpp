@@ -121,13 +121,15 @@ std::string manual_page() {
 
 std::string bash_completion() {
   const KeyedJob defaults(catalog());
-  OptionTable plan, privacy, audit;
+  OptionTable plan, privacy, audit, predict;
   PlanOptions plan_options;
   PrivacyQuery privacy_query;
   bind_plan(plan, plan_options);
   AuditQuery audit_query;
   bind_privacy_query(privacy, privacy_query);
   bind_audit(audit, audit_query);
+  PredictQuery predict_query;
+  bind_predict(predict, predict_query);
   std::string verbs, options, values, families;
   for (const Verb& verb : kVerbs) {
     const std::string name = verb.name;
@@ -137,6 +139,7 @@ std::string bash_completion() {
     if (name == "plan") words += keys_of(plan, false);
     if (name == "privacy") words += keys_of(privacy, false);
     if (name == "audit") words += keys_of(audit, false);
+    if (name == "predict") words += keys_of(predict, false);
     if (verb.takes_options) words += keys_of(defaults.table, name == "resume");
     options += when(name, words);
   }

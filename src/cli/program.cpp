@@ -63,6 +63,10 @@ std::string execute_alone(const Command& command, const Start& start) {
   if (command.verb == "list") return list_text(words.empty() ? "" : words.front());
   if (command.verb == "check") return check_job_file(words[0], command.overrides);
   if (command.verb == "convert") return convert_job(words[0], command.overrides, words[1]);
+  if (command.verb == "predict") {
+    return predict_run(words[0], words[1], command.predict,
+                       [](std::string_view piece) { fmt::print("{}", piece); });
+  }
   if (command.verb == "publish") return publish_run(words[0], words[1]);
   if (command.verb == "privacy") return privacy_table(words[0], command.overrides, command.privacy);
   if (command.verb == "audit") return privacy_audit(words[0], command.overrides, command.audit);

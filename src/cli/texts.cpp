@@ -159,6 +159,8 @@ std::string usage_text() {
       --confidence=C --curve=FILE.csv --json      canary, N times each; keeps nothing
   hanse check JOB.cfg [--section.key=value ...]   are its options right? reads no data
   hanse convert JOB.cfg OUT.h5                    its data and clients as one file to map
+  hanse predict RUN_DIR DATA [--out=FILE ...]     what its model says of new data, a line a sample
+      --client=NAME --model=FILE --unknown=missing
   hanse publish RUN_DIR NEW_DIR                   copies what a private run may publish, no more
   hanse replay TRACE.json [--check]               one rule on recorded feedback, JSON to stdout;
       --check proves that the rule depends on its inputs and its saved state alone

@@ -101,6 +101,14 @@ void check_names(const ClientLayout& layout, const std::string& path) {
   require_utf8(layout.class_names, "class", path);
 }
 
+FeatureRecord record_of(const ClientLayout& layout) {
+  FeatureRecord record = layout.record;
+  record.shape = layout.shape;
+  record.labels = layout.label_form();
+  record.class_names = layout.class_names;
+  return record;
+}
+
 std::vector<std::size_t> lay_out(ClientLayout& layout, const std::vector<int64_t>& train,
                                  const std::vector<int64_t>& test, double test_fraction) {
   std::vector<std::size_t> order, held_out;

@@ -25,12 +25,11 @@ struct ClientLayout {
   int64_t held_out = 0;               // the last ones: they have test samples only
   int64_t common_test = 0;            // samples behind the clients', for tests
   // The data's names; empty: they have numbers alone.
-  std::vector<std::string> client_names;   // [clients.size()]
-  std::vector<std::string> class_names;    // [scored classes]
-  std::vector<std::string> feature_names;  // as in Dataset; for messages alone
-  std::vector<std::vector<std::string>> feature_levels;  // of categories as they are; or none
-  std::vector<std::string> unread;         // as in Dataset
-  std::vector<std::string> left_out;       // as in Dataset
+  std::vector<std::string> client_names;  // [clients.size()]
+  std::vector<std::string> class_names;   // [scored classes]
+  FeatureRecord record;                   // as in Dataset
+  std::vector<std::string> unread;        // as in Dataset
+  std::vector<std::string> left_out;      // as in Dataset
 
   int64_t client_samples() const { return clients.empty() ? 0 : clients.back().end; }
   int64_t samples() const { return client_samples() + common_test; }
@@ -42,6 +41,9 @@ struct ClientLayout {
 
 // Throws InvalidArgument: a client's or class's name that is no UTF-8.
 void check_names(const ClientLayout& layout, const std::string& path);
+
+// What was done to the features, with what the layout knows of samples and labels.
+FeatureRecord record_of(const ClientLayout& layout);
 
 // The memory that gets the samples.
 struct SampleArrays {

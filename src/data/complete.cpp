@@ -14,6 +14,7 @@
 #include "hanse/base/index.hpp"
 #include "hanse/base/log.hpp"
 #include "hanse/data/partition.hpp"
+#include "table_columns.hpp"
 
 namespace hanse {
 
@@ -21,138 +22,6 @@ namespace {
 
 constexpr std::size_t kMostColumnsTold = 8;  // columns with a notice of their own
 constexpr std::size_t kMostListed = 8;       // that a notice lists
-
-using Samples = std::span<const int64_t>;
-
-// The samples of each client.
-class Clients {
- public:
-  Clients(const Partition& partition, const std::vector<char>& held_out)
-      : partition_(partition), held_out_(held_out) {
-    for (int64_t c = 0; c < size(); ++c) {
-      if (held_out_[to_index(c)]) continue;
-      const Samples train = training(c), own = all(c);
-      training_.insert(training_.end(), train.begin(), train.end());
-      all_.insert(all_.end(), own.begin(), own.end());
-    }
-  }
-
-  int64_t size() const { return partition_.clients(); }
-  Samples all(int64_t c) const { return part(c, partition_.offsets[to_index(c + 1)]); }
-  Samples training(int64_t c) const { return part(c, partition_.train_end[to_index(c)]); }
-  Samples trained_on() const { return training_; }  // of all clients that are not held out
-  Samples in_training() const { return all_; }      // theirs, for tests or not
-  Samples everybody() const { return partition_.order; }
-
- private:
-  Samples part(int64_t c, int64_t end) const {
-    const int64_t begin = partition_.offsets[to_index(c)];
-    return Samples(partition_.order).subspan(to_index(begin), to_index(end - begin));
-  }
-
-  const Partition& partition_;
-  const std::vector<char>& held_out_;
-  std::vector<int64_t> training_, all_;
-};
-
-// A column's values as they were read.
-struct Values {
-  double at(int64_t sample) const {
-    return precise ? precise[sample] : static_cast<double>(features[sample * width + place]);
-  }
-
-  const float* features = nullptr;
-  const double* precise = nullptr;  // null: float32 holds them
-  int64_t width = 0, place = 0;
-};
-
-// The known values of the samples.
-std::vector<double> known_values(const Values& values, Samples samples) {
-  std::vector<double> known;
-  for (const int64_t i : samples) {
-    if (const double value = values.at(i); !std::isnan(value)) known.push_back(value);
-  }
-  return known;
-}
-
-double mean_of(const std::vector<double>& values) {
-  double sum = 0;
-  for (const double value : values) sum += value;
-  return sum / static_cast<double>(values.size());
-}
-
-double median_of(std::vector<double> values) {
-  std::ranges::sort(values);
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half]
-                                : values[half - 1] + (values[half] - values[half - 1]) / 2;
-}
-
-// One column on its way: it becomes `columns` columns.
-struct Column {
-  const OpenColumn* open;
-  Values values;
-  std::vector<int64_t> place;  // [levels] its column, -1: it has none
-  int64_t columns = 1;
-  bool marks_missing = false;  // the last column is 1 where the value is missing
-  int64_t foreign = 0;         // samples of a level that no client in training has
-
-  bool is_category() const { return !open->levels.empty(); }
-};
-
-// What stands in a column's columns where its value is missing, [columns].
-using Filling = std::vector<double>;
-
-Column plan_column(const OpenColumn& open, const Values& values, const Clients& clients,
-                   MissingValues missing) {
-  Column column{.open = &open, .values = values};
-  bool misses = false;
-  std::vector<char> seen(open.levels.size());
-  for (const int64_t i : clients.in_training()) {
-    const double value = values.at(i);
-    misses = misses || std::isnan(value);
-    if (!std::isnan(value) && column.is_category()) seen[to_index(static_cast<int64_t>(value))] = 1;
-  }
-  column.marks_missing = misses && missing == MissingValues::kCategory;
-  if (column.is_category()) {
-    column.columns = 0;
-    for (const char is_there : seen) column.place.push_back(is_there ? column.columns++ : -1);
-  }
-  column.columns += column.marks_missing ? 1 : 0;
-  for (const int64_t i : clients.everybody()) {
-    const double value = values.at(i);
-    if (column.is_category() && !std::isnan(value) &&
-        column.place[to_index(static_cast<int64_t>(value))] < 0)
-      ++column.foreign;
-  }
-  return column;
-}
-
-// The filling by these samples; empty: they know no value.
-Filling filling_of(const Column& column, Samples samples, MissingValues missing) {
-  Filling filling(to_index(column.columns), 0.0);
-  if (column.marks_missing) filling.back() = 1;
-  if (column.is_category() && missing == MissingValues::kCategory) return filling;
-  const std::vector<double> known = known_values(column.values, samples);
-  if (known.empty()) return {};
-  if (!column.is_category()) {
-    filling.front() = missing == MissingValues::kMedian ? median_of(known) : mean_of(known);
-    return filling;
-  }
-  for (const double level : known) {
-    const int64_t place = column.place[to_index(static_cast<int64_t>(level))];
-    if (place >= 0) ++filling[to_index(place)];
-  }
-  const auto most = std::ranges::max_element(filling);
-  if (missing == MissingValues::kMedian) {  // the most frequent one
-    const auto at = most - filling.begin();
-    filling.assign(filling.size(), 0.0);
-    filling[to_index(at)] = 1;
-    return filling;
-  }
-  for (double& share : filling) share /= static_cast<double>(known.size());
-  return filling;
-}
 
 // One filling for all clients, or one each.
 std::vector<Filling> fillings_of(const Column& column, const Clients& clients,
@@ -281,12 +150,6 @@ class Rows {
     if (wide_ == width_) return;
     dataset_.features = std::move(wider_);
     dataset_.shape = {wide_};
-    if (dataset_.feature_names.empty()) return;
-    std::vector<std::string> names(to_index(wide_));  // of several columns the first has the name
-    for (int64_t i = 0; i < width_; ++i) {
-      names[to_index(place_of(i))] = std::move(dataset_.feature_names[to_index(i)]);
-    }
-    dataset_.feature_names = std::move(names);
   }
 
  private:
@@ -305,13 +168,7 @@ std::vector<Column> plan_columns(const Dataset& dataset, const Clients& clients,
                                  MissingValues missing) {
   std::vector<Column> columns;
   for (const OpenColumn& open : dataset.open) {
-    Values values{.features = reinterpret_cast<const float*>(dataset.features.data()),
-                  .width = dataset.sample_values(),
-                  .place = open.feature};
-    for (const PreciseFeature& precise : dataset.precise) {
-      if (precise.feature == open.feature) values.precise = precise.values.data();
-    }
-    columns.push_back(plan_column(open, values, clients, missing));
+    columns.push_back(plan_column(open, values_of(dataset, open.feature), clients, missing));
   }
   return columns;
 }
@@ -330,12 +187,13 @@ void tell_all(const std::vector<Column>& columns, const std::vector<std::vector<
 
 void complete(Dataset& dataset, const Partition& partition, const std::vector<char>& held_out,
               MissingValues missing, Standardize scope) {
-  if (dataset.open.empty()) return;
-  if (missing == MissingValues::kKeep) {
+  if (missing == MissingValues::kKeep && !dataset.open.empty()) {
     throw InvalidArgument("something stands in the place of a missing value", "data.missing",
                           "keep is for run.protocol = statistics");
   }
   const Clients clients(partition, held_out);
+  record_columns(dataset, clients, missing, scope);
+  if (dataset.open.empty()) return;
   const std::vector<Column> columns = plan_columns(dataset, clients, missing);
   std::vector<std::vector<Filling>> fillings;
   for (const Column& column : columns) {

@@ -122,10 +122,24 @@ void add_trained(const ClientRanges& own, FederationSizes& sizes) {
   sizes.validation_samples += own.validation;
 }
 
+// Clients without names are called by their numbers, which change where others are held out.
+void renumber(const std::vector<ClientRanges>& before, ClientLayout& layout) {
+  std::vector<Preparation>& own = layout.record.preparations;
+  if (!layout.client_names.empty() || own.size() != before.size()) return;
+  for (std::size_t now = 0; now < layout.clients.size(); ++now) {
+    const auto old =
+        std::ranges::lower_bound(before, layout.clients[now].begin, {}, &ClientRanges::begin) -
+        before.begin();
+    own[to_index(old)].client = std::to_string(now);
+  }
+}
+
 // Counts and orders the clients: those held out are not trained on.
 void hold_out_clients(Found& found, const FederationOptions& federation, uint64_t seed) {
   ClientLayout& layout = found.layout;
   require_left(federation, layout.client_names, layout.left_out);
+  const std::vector<ClientRanges> before =
+      layout.record.is_by_client() ? layout.clients : std::vector<ClientRanges>();
   hold_out(layout.clients, layout.client_names, layout.held_out, federation.held_out, seed);
   const int64_t for_tests = layout.held_out;
   hold_out(layout.clients, layout.client_names, layout.held_out, federation.validation_clients,
@@ -133,6 +147,7 @@ void hold_out_clients(Found& found, const FederationOptions& federation, uint64_
   found.sizes.validation_clients = layout.held_out - for_tests;
   found.sizes.held_out = layout.held_out;
   found.sizes.clients = std::ssize(layout.clients) - layout.held_out;
+  renumber(before, layout);
   for (int64_t c = 0; c < found.sizes.clients; ++c) {
     add_trained(layout.clients[static_cast<std::size_t>(c)], found.sizes);
   }
@@ -256,8 +271,6 @@ Federation Federation::load(const DataOptions& data, const FederationOptions& fe
   result.ranges_memory_ = hold_ranges(found.layout.clients, found.sizes, host);
   result.names_.clients = Names::share(found.layout.client_names, host);
   result.names_.classes = Names::share(found.layout.class_names, host);
-  result.names_.features = std::move(found.layout.feature_names);
-  result.names_.levels = std::move(found.layout.feature_levels);
   host.barrier();  // samples and ranges are there
   result.sizes_ = found.sizes;
   auto* memory = const_cast<std::byte*>(result.samples_memory_.get());
@@ -267,6 +280,14 @@ Federation Federation::load(const DataOptions& data, const FederationOptions& fe
   result.targets_ = arrays.targets;
   result.ranges_ = reinterpret_cast<const ClientRanges*>(result.ranges_memory_.get());
   result.scales_ = share_scales(data.normalize, result, host);
+  if (first) {
+    FeatureRecord record = record_of(found.layout);
+    for (const ChannelScale& scale : result.scales_) {
+      record.channels.push_back(
+          {static_cast<double>(scale.mean), 1 / static_cast<double>(scale.share)});
+    }
+    result.names_.features = std::make_shared<const FeatureRecord>(std::move(record));
+  }
   if (first && find_data_kind(data.kind).traits.reads_a_file) {
     notice(data_line(found.layout, result.labels()));
   }
@@ -316,9 +337,10 @@ Federation Federation::with_idle(int64_t more) const {
 }
 
 std::string feature_label(const Federation& federation, int64_t feature) {
-  const std::vector<std::string>& names = federation.names().features;
-  const std::string name = names.empty() ? "" : names[to_index(feature)];
-  return name.empty() ? fmt::format("feature {}", feature) : fmt::format("column '{}'", name);
+  const auto& record = federation.names().features;
+  return record && record->has_columns()
+             ? fmt::format("column '{}'", record->values[to_index(feature)].column)
+             : fmt::format("feature {}", feature);
 }
 
 int64_t Federation::bytes() const {

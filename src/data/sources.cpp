@@ -28,11 +28,10 @@ class PartitionedSource final : public ClientSource {
     layout_.common_test = std::ssize(common_labels);
     layout_.client_names = std::move(names);
     layout_.class_names = dataset_.class_names;
-    layout_.feature_names = dataset_.feature_names;
+    layout_.record = std::move(dataset_.record);
     for (const OpenColumn& open : dataset_.open) {
       if (open.levels.empty()) continue;
-      layout_.feature_levels.resize(to_index(dataset_.sample_values()));
-      layout_.feature_levels[to_index(open.feature)] = open.levels;
+      layout_.record.values[to_index(open.feature)].levels = open.levels;
     }
     layout_.left_out = dataset_.left_out;
     layout_.unread = dataset_.unread;
@@ -92,6 +91,14 @@ void check_counts(const FederationOptions& federation) {
       "federation.clients, federation.samples", "both are at least 1");
 }
 
+// Where each client has a preparation of its own, it is called by its name or its number.
+void name_preparations(const std::vector<std::string>& names, FeatureRecord& record) {
+  auto& own = record.preparations;
+  for (std::size_t c = 0; own.size() > 1 && c < own.size(); ++c) {
+    own[c].client = names.empty() ? std::to_string(c) : names[c];
+  }
+}
+
 std::unique_ptr<ClientSource> make_partitioned_source(const DataOptions& data,
                                                       const FederationOptions& federation,
                                                       uint64_t seed) {
@@ -109,6 +116,7 @@ std::unique_ptr<ClientSource> make_partitioned_source(const DataOptions& data,
     complete(dataset, partition, held_out, data.missing, data.standardize);
     standardize(dataset, partition, held_out, data.standardize);
   }
+  name_preparations(names, dataset.record);
   return std::make_unique<PartitionedSource>(std::move(dataset), std::move(partition),
                                              std::move(names), common_labels);
 }

@@ -119,6 +119,7 @@ void TokenSource::survey() {
   vocabulary_->freeze();
   layout_.shape = {data_.window};
   layout_.classes = vocabulary_->size();
+  layout_.record.has_vocabulary = vocabulary_->learns();
   layout_.label_values = every_ ? data_.window : 1;
   layout_.storage = token_storage(layout_.classes);
   layout_.unread = reader_->unread();

@@ -60,6 +60,7 @@ class CharacterVocabulary final : public Vocabulary {
     return counted(unknown_, "character", "characters") +
            " that data.vocabulary = ascii does not have";
   }
+  bool learns() const override { return learns_; }
   int32_t separator() const override { return number_of_[U'\n']; }
   int64_t size() const override { return size_; }
 
@@ -99,6 +100,7 @@ class WordVocabulary final : public Vocabulary {
     });
   }
 
+  bool learns() const override { return true; }
   int32_t separator() const override { return 2; }
   int64_t size() const override { return kFirstWord + static_cast<int64_t>(number_of_.size()); }
 

@@ -34,6 +34,8 @@ class Vocabulary {
   // Appends the text's tokens. REQUIRES: after freeze().
   virtual void encode(std::string_view text, const std::string& where,
                       std::vector<int32_t>& out) const = 0;
+  // Are tokens numbered by what the texts have?
+  virtual bool learns() const = 0;
   // The texts' parts that it lacks, for the line at the start: "3 characters ...". Empty: nothing,
   // or only what is left out on purpose.
   virtual std::string unread() const { return ""; }

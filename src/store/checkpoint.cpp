@@ -15,6 +15,7 @@
 
 #include "checkpoint_format.hpp"
 #include "hanse/base/error.hpp"
+#include "hanse/base/index.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/data/hdf5_file.hpp"
 #include "hanse/store/atomic_file.hpp"
@@ -261,6 +262,19 @@ State read_checkpoint_state(const std::string& path) {
     state.insert(name.substr(kStateGroup.size() + 1), read_array(file.dataset(name), path));
   }
   return state;
+}
+
+std::vector<float> read_checkpoint_client(const std::string& path, int64_t client) {
+  if (const auto damage = checkpoint_damage(path)) refuse(path, *damage);
+  const hdf5::Section section;
+  const hdf5::File file = hdf5::File::open_to_read(path);
+  if (!file.contains("/clients")) return {};
+  const ClientRows rows = open_rows(file, path);
+  const auto found = std::ranges::lower_bound(rows.ids, client);
+  if (found == rows.ids.end() || *found != client) return {};
+  std::vector<float> row(to_index(rows.width));
+  rows.values.read_block({found - rows.ids.begin(), 1, 0, rows.width}, row.data());
+  return row;
 }
 
 void read_checkpoint_clients(const std::string& path, const std::function<bool(int64_t)>& mine,

@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "checkpoint_format.hpp"
+#include "coefficients.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/data/hanse_file.hpp"
 #include "hanse/data/hdf5_file.hpp"
@@ -112,6 +113,21 @@ bool is_model(const hdf5::File& file) {
   return row.type() == hdf5::kTypeOf<float> && row.shape().size() == 1;
 }
 
+// What a linear model's file says of each feature; nothing where it knows none, or is of another
+// model.
+std::string coefficient_lines(const hdf5::File& file, const std::vector<std::string>& names,
+                              const std::string& path) {
+  if (!file.has_attribute("features") || names.size() != 2) return "";
+  const auto text = file.read_text_attribute("features");
+  if (!text) return "";
+  const FeatureRecord record = read_features(*text, path);
+  const hdf5::Dataset bias = file.dataset(names[0]), weight = file.dataset(names[1]);
+  const std::vector<int64_t> linear = {bias.size(), std::ssize(record.values)};
+  const bool is_float = bias.type() == hdf5::kTypeOf<float> && weight.type() == bias.type();
+  if (!is_float || bias.shape().size() != 1 || weight.shape() != linear) return "";
+  return coefficients_text(record, weight.values<float>(), bias.values<float>());
+}
+
 std::string inspect_model(const hdf5::File& file, const std::string& path) {
   std::vector<std::string> names = file.dataset_names("/");
   std::erase(names, "/row");
@@ -123,7 +139,8 @@ std::string inspect_model(const hdf5::File& file, const std::string& path) {
   const auto adapters = std::ranges::count_if(
       names, [](const std::string& name) { return name.ends_with(".lora_A"); });
   if (adapters > 0) text += fmt::format("adapters: {}, NAME + NAME.lora_B NAME.lora_A\n", adapters);
-  return text + fmt::format("tensors: {}\n", names.size()) + dataset_lines(file, names, 1);
+  text += fmt::format("tensors: {}\n", names.size()) + dataset_lines(file, names, 1);
+  return text + coefficient_lines(file, names, path);
 }
 
 // Checks the seal before the library reads the file.

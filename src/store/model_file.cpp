@@ -34,8 +34,8 @@ std::string type_name(const hdf5::Type& type) {
 
 }  // namespace
 
-void write_model(const std::string& path, const ParameterLayout& layout,
-                 std::span<const float> row) {
+void write_model(const std::string& path, const ParameterLayout& layout, std::span<const float> row,
+                 const std::string& features) {
   if (static_cast<int64_t>(row.size()) != layout.n_params()) {
     throw std::logic_error(fmt::format("write_model: a row of {} for a layout of {} parameters",
                                        row.size(), layout.n_params()));
@@ -53,6 +53,9 @@ void write_model(const std::string& path, const ParameterLayout& layout,
     }
     file.write("/row", {layout.n_params()}, row.data());
     if (layout.n_frozen() > 0) file.write_attribute("frozen", layout.n_frozen());
+    if (!features.empty() && std::ssize(features) <= kLongestFeatures) {
+      file.write_attribute("features", features);
+    }
     file.close();
   }
   Descriptor(temporary.path(), O_RDWR).write_at(0, seal_of(temporary.path(), kModelSeal));

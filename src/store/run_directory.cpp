@@ -47,6 +47,7 @@ constexpr const char* kResults[] = {"rounds.csv",
                                     "best.h5",
                                     "job.cfg",
                                     "partition.csv",
+                                    RunDirectory::kFeatures,
                                     "summary.json",
                                     RunDirectory::kFailure,
                                     "model.h5",
@@ -338,6 +339,10 @@ void RunDirectory::write_partition(const Federation& federation) {
     }
   }
   write_file(file("partition.csv"), text);
+}
+
+void RunDirectory::write_features(const FederationNames& names) {
+  if (names.features) write_file(file(kFeatures), features_text(*names.features));
 }
 
 void RunDirectory::write_summary(const std::string& json) {

@@ -1,11 +1,13 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <set>
 
 #include <gtest/gtest.h>
 
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
+#include "hanse/base/random.hpp"
 #include "hanse/data/federation.hpp"
 #include "hanse/data/partition.hpp"
 #include "support.hpp"
@@ -178,6 +180,58 @@ TEST(Standardize, TheFederationHoldsTheResult) {
   EXPECT_THROW(Federation::load(data, {}, 1, *alone), AgreedError);
 }
 
+// Samples of these clients, in the order of a shuffle; the last sample of all is held out.
+Partition shuffled(int64_t samples, int64_t clients, uint64_t seed) {
+  Partition partition{.order = {}, .offsets = {0}};
+  for (int64_t i = 0; i + 1 < samples; ++i) partition.order.push_back(i);
+  RandomStream(seed, Purpose::kPartition, 0, 0).shuffle(std::span(partition.order));
+  partition.order.push_back(samples - 1);
+  for (int64_t c = 1; c <= clients; ++c) {
+    partition.offsets.push_back((samples - 1) * c / clients);
+    partition.train_end.push_back(partition.offsets.back());
+  }
+  partition.offsets.push_back(samples);
+  partition.train_end.push_back(samples);
+  return partition;
+}
+
+// A client is a name for a set of samples: of all their training samples together the scales have
+// the same bits, however they are divided and ordered.
+TEST(Standardize, AllIsThatOfAnyPartition) {
+  constexpr int64_t kSamples = 2500;
+  Rows rows;
+  PreciseFeature precise{.feature = 2, .values = {}};
+  RandomStream draw(7, Purpose::kPartition, 1, 0);
+  for (int64_t i = 0; i < kSamples; ++i) {
+    const double exact = 1.6e9 + static_cast<double>(draw.below(1000)) / 3;
+    precise.values.push_back(exact);
+    rows.push_back({static_cast<float>(draw.normal()),
+                    static_cast<float>(3e7 + std::exp(draw.normal())), static_cast<float>(exact)});
+  }
+  rows.back() = {1e9F, 1e9F, 1e9F};  // would move all means
+  std::vector<Dataset> found;
+  for (const int64_t clients : {1, 7, 2499}) {
+    Dataset dataset = table(rows);
+    dataset.precise = {precise};
+    std::vector<char> held_out(to_index(clients) + 1);
+    held_out.back() = 1;
+    standardize(dataset, shuffled(kSamples, clients, static_cast<uint64_t>(clients)), held_out,
+                Standardize::kAll);
+    found.push_back(std::move(dataset));
+  }
+  EXPECT_EQ(found[1].features, found[0].features);
+  EXPECT_EQ(found[2].features, found[0].features);
+  const ValueScale& scale = found[0].record.preparations[0].scales[2];
+  const std::span known = std::span(precise.values).first(kSamples - 1);
+  double mean = 0, squares = 0;
+  for (const double value : known) mean += (value - 1.6e9) / (kSamples - 1);
+  for (const double value : known) {
+    squares += (value - 1.6e9 - mean) * (value - 1.6e9 - mean) / (kSamples - 1);
+  }
+  EXPECT_NEAR(scale.origin - 1.6e9 + scale.mean, mean, 1e-9);
+  EXPECT_NEAR(scale.deviation, std::sqrt(squares), 1e-9);
+}
+
 Federation channels(const std::string& normalize, std::vector<int64_t> shape = {2, 3, 5}) {
   DataOptions data;
   data.kind = "random";
@@ -195,6 +249,23 @@ std::vector<float> values_of(const Federation& federation, SampleRange range) {
   std::vector<float> values(static_cast<std::size_t>(range.size() * federation.sample_values()));
   federation.copy(range, values.data());
   return values;
+}
+
+// Large numbers that cancel: a plain sum depends on when the small ones are added.
+TEST(Normalize, AllIsThatOfAnyPartition) {
+  const TempFolder folder;
+  DataOptions data{.kind = "csv", .test_fraction = 0, .shape = {1, 1, 2}};
+  data.path = folder.write(
+      "pictures.csv", "a,b,label\n3e17,3e17,0\n-3e17,-3e17,0\n1,5,1\n2,7,1\n3e17,1,0\n-3e17,2,1\n");
+  data.normalize = "all";
+  std::set<std::string> found;
+  for (uint64_t seed = 1; seed < 20; ++seed) {
+    const FederationOptions options{.clients = 1 + static_cast<int64_t>(seed % 4)};
+    const auto federation = Federation::load(data, options, seed, *make_single_communicator());
+    found.insert(features_text(*federation.names().features));
+  }
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NE(found.begin()->find("channel,0,"), std::string::npos);
 }
 
 TEST(Normalize, EveryChannelByItsNumbers) {

@@ -12,6 +12,7 @@
 #include "hanse/comm/agreement.hpp"
 #include "hanse/comm/communicator.hpp"
 #include "hanse/data/federation.hpp"
+#include "hanse/data/new_samples.hpp"
 #include "hanse/data/seal.hpp"
 #include "hanse/job/keyed_job.hpp"
 #include "hanse/kinds/samplers.hpp"
@@ -126,6 +127,20 @@ void read_csv_file(const std::string& input, const std::string& folder) {
   }
 }
 
+// As rows for a model that reads the columns of a seed.
+void read_new_rows(const std::string& input, const std::string& folder) {
+  const FeatureRecord record{
+      .shape = {3},
+      .values = {{.column = "x"}, {ValueOf::kLevel, "y", "2"}, {ValueOf::kMissing, "y"}}};
+  const Preparation own{.fills = {1, 0, 1}, .scales = {{}, {0, 1, 2}, {}}};
+  const auto samples = open_new_samples({.kind = "csv", .path = file_of(input, folder)}, record,
+                                        own, UnknownLevels::kMissing);
+  std::vector<float> values(3);
+  std::vector<std::string> texts;
+  while (samples->next(values, texts)) {
+  }
+}
+
 void read_leaf(const std::string& input, const std::string& folder) {
   fs::create_directory(folder + "/train");
   write_bytes(folder + "/train/all.json", input);
@@ -208,6 +223,10 @@ const std::vector<FuzzedReader>& fuzzed_readers() {
       {"cifar", read_cifar_files, cifar_seeds},
       {"npz", read_arrays, npz_seeds},
       {"csv", read_csv_file, csv_seeds},
+      {"rows", read_new_rows, csv_seeds},
+      {"features",
+       [](const std::string& input, const std::string&) { read_features(input, "features.csv"); },
+       feature_seeds},
       {"leaf", read_leaf, leaf_seeds},
       {"tff", read_tff, tff_seeds},
       {"text", read_text, text_seeds},

@@ -7,6 +7,7 @@
 
 #include "fuzz/readers.hpp"
 #include "hanse/comm/communicator.hpp"
+#include "hanse/data/feature_record.hpp"
 #include "hanse/data/hanse_file.hpp"
 #include "hanse/data/hdf5_file.hpp"
 #include "hanse/job/keyed_job.hpp"
@@ -147,6 +148,20 @@ Seeds hanse_seeds(const std::string& folder) {
   return seeds;
 }
 
+Seeds feature_seeds(const std::string&) {
+  const FeatureRecord record{
+      .shape = {3},
+      .values = {{.column = "x"}, {ValueOf::kLevel, "c", "a, b"}, {ValueOf::kMissing, "c"}},
+      .foreign = {{"c", "d"}},
+      .preparations = {{.fills = {1.5, 0, 1}, .scales = {{}, {0, 2, 3}, {}}}},
+      .labels = 2,
+      .class_names = {"no", "yes"},
+      .label_columns = {"ill"}};
+  FeatureRecord own = record;
+  own.preparations = {{.client = "n"}, {.client = "s"}};
+  return {features_text(record), features_text(own)};
+}
+
 Seeds checkpoint_seeds(const std::string& folder) {
   State state;
   state.put("round", int64_t{7});
@@ -164,7 +179,10 @@ Seeds model_seeds(const std::string& folder) {
   layout.add("fc.weight", {2, 3}, 3);
   layout.add("fc.bias", {2}, 3);
   write_model(folder + "/model.h5", layout, std::vector<float>(8, 0.25F));
-  return {taken(folder + "/model.h5")};
+  Seeds seeds = {taken(folder + "/model.h5")};
+  write_model(folder + "/model.h5", layout, std::vector<float>(8, 0.25F), feature_seeds("")[0]);
+  seeds.push_back(taken(folder + "/model.h5"));
+  return seeds;
 }
 
 Seeds torchscript_seeds(const std::string&) {

@@ -20,6 +20,7 @@ Seeds leaf_seeds(const std::string& folder);
 Seeds tff_seeds(const std::string& folder);
 Seeds text_seeds(const std::string& folder);
 Seeds hanse_seeds(const std::string& folder);
+Seeds feature_seeds(const std::string& folder);
 Seeds checkpoint_seeds(const std::string& folder);
 Seeds model_seeds(const std::string& folder);
 Seeds torchscript_seeds(const std::string& folder);

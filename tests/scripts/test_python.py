@@ -1,4 +1,5 @@
 """The Python package: runs of a program that pretends, runs of the real one, files and rules."""
+import io
 import json
 import os
 import pathlib
@@ -436,6 +437,44 @@ class ProgramTest(InFolder):
                          "run.rounds": 1}, progress=False)
         self.assertEqual(list(run.clients["name"]), ["nørth", "south"])
         self.assertEqual(run.summary["split"], "test")
+
+    def test_predictions_of_a_frame(self):
+        import pandas
+        draw = numpy.random.default_rng(2)
+        ages = draw.normal(50, 9, 120)
+        frame = pandas.DataFrame({"age": ages, "sex": draw.choice(["f", "m"], 120),
+                                  "ill": numpy.where(ages > 50, "yes", "no"),
+                                  "clinic": draw.choice(["a", "b"], 120)},
+                                 index=[f"patient {i}" for i in range(120)])
+        frame.loc["patient 3", "age"] = None
+        frame.to_csv("visits.csv", index=False)
+        model = {"model.kind": "linear", "run.rounds": 20, "client.lr": 0.5,
+                 "data.label-column": "ill", "data.client-column": "clinic"}
+        rules = {"data.missing": "mean", "data.categories": "one-hot", "data.standardize": "all"}
+        run = hanse.run({"data.kind": "csv", "data.path": "visits.csv", **model, **rules},
+                        progress=False)
+        found = run.predict(frame[["sex", "ill", "age"]])
+        self.assertEqual(list(found), ["id", "ill", "p_no", "p_yes"])
+        self.assertEqual(list(found.index), list(frame.index))
+        numpy.testing.assert_allclose(found["p_no"] + found["p_yes"], 1, rtol=1e-15)
+        right = (found["p_yes"] > 0.5) == (frame["ill"] == "yes")
+        self.assertGreater(right.mean(), 0.9)
+        pandas.testing.assert_frame_equal(
+            run.predict("visits.csv").drop(columns="clinic"), found.reset_index(drop=True))
+        with self.assertRaisesRegex(hanse.Refused, "there is no column 'age'"):
+            run.predict(frame.drop(columns="age"))
+        odd = frame.assign(sex="x")
+        with self.assertRaisesRegex(hanse.Refused, "does not know the category 'x'"):
+            run.predict(odd)
+        self.assertEqual(len(run.predict(odd, unknown="missing", model="model")), 120)
+        # The file of a converted table knows it, too.
+        with mock.patch("sys.stderr", io.StringIO()):
+            hanse.write_table("visits.h5", frame, client="clinic", label="ill", missing="mean",
+                              categories="one-hot", options={"data.standardize": "all"})
+        mapped = hanse.run({"data.kind": "hanse", "data.path": "visits.h5", "run.name": "mapped",
+                            "model.kind": "linear", "run.rounds": 20, "client.lr": 0.5},
+                           progress=False)
+        numpy.testing.assert_allclose(mapped.predict(frame)["p_yes"], found["p_yes"], rtol=0.2)
 
     def test_bytes_and_regression(self):
         image = numpy.full((2, 1, 4, 4), 51, dtype="uint8")

@@ -9,10 +9,10 @@
 #include <sys/stat.h>
 
 #include "hanse/base/error.hpp"
-#include "support/thread_communicator.hpp"
 #include "hanse/store/checkpoint.hpp"
 #include "store/checkpoint_fixture.hpp"
 #include "support/scratch_folder.hpp"
+#include "support/thread_communicator.hpp"
 
 namespace hanse {
 namespace {
@@ -56,6 +56,19 @@ TEST(Checkpoint, EveryTypeOfArrayComesBack) {
     EXPECT_TRUE(read.arrays().at(name) == array) << name;
   }
   EXPECT_TRUE(std::signbit(read.get<double>("aggregator/weights")[0]));
+}
+
+TEST(Checkpoint, OneClientsRowAlone) {
+  const ScratchFolder folder;
+  ClientStateStore store(3, kMemory, folder.path());
+  for (const int64_t client : {8, 2}) std::ranges::fill(store.row(client), 0.5F * client);
+  write_checkpoint(folder.path(), 4, {}, &store, *make_single_communicator());
+  const std::string file = checkpoint_path(folder.path(), 4);
+  EXPECT_EQ(read_checkpoint_client(file, 2), std::vector<float>(3, 1));
+  EXPECT_EQ(read_checkpoint_client(file, 8), std::vector<float>(3, 4));
+  EXPECT_TRUE(read_checkpoint_client(file, 3).empty());
+  write_checkpoint(folder.path(), 5, {}, nullptr, *make_single_communicator());
+  EXPECT_TRUE(read_checkpoint_client(checkpoint_path(folder.path(), 5), 2).empty());
 }
 
 TEST(Checkpoint, AnEmptyStateComesBack) {

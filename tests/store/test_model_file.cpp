@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/error.hpp"
+#include "hanse/data/feature_record.hpp"
 #include "hanse/data/hdf5_file.hpp"
 #include "hanse/data/seal.hpp"
 #include "hanse/store/checkpoint.hpp"
@@ -55,6 +56,67 @@ std::string refusal(Work&& work) {
 std::vector<float> row_of(const std::string& path) {
   const hdf5::Section section;
   return hdf5::File::open_to_read(path).dataset("/row").values<float>();
+}
+
+// A linear model of an age and a category, of so many classes.
+std::string inspected(int64_t classes, FeatureRecord record, const std::vector<float>& row) {
+  record.shape = {2};
+  record.labels = classes;
+  record.class_names = {"low", "mid", "high"};
+  record.class_names.resize(static_cast<std::size_t>(classes));
+  record.values = {{.column = "age"}, {ValueOf::kLevel, "kind", "b"}};
+  ParameterLayout layout;
+  const auto outputs = static_cast<int64_t>(row.size()) / 3;
+  layout.add("fc1.weight", {outputs, 2}, 2);
+  layout.add("fc1.bias", {outputs}, 2);
+  const ScratchFolder folder;
+  write_model(folder / "model.h5", layout, row, features_text(record));
+  const std::string text = inspect_file(folder / "model.h5");
+  return text.substr(std::min(text.size(), text.find("coefficients")));
+}
+
+// Odds ratios of a deviation are exp(b), of a unit exp(b / deviation).
+TEST(ModelFile, InspectNamesTheCoefficientsOfALinearModel) {
+  FeatureRecord record;
+  record.preparations[0].scales = {{0, 50, 10}, {0, 0.25, 0.5}};
+  EXPECT_EQ(inspected(2, record, {1, -2, 0.5}),
+            "coefficients: logarithms of odds, and odds ratios\n"
+            "  mid against low\n"
+            "    input       coefficient      per unit  per deviation\n"
+            "    age                   1       1.10517        2.71828\n"
+            "    kind=b               -2     0.0183156       0.135335\n"
+            "    intercept           0.5\n");
+  const std::string three = inspected(3, record, {1, -2, 2, 0, 1, 1, 0.5, 0.25, 0});
+  EXPECT_TRUE(contains(three, "; each class against the first\n")) << three;
+  EXPECT_TRUE(contains(three, "  mid against low\n")) << three;
+  EXPECT_TRUE(contains(three, "kind=b                3       403.429        20.0855\n")) << three;
+  EXPECT_TRUE(contains(three, "  high against low\n")) << three;
+  record.preparations = {{.client = "a", .scales = {{}, {}}}, {.client = "b", .scales = {{}, {}}}};
+  const std::string own = inspected(2, record, {1, -2, 0.5});
+  EXPECT_TRUE(contains(own, "each client has a deviation of its own")) << own;
+  EXPECT_FALSE(contains(own, "per unit")) << own;
+  record.preparations = {{}};
+  const std::string slopes = inspected(0, record, {1, -2, 0.5});
+  EXPECT_TRUE(contains(slopes, "slopes")) << slopes;
+  EXPECT_TRUE(contains(slopes, "age                   1             1\n")) << slopes;
+}
+
+// An attribute of a file has no room for more.
+TEST(ModelFile, LongFeaturesAreLeftOut) {
+  const ScratchFolder folder;
+  const std::string text(kLongestFeatures + 1, 'x');
+  write_model(folder / "model.h5", example_layout(), example_row(), text);
+  EXPECT_EQ(row_of(folder / "model.h5"), example_row());
+  const hdf5::Section section;
+  EXPECT_FALSE(hdf5::File::open_to_read(folder / "model.h5").has_attribute("features"));
+}
+
+TEST(ModelFile, FeaturesOfTheMostBytesAreKept) {
+  const ScratchFolder folder;
+  const std::string text(kLongestFeatures, 'x');
+  write_model(folder / "model.h5", example_layout(), example_row(), text);
+  const hdf5::Section section;
+  EXPECT_EQ(hdf5::File::open_to_read(folder / "model.h5").read_text_attribute("features"), text);
 }
 
 TEST(ModelFile, HoldsEveryTensorAndTheRow) {

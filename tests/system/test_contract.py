@@ -36,7 +36,7 @@ class RunDirectory(harness.Case):
     def test_files(self):
         run = self.train(self.job({"checkpoint.every": 5}), "run", 2)
         self.assertEqual(sorted(os.listdir(run)),
-                         ["checkpoints", "clients.csv", "evaluations.csv", "job.cfg",
+                         ["checkpoints", "clients.csv", "evaluations.csv", "features.csv", "job.cfg",
                           "metrics.jsonl", "model.h5", "participation.csv",
                           "partition.csv", "rounds.csv", "sampling.csv", "summary.json"])
         self.assertEqual(self.checkpoints(run), ["round-000010.h5", "round-000012.h5"])

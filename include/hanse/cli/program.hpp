@@ -9,6 +9,7 @@
 #include "hanse/base/options.hpp"
 #include "hanse/cli/start.hpp"
 #include "hanse/run/plan.hpp"
+#include "hanse/run/predict.hpp"
 #include "hanse/run/privacy_audit.hpp"
 #include "hanse/run/privacy_table.hpp"
 
@@ -22,6 +23,7 @@ struct Command {
   PlanOptions plan;                // plan: --ranks=N, ...
   PrivacyQuery privacy;            // privacy: --rounds=N, ...
   AuditQuery audit;                // audit: --runs=N, ...
+  PredictQuery predict;            // predict: --client=NAME, ...
   std::string flag;                // the last option of some verbs alone, without its dashes
   std::string flag_verb;           // the first of those verbs
 };
@@ -64,6 +66,7 @@ inline const Verb kVerbs[] = {{"run", 1, 1, true, "a job file", {}},
                               {"replay", 1, 1, false, "a trace file", {"check"}},
                               {"check", 1, 1, true, "a job file", {}},
                               {"convert", 2, 2, true, "a job file and an output file", {}},
+                              {"predict", 2, 2, false, "a run directory and data", {}},
                               {"publish", 2, 2, false, "a run directory and a new folder", {}},
                               {"list", 0, 1, false, "", {"markdown", "conflicts", "man", "bash"}},
                               {"status", 1, 1000, false, "a run directory", {"json"}},

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "hanse/data/feature_record.hpp"
 #include "hanse/data/label_form.hpp"
 #include "hanse/data/options.hpp"
 
@@ -76,9 +77,9 @@ struct Dataset {
   int64_t classes = 0;          // 0: there are targets
   int64_t label_values = 1;     // of one sample
   bool multi_label = false;
-  std::vector<std::string> class_names;    // [scored classes]; empty: numbers name them
-  std::vector<std::string> feature_names;  // [values of a sample], "" for none; empty: none has one
-  std::vector<int64_t> groups;             // [size] in [0, group_names.size()); empty: no column
+  std::vector<std::string> class_names;  // [scored classes]; empty: numbers name them
+  FeatureRecord record;                  // what was done to the features
+  std::vector<int64_t> groups;           // [size] in [0, group_names.size()); empty: no column
   std::vector<std::string> group_names;
   int64_t test_begin = -1;              // the source's own test samples start here; -1: none
   std::vector<int64_t> rows;            // [size] places in the source; empty: none is left out

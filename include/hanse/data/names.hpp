@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "hanse/comm/communicator.hpp"
+#include "hanse/data/feature_record.hpp"
 
 namespace hanse {
 
@@ -42,9 +43,8 @@ struct FederationNames {
   Names clients;  // those held out, too
   Names classes;
   std::shared_ptr<const int64_t> rows;  // [samples] places in the source; null: not kept
-  // On the first rank of a host alone; [values of a sample].
-  std::vector<std::string> features;
-  std::vector<std::vector<std::string>> levels;  // of categories that stay numbers; or empty
+  // What was done to the features; null but on the first rank of a host.
+  std::shared_ptr<const FeatureRecord> features;
 };
 
 // Throws InvalidArgument that shows the first name that is no UTF-8, which no JSON file can hold.

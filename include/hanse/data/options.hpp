@@ -87,7 +87,7 @@ struct DataOptions {
   std::optional<double> label_above;  // csv: the label is 1 above it, else 0
   // csv, no key: categories stay numbers of levels and missing values NaN, for statistics.
   bool as_is = false;
-  std::string normalize = "none";     // images: none | all | numbers, see src/data/normalize.hpp
+  std::string normalize = "none";  // images: none | all | numbers, see src/data/normalize.hpp
 
   std::string test_path;       // tff: file of the clients' test samples; empty: none
   std::string feature_column;  // tff: dataset of the features; empty: the layout's

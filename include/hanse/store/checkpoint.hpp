@@ -14,6 +14,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "hanse/base/state.hpp"
 #include "hanse/client/state_store.hpp"
@@ -59,6 +60,9 @@ State read_checkpoint_state(const std::string& file);
 // all.
 void read_checkpoint_clients(const std::string& file, const std::function<bool(int64_t)>& mine,
                              ClientStateStore& clients);
+
+// The row of one client's states; empty: it has none. Throws IoError as above, of a damaged file.
+std::vector<float> read_checkpoint_client(const std::string& file, int64_t client);
 
 // Path of the checkpoint of a round.
 std::string checkpoint_path(const std::string& folder, int64_t round);

@@ -4,6 +4,8 @@
 // If a part of the model was trained, the attribute `frozen` counts the values of the rest.
 // Integers that the model carries are datasets of int64, and no part of the row. The file begins
 // with a seal (data/seal.hpp).
+// The attribute `features` is features.csv (data/feature_record.hpp), unless it has more bytes than
+// kLongestFeatures, or none were given.
 #pragma once
 
 #include <span>
@@ -17,8 +19,11 @@ namespace hanse {
 // Writes the file under a temporary name beside `path`, flushes it to the disk and renames it: a
 // complete file replaces the old one, or none does. Throws IoError. REQUIRES: row.size() ==
 // layout.n_params().
-void write_model(const std::string& path, const ParameterLayout& layout,
-                 std::span<const float> row);
+void write_model(const std::string& path, const ParameterLayout& layout, std::span<const float> row,
+                 const std::string& features = "");
+
+// An attribute has no room for more.
+constexpr int64_t kLongestFeatures = 60000;
 
 // The float32 tensors of such a file, or of any HDF5 file that has them at its root; other numbers
 // are left out. Throws InvalidArgument when it cannot be read, or is damaged.

@@ -1,8 +1,7 @@
 // The files of a run: job.cfg, rounds.csv, evaluations.csv, metrics.jsonl, decisions.csv, the
 // protocol's own tables (sampling.csv, participation.csv, directions.csv, online.csv, weights.csv,
-// bandit.csv), partition.csv, clients.csv, scores.csv,
-// best-scores.csv, summary.json, model.h5, checkpoints/, repeats/. Written
-// by rank 0.
+// bandit.csv), partition.csv, features.csv, clients.csv, scores.csv, best-scores.csv, summary.json,
+// model.h5, checkpoints/, repeats/. Written by rank 0.
 #pragma once
 
 #include <cstdint>
@@ -62,6 +61,9 @@ class RunDirectory {
   // Replaces partition.csv: for the first 1,000 clients a line for each of their labels, with the
   // number of samples. Nothing for regression.
   void write_partition(const Federation& federation);
+  // Replaces features.csv by what the data's names know of the features.
+  static constexpr const char* kFeatures = "features.csv";
+  void write_features(const FederationNames& names);
   void write_summary(const std::string& json);
   // Writes what has ended the run, and no line of it where that fails, too.
   static constexpr const char* kFailure = "failed.txt";

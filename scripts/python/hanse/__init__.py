@@ -4,6 +4,7 @@
 
     run = hanse.run("first.cfg", {"client.lr": 0.1}, ranks=4)
     run.evaluations.plot(x="round", y="accuracy_mean")
+    run.predict(frame)  # what its model says of new rows
     hanse.compare("runs/first", run.path)[["accuracy_mean", "accuracy_worst10"]]
     hanse.compare_clients("runs/first", run.path)  # who gains, who loses
 

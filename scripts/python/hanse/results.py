@@ -2,10 +2,13 @@
 dict."""
 from __future__ import annotations
 
+import csv
 import io
 import json
 import math
 import pathlib
+import sys
+import tempfile
 import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -191,6 +194,33 @@ class Run:
         """The trained model, see the function of that name."""
         self._refuse_repeats("state_dict()")
         return state_dict(self.path / "model.h5")
+
+    def predict(self, data: pandas.DataFrame | Path, *, client: str | None = None,
+                model: str | None = None, unknown: str | None = None) -> pandas.DataFrame:
+        """What the run's model says of new data, as `hanse predict` (jobs/predict.md): of a frame,
+        whose columns are matched by their names, or of a file or folder of the run's kind. A line a
+        sample, with the frame's index: id, the columns that the model does not read, and for classes
+        p_NAME, their probabilities, else `predicted`. `client` names whose own tensors, means and
+        deviations take part, `model` best, model, averaged or a file; unknown = "missing" takes
+        categories that the run does not know as missing. Raises Refused or Failed."""
+        import pandas
+
+        from .program import ask
+        self._refuse_repeats("predict()")
+        options = {"client": client, "model": model, "unknown": unknown}
+        words = [f"--{key}={value}" for key, value in options.items() if value is not None]
+
+        def answer(path: Path) -> pandas.DataFrame:
+            said = ask("predict", str(self.path), str(path), *words,
+                       notices=lambda told: print(told, end="", file=sys.stderr))
+            return pandas.read_csv(io.StringIO(said), float_precision="round_trip")
+
+        if not isinstance(data, pandas.DataFrame):
+            return answer(data)
+        with tempfile.TemporaryDirectory() as folder:
+            table = pathlib.Path(folder) / "frame.csv"
+            data.to_csv(table, index=False, quoting=csv.QUOTE_NONNUMERIC)
+            return answer(table).set_index(data.index)
 
     def _refuse_repeats(self, what: str) -> None:
         if repeats := self.repeats:

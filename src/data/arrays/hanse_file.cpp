@@ -78,6 +78,8 @@ SamplePlaces write_frame(const std::string& path, const ClientLayout& layout, in
   }
   if (!layout.client_names.empty()) file.write("client_names", layout.client_names);
   if (!layout.class_names.empty()) file.write("class_names", layout.class_names);
+  if (!layout.record.values.empty())
+    file.write("preparation", std::vector{features_text(record_of(layout))});
   digest = add("digest", hdf5::kTypeOf<int64_t>, {1});
   SamplePlaces places;
   const std::vector<int64_t> label_shape = label_extents(layout.samples(), layout.label_form());

@@ -116,6 +116,17 @@ void read_samples_place(const hdf5::File& file, Header& header) {
   places.bytes = static_cast<int64_t>(std::filesystem::file_size(file.path()));
 }
 
+FeatureRecord read_preparation(const hdf5::File& file, int64_t sample_values) {
+  const std::vector<std::string> text = read_names(file, "preparation", 1);
+  if (text.empty()) return {};
+  FeatureRecord record = hanse::read_features(text.front(), file.path());
+  if (!record.values.empty() && std::ssize(record.values) != sample_values) {
+    refuse_file(fmt::format("it has {} values of {}", record.values.size(), sample_values),
+                file.path(), "preparation");
+  }
+  return record;
+}
+
 Header read_frame(const std::string& path) {
   const hdf5::Section section;
   const auto file = hdf5::File::open_to_read(path);
@@ -142,6 +153,7 @@ Header read_frame(const std::string& path) {
   layout.client_names = read_names(file, "client_names", std::ssize(layout.clients));
   layout.class_names = read_names(file, "class_names", layout.label_form().scored_classes());
   check_held_out(layout, path);
+  layout.record = read_preparation(file, layout.sample_values());
   return header;
 }
 

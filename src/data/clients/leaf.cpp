@@ -270,6 +270,7 @@ void LeafSource::describe_samples(const DataOptions& data) {
                           "write labels as numbers from 0: 4, not \"4\"");
   }
   layout_.classes = text_labels_ ? vocabulary_->size() : classes_;
+  layout_.record.has_vocabulary = (text_labels_ || text_features_) && vocabulary_->learns();
   layout_.storage = text_features_ ? token_storage(vocabulary_->size()) : Storage::kFloat;
   const bool image =
       !text_features_ && ClientLayout{.shape = data.shape}.sample_values() == values_;

@@ -116,6 +116,7 @@ void TagSource::survey() {
   words_->freeze();
   counts.erase("");
   keep_tags(counts);
+  layout_.record.has_vocabulary = words_->learns();
   layout_.shape = {words_->size() - Vocabulary::kFirstWord};
   if (layout_.shape[0] == 0) {
     throw InvalidArgument("no text has a word", data_.path, "set data.feature-column");

@@ -78,11 +78,9 @@ class CsvTable {
     close_columns();
     faults_.refuse();
     for (const CsvName& client : clients_.all()) dataset_.group_names.push_back(client.text);
-    for (const std::size_t column : features_) {
-      dataset_.feature_names.push_back(columns_.names[column]);
-    }
     dataset_.storage = Storage::kFloat;
     if (standardized_) read_precise();
+    record();
     say_what_is_odd();
     if (options_.missing == MissingValues::kDrop) drop_rows();
     return std::move(dataset_);
@@ -97,7 +95,7 @@ class CsvTable {
   }
 
   void read_row(const CsvFile& file) {
-    if (!faults_.attempt([&] { check_fields(); })) return;
+    if (!faults_.attempt([&] { check_fields(scanner_, columns_.names); })) return;
     row_.resize(features_.size());
     for (std::size_t i = 0; i < features_.size(); ++i) {
       if ((!odd_[i] || !odd_[i]->is_category()) && read_number(i)) continue;
@@ -119,21 +117,6 @@ class CsvTable {
   }
 
   bool is_target() const { return regression_ || several_; }
-
-  void check_fields() const {
-    const auto& fields = scanner_.fields();
-    if (fields.size() == columns_.names.size()) return;
-    const std::size_t last = std::min(fields.size(), columns_.names.size() - 1);
-    if (fields.size() == 1 && fields[0].text.empty()) {
-      throw InvalidArgument("the line is blank", scanner_.where(), "remove it");
-    }
-    const bool more = fields.size() > columns_.names.size();
-    throw InvalidArgument(
-        fmt::format("the row has {} fields, the header {}", fields.size(), columns_.names.size()),
-        where(last),
-        more ? "quote fields that hold a comma; numbers have a decimal point, and no comma"
-             : "is the row cut? fill it in or remove it");
-  }
 
   // Most cells are plain numbers. Is this one, and did row_ take it?
   bool read_number(std::size_t i) {
@@ -286,6 +269,25 @@ class CsvTable {
       if (!regression_) dataset_.class_names.push_back(columns_.names[column]);
     }
     dataset_.class_names = without_numbers(std::move(dataset_.class_names));
+  }
+
+  // Records what the columns are for.
+  void record() {
+    FeatureRecord& record = dataset_.record;
+    for (const std::size_t column : features_) {
+      record.values.push_back({.column = columns_.names[column]});
+    }
+    for (const PreciseFeature& precise : dataset_.precise) {
+      record.values[to_index(precise.feature)].is_precise = true;
+    }
+    for (const std::size_t column : columns_.labels) {
+      record.label_columns.push_back(columns_.names[column]);
+    }
+    for (const std::size_t column : columns_.dropped) {
+      record.dropped.push_back(columns_.names[column]);
+    }
+    if (columns_.client) record.client_column = columns_.names[*columns_.client];
+    record.label_above = options_.label_above;
   }
 
   // Reads the rows again for the columns that float32 cannot hold.

@@ -127,7 +127,9 @@ void check_uses(const CsvScanner& scanner, const CsvColumns& columns) {
   }
 }
 
-void check_names(const CsvScanner& scanner, const ColumnNames& names) {
+}  // namespace
+
+void check_column_names(const CsvScanner& scanner, const std::vector<std::string>& names) {
   std::unordered_set<std::string_view> seen;
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (names[i].empty()) {
@@ -142,6 +144,8 @@ void check_names(const CsvScanner& scanner, const ColumnNames& names) {
     }
   }
 }
+
+namespace {
 
 // Features may have numbers as names if these are years and the label's column is asked for by its
 // name, or if they count up; else the line is a sample.
@@ -223,6 +227,21 @@ CsvDialect find_dialect(std::string_view& text, const std::string& label_column)
   return dialect;
 }
 
+void check_fields(const CsvScanner& scanner, const std::vector<std::string>& names) {
+  const auto& fields = scanner.fields();
+  if (fields.size() == names.size()) return;
+  const std::size_t last = std::min(fields.size(), names.size() - 1);
+  if (fields.size() == 1 && fields[0].text.empty()) {
+    throw InvalidArgument("the line is blank", scanner.where(), "remove it");
+  }
+  const bool more = fields.size() > names.size();
+  throw InvalidArgument(
+      fmt::format("the row has {} fields, the header {}", fields.size(), names.size()),
+      fmt::format("{}, column '{}'", scanner.where(), names[last]),
+      more ? "quote fields that hold a comma; numbers have a decimal point, and no comma"
+           : "is the row cut? fill it in or remove it");
+}
+
 void refuse_sample(const std::string& where, const ColumnNames& fields, const std::string& more) {
   const std::size_t features = fields.size() - 1;
   std::string header = "x1";
@@ -237,16 +256,22 @@ void refuse_sample(const std::string& where, const ColumnNames& fields, const st
       where, fmt::format("put a line of names above it, such as {},label{}", header, more));
 }
 
-CsvColumns read_header(CsvScanner& scanner, const DataOptions& options) {
+std::vector<std::string> read_column_names(CsvScanner& scanner) {
   if (!scanner.next()) {
     throw InvalidArgument("the file is empty", scanner.where(), "its first line names the columns");
   }
   check_first_line(scanner);
-  CsvColumns columns;
+  ColumnNames names;
   for (const CsvField& field : scanner.fields()) {
     require_utf8(field.text, scanner.where());
-    columns.names.push_back(field.text);
+    names.push_back(field.text);
   }
+  return names;
+}
+
+CsvColumns read_header(CsvScanner& scanner, const DataOptions& options) {
+  CsvColumns columns;
+  columns.names = read_column_names(scanner);
   const auto find = [&](const std::string& wanted, const std::string& option) {
     return find_columns(scanner, columns.names, wanted, option);
   };
@@ -271,7 +296,7 @@ CsvColumns read_header(CsvScanner& scanner, const DataOptions& options) {
                               : "separate the columns by commas: the first line is one field");
   }
   check_numbers(scanner, options, columns);
-  check_names(scanner, columns.names);
+  check_column_names(scanner, columns.names);
   remark_separator(scanner, columns);
   return columns;
 }

@@ -32,9 +32,17 @@ struct CsvColumns {
 // column's name between others of ; tab |.
 CsvDialect find_dialect(std::string_view& text, const std::string& label_column);
 
+// Reads the names of the columns. Throws InvalidArgument: the file is empty, or no table.
+std::vector<std::string> read_column_names(CsvScanner& scanner);
+// Throws InvalidArgument: a name is empty, or stands twice.
+void check_column_names(const CsvScanner& scanner, const std::vector<std::string>& names);
+
 // Reads the header. Throws InvalidArgument: it lacks a column that the options name, has a name
 // twice, or is a sample.
 CsvColumns read_header(CsvScanner& scanner, const DataOptions& options);
+
+// Throws InvalidArgument: the row has more or fewer fields than the header.
+void check_fields(const CsvScanner& scanner, const std::vector<std::string>& names);
 
 // Throws the InvalidArgument of a table whose first line, with these fields, is a sample.
 [[noreturn]] void refuse_sample(const std::string& where, const std::vector<std::string>& fields,

@@ -4,6 +4,7 @@
 
 #include "assemble.hpp"
 #include "hanse/base/error.hpp"
+#include "hanse/base/index.hpp"
 #include "hanse/base/options.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/comm/bcast_list.hpp"
@@ -43,13 +44,13 @@ std::vector<std::string> levels_of_label(const Federation& federation) {
 // Rank 0 knows the features' names.
 TableFacts facts_on_rank_0(const Job& job, const Federation& federation) {
   TableFacts table;
-  const auto& names = federation.names();
+  const auto& record = federation.names().features;
   for (int64_t f = 0; f < federation.sample_values(); ++f) {
-    const auto at = static_cast<std::size_t>(f);
-    const bool named = at < names.features.size() && !names.features[at].empty();
-    table.columns.push_back(
-        {named ? names.features[at] : fmt::format("f{}", f),
-         at < names.levels.size() ? names.levels[at] : std::vector<std::string>()});
+    if (record && record->has_columns()) {
+      table.columns.push_back({value_name(*record, f), record->values[to_index(f)].levels});
+    } else {
+      table.columns.push_back({fmt::format("f{}", f), {}});
+    }
   }
   table.labels = federation.label_form().values;
   for (int64_t k = 0; k < table.labels; ++k) {

@@ -40,18 +40,31 @@ void add_own_metrics(const Metrics& own, Metrics& metrics) {
   }
 }
 
-void write_named(const std::string& path, const ParameterLayout& layout,
-                 std::span<const float> row) {
+// The features for the model's file. That of a private run has none: it may be published, and
+// means, levels and fillings are the clients' own.
+std::string features_of(const Job& job, const Assembly& parts) {
+  constexpr std::size_t kMostLines = kLongestFeatures / 10;
+  const auto& record = parts.federation.names().features;
+  if (job.privacy.is_on() || !record) return "";
+  const bool fits = record->values.size() * record->preparations.size() <= kMostLines;
+  return fits ? features_text(*record) : "";
+}
+
+void write_named(const std::string& path, const ParameterLayout& layout, std::span<const float> row,
+                 const std::string& features) {
   if (path.ends_with(".pt")) return write_file(path, torch_library().state_dict(layout, row));
   if (path.ends_with(".safetensors")) return write_file(path, safetensors(layout, row));
-  write_model(path, layout, row);
+  write_model(path, layout, row, features);
 }
 
 void write_row(const Job& job, Assembly& parts, const std::string& path,
                std::span<const float> row) {
-  if (parts.part == nullptr) return write_named(path, parts.protocol().model_layout(), row);
+  const std::string features = features_of(job, parts);
+  if (parts.part == nullptr) {
+    return write_named(path, parts.protocol().model_layout(), row, features);
+  }
   const NamedRow whole = parts.part->whole(row, job.run.merge_adapters);
-  write_named(path, whole.layout, whole.row);
+  write_named(path, whole.layout, whole.row, features);
 }
 
 // Writes the scores of samples, if there are any.
