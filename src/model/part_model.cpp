@@ -275,6 +275,24 @@ std::span<float> PartModel::expand(std::span<const float> row) {
   return {row_.get(), static_cast<std::size_t>(whole_->n_params())};
 }
 
+std::vector<TensorSource> PartModel::sources() const {
+  const auto slot_at = [&](int64_t offset) {
+    return std::ranges::find(layout_.slots(), offset, &ParameterSlot::offset) -
+           layout_.slots().begin();
+  };
+  std::vector<TensorSource> sources;
+  for (const ParameterSlot& slot : whole_->layout().slots()) {
+    sources.push_back({.slot = slot, .frozen = start_.get() + slot.offset});
+    for (const auto* tensors : {&trained_, &buffers_}) {
+      const auto found = std::ranges::find(*tensors, slot.offset, &Tensor::whole);
+      if (found != tensors->end()) sources.back().own = slot_at(found->own);
+    }
+    const auto adapter = std::ranges::find(adapters_, slot.offset, &Adapter::weight);
+    if (adapter != adapters_.end()) sources.back().factors = slot_at(adapter->a);
+  }
+  return sources;
+}
+
 NamedRow PartModel::whole(std::span<const float> row, bool merged) const {
   NamedRow all;
   for (ParameterSlot slot : all_.slots()) {

@@ -14,12 +14,14 @@
 #include "hanse/kinds/aggregators.hpp"
 #include "hanse/kinds/families.hpp"
 #include "hanse/kinds/updates.hpp"
+#include "hanse/model/part_model.hpp"
 #include "hanse/rules/sampling/basic.hpp"
 #include "model/script_file.hpp"
 #include "protocol/resume.hpp"
 #include "protocol/trainer_fixture.hpp"
 #include "support/devices.hpp"
 #include "support/errors.hpp"
+#include "support/graph_file.hpp"
 #include "support/thread_communicator.hpp"
 
 namespace hanse {
@@ -49,6 +51,7 @@ struct CohortJob {
   int64_t sample_bytes = 1 << 20;  // on the device: all samples of it
   bool graphs = true;
   ClientOptions client = {{.epochs = 2, .batch = 4}, {.lr = 0.1, .momentum = 0.5}};
+  TrainedPart part = {};
 };
 
 ClientOptions proportional_fairness() {
@@ -99,6 +102,33 @@ CohortJob personal(ClientOptions client, bool all = false) {
   return {.client = client};
 }
 
+// Batch norm and a dense layer, of a file.
+CohortJob of_graph(CohortJob job) {
+  job.model = "graph";
+  return job;
+}
+
+CohortJob of_part(CohortJob job, const TrainedPart& part) {
+  job.part = part;
+  return job;
+}
+
+// A network of a file trains client after client, and its buffers and frozen tensors are in every
+// step.
+std::vector<std::pair<std::string, CohortJob>> graph_jobs() {
+  const TrainedPart head{.train = {"bias", "scale"}, .rank = 2, .layers = {"weight"}};
+  CohortJob own = personal({{.epochs = 2, .batch = 4}, {.lr = 0.1}, {.kind = "prox", .mu = 0.8}});
+  own.client.personal = "weight";
+  CohortJob fair{.rule = "fedlf", .client = {{.epochs = 2, .batch = 4}, {.lr = 0.1}}};
+  return {
+      {"graph", of_graph({.server = {.optimizer = "momentum", .lr = 0.5}})},
+      {"graph with scaffold", of_graph(optimal(stateful("scaffold")))},
+      {"graph with personal layers", of_graph(own)},
+      {"graph in part", of_graph(of_part({}, head))},
+      {"mlp in part", of_part(fair, {.train = {"fc2.*"}, .rank = 2, .layers = {"fc1.weight"}})},
+  };
+}
+
 using NamedJobs = std::vector<std::pair<std::string, CohortJob>>;
 
 // Whatever the device's engine trains; by the name that a failure shows.
@@ -130,6 +160,8 @@ NamedJobs device_jobs(const std::string& device) {
       {"adafed", lowering(LoweringRate::kLoss, 4, 2)},
   };
   if (takes_modules(device)) jobs.push_back({"torchscript", {.model = "torchscript"}});
+  const auto graphs = graph_jobs();
+  jobs.insert(jobs.end(), graphs.begin(), graphs.end());
   for (auto& [name, job] : jobs) job.device = device;
   return jobs;
 }
@@ -182,6 +214,10 @@ ModelOptions model_options(const CohortJob& job) {
     static const std::string path = script_file("linear");
     options.path = path;
   }
+  if (job.model == "graph") {
+    static const std::string path = written(picture_norm_graph());
+    options.path = path;
+  }
   return options;
 }
 
@@ -200,6 +236,13 @@ struct CohortRun : TrainerFixture<> {
   CohortRun(Communicator& all, const CohortJob& c) : TrainerFixture(all, unequal_federation) {
     const Job job = kinds_of(c);
     model = make_model(model_options(c), federation.sample_shape(), 3);
+    const PartModel* part = nullptr;
+    if (PartModel::is_needed(c.part, model->layout())) {
+      auto made = std::make_unique<PartModel>(std::move(model), c.part);
+      made->hold(*make_single_communicator(), kSeed);
+      part = made.get();
+      model = std::move(made);
+    }
     const int64_t clients = c.client.pooled ? 1 : federation.clients();
     const int64_t drawn = std::min<int64_t>(clients, 7);
     const double share = static_cast<double>(drawn) / static_cast<double>(clients);
@@ -207,7 +250,7 @@ struct CohortRun : TrainerFixture<> {
     update = make_update(job, federation, *model, aggregator->needs());
     sampler = c.sampler == "optimal" ? make_optimal_sampler(clients, drawn, true)
                                      : make_uniform_sampler(clients, drawn);
-    optimizer = make_optimizer(job, federation.clients(), model->n_params());
+    optimizer = make_optimizer(job, federation.clients(), model->layout().n_trainable());
     settings.seed = kSeed;
     settings.max_participants = 7;
     settings.server = c.server;
@@ -222,7 +265,7 @@ struct CohortRun : TrainerFixture<> {
       runner = make_cohort_runner(
           {comm, federation, *model, *update, aggregator->needs()}, settings,
           std::make_unique<CohortTraining>(instructed_clients(job), federation, model_options(c),
-                                           c.device, c.cohort, c.sample_bytes, c.graphs),
+                                           c.device, c.cohort, c.sample_bytes, c.graphs, part),
           torch_library().make_staged_communicator(comm));
     }
     start();

@@ -103,11 +103,10 @@ TEST(EngineChoice, WhatGpusDoNotTrainIsRefusedByItsKey) {
     EXPECT_EQ(refusal->key, key);
     EXPECT_NE(refusal->hint, "");
   };
-  const ParameterLayout layout;
   for (const LabelForm& labels : {LabelForm(0, 3, true), LabelForm(0, 2), LabelForm(4, 9)}) {
-    EXPECT_EQ(data_off_gpus(labels, layout)->key, "data.kind");
+    EXPECT_EQ(labels_off_gpus(labels)->key, "data.kind");
   }
-  EXPECT_FALSE(data_off_gpus(LabelForm(3), layout));
+  EXPECT_FALSE(labels_off_gpus(LabelForm(3)));
   for (const char* update : {"fednew", "fednl"}) {
     refused("client.update", [&](Job& job) { job.client.kind = update; });
   }
