@@ -85,7 +85,7 @@ class PartCohort final : public CohortForward, private ClientPasses {
     network_->client_passes()->move_buffers(all);
   }
 
-  // Of the client of the last forward().
+  // The client's of the last forward().
   const at::Tensor& a(const Tensor& tensor) const { return factors_[to_index(tensor.factors)]; }
   const at::Tensor& b(const Tensor& tensor) const { return factors_[to_index(tensor.factors) + 1]; }
 
