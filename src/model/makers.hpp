@@ -83,6 +83,10 @@ std::unique_ptr<Model> make_torchscript(const ModelCase& c);
 // that is not allowed or that LibTorch lacks, or changes its inputs; the message is one line.
 std::unique_ptr<Model> make_graph(const ModelCase& c);
 
+// Are a kind's factors rounded to bfloat16 on CPUs, and multiplied by LibTorch in float32? Throws
+// InvalidArgument for an unknown kind.
+bool rounds_factors(const std::string& kind);
+
 // Are a kind's products in bfloat16 those of LibTorch's autocast on GPUs, too? Throws
 // InvalidArgument for an unknown kind.
 bool has_autocast(const std::string& kind);

@@ -24,14 +24,6 @@ void check_mlp(const ModelOptions& options) {
   throw InvalidArgument("an mlp needs a hidden layer", "model.hidden", "for example 200");
 }
 
-// `fixed_types`: the network has float32 alone.
-void check_precision(const ModelOptions& options, bool fixed_types) {
-  if (options.precision == Precision::kFloat32 || !fixed_types) return;
-  throw InvalidArgument("the types of a graph's operators are fixed when it is exported",
-                        "model.precision",
-                        "use float32, or hanse.export(..., kind=\"torchscript\")");
-}
-
 void check_file(const ModelOptions& options, const char* hint) {
   if (std::filesystem::exists(options.path)) return;
   throw InvalidArgument(missing_text(options.path), "model.path", hint);
@@ -50,9 +42,9 @@ struct ModelTraits {
                       const std::vector<int64_t>& sample_shape) = nullptr;  // of network_spec()
   bool has_file = false;                                                    // model.path
   bool labels_positions = false;                                            // of sequences
-  bool fixed_types = false;                                                 // float32 alone
-  bool is_linear = false;                                                   // one dense layer
-  bool has_autocast = false;  // LibTorch's, in bfloat16 on GPUs
+  bool rounds_factors = false;  // in bfloat16, and LibTorch multiplies them in float32
+  bool is_linear = false;       // one dense layer
+  bool has_autocast = false;    // LibTorch's, in bfloat16 on GPUs
 };
 
 struct ModelKind : KindRow<ModelOptions> {
@@ -136,7 +128,7 @@ const std::vector<ModelKind> kModels = {
     {{"graph", "a network of your own, model.path, as data: operators and tensors", kPath,
       check_graph},
      nullptr,
-     {.has_file = true, .labels_positions = true, .fixed_types = true}},
+     {.has_file = true, .labels_positions = true, .rounds_factors = true}},
 };
 
 }  // namespace
@@ -181,6 +173,10 @@ std::vector<KindRow<ModelOptions>> model_kinds() {
   return rows;
 }
 
+bool rounds_factors(const std::string& kind) {
+  return find_kind(kModels, "model.kind", kind).traits.rounds_factors;
+}
+
 bool has_autocast(const std::string& kind) {
   return find_kind(kModels, "model.kind", kind).traits.has_autocast;
 }
@@ -218,7 +214,6 @@ std::unique_ptr<Model> make_model(const ModelOptions& options,
                                   const LabelForm& labels) {
   const ModelKind& kind = find_kind(kModels, "model.kind", options.kind);
   check_extents(sample_shape, "the sides of a sample", "data.shape");
-  check_precision(options, kind.traits.fixed_types);
   const ModelCase parts{options, sample_shape, make_loss(options.loss, labels)};
   if (labels.is_sequence() && !kind.traits.labels_positions) {
     throw InvalidArgument(fmt::format("a {} does not label the positions of a sequence, of which "

@@ -86,6 +86,18 @@ TEST(CohortModules, EqualsSgdOfPartsOfGraphs) {
   }
 }
 
+// With adapters, too, whose own products are float32.
+TEST(CohortModules, EqualsSgdOfGraphsInBfloat16) {
+  for (const GraphText& graph : {linear_graph(), dropout_graph(), norm_graph()}) {
+    Case c = graph_of(graph);
+    c.model.precision = Precision::kBfloat16;
+    expect_agreement(c, "bfloat16");
+    expect_evaluation(c, "bfloat16");
+    c.part = {.train = {"bias"}, .rank = 2, .layers = {"*"}};
+    expect_agreement(c, "adapters in bfloat16");
+  }
+}
+
 TEST(CohortModules, ModulesWithBuffersAreRefused) {
   for (const char* name : {"batch-norm"}) {
     const Case c = module_of(name);

@@ -207,6 +207,8 @@ TEST(Autocast, SummariesNameIt) {
     EXPECT_EQ(product_kernels({.kind = kind, .precision = Precision::kBfloat16}, false),
               "LibTorch's autocast");
   }
+  EXPECT_EQ(product_kernels({.kind = "graph", .precision = Precision::kBfloat16}, false),
+            "LibTorch in float32, of rounded factors");
   const std::string own =
       product_kernels({.kind = "mlp", .precision = Precision::kBfloat16}, false);
   EXPECT_EQ(own.find("LibTorch"), std::string::npos);
@@ -216,7 +218,7 @@ TEST(Autocast, SummariesNameIt) {
 
 TEST(Autocast, SummariesNameTensorCoresOnGpus) {
   const std::string cores = "tensor cores, by cuBLAS and cuDNN";
-  for (const std::string kind : {"mlp", "resnet18", "transformer"}) {
+  for (const std::string kind : {"mlp", "resnet18", "transformer", "graph"}) {
     EXPECT_EQ(product_kernels({.kind = kind, .precision = Precision::kBfloat16}, true), cores);
     EXPECT_EQ(product_kernels({.kind = kind, .precision = Precision::kTf32}, true), cores);
     EXPECT_EQ(product_kernels({.kind = kind}, true), "");
@@ -225,12 +227,6 @@ TEST(Autocast, SummariesNameTensorCoresOnGpus) {
   EXPECT_EQ(product_kernels({.kind = own, .precision = Precision::kBfloat16}, true),
             "LibTorch's autocast");
   EXPECT_EQ(product_kernels({.kind = own, .precision = Precision::kTf32}, true), cores);
-}
-
-TEST(Autocast, GraphsAreRefused) {
-  const ModelOptions options = options_in(Precision::kBfloat16, "graph");
-  expect_error<InvalidArgument>([&] { make_model(options, {4}, kClasses); },
-                                {"fixed when it is exported", "model.precision", "torchscript"});
 }
 
 }  // namespace

@@ -14,9 +14,11 @@ namespace hanse {
 namespace {
 
 std::unique_ptr<Model> load(const GraphText& graph, const std::vector<int64_t>& shape = {4},
-                            const LabelForm& labels = 3) {
+                            const LabelForm& labels = 3,
+                            Precision precision = Precision::kFloat32) {
   ModelOptions options = model_options("graph", "cross-entropy");
   options.path = written(graph);
+  options.precision = precision;
   return make_model(options, shape, labels);
 }
 
@@ -33,6 +35,25 @@ void expect_refused(const GraphText& graph, std::initializer_list<std::string> p
 }
 
 TEST(Graph, IsTheBuiltInModelOfTheSameFormula) { expect_is_linear(*load(linear_graph()), 4); }
+
+// Whose factors Hanse's own kernels round.
+TEST(Graph, InBfloat16ItIsTheBuiltInModelOfTheSameFormula) {
+  ModelOptions options = model_options("linear", "cross-entropy");
+  options.precision = Precision::kBfloat16;
+  const auto linear = make_model(options, {4}, 3);
+  const auto graph = load(linear_graph(), {4}, 3, Precision::kBfloat16);
+  const auto wide = load(linear_graph());
+  const Samples samples({4}, 3, 9);
+  const std::vector<float> row = initial_row(*linear);
+  const LossAndGradient found = loss_and_gradient(*graph, row, samples.batch());
+  const LossAndGradient expected = loss_and_gradient(*linear, row, samples.batch());
+  EXPECT_NEAR(found.loss, expected.loss, 1e-6);
+  expect_close(linear->layout(), found.gradient, expected.gradient, 1e-6);
+  EXPECT_NE(found.gradient, loss_and_gradient(*wide, row, samples.batch()).gradient);
+  EXPECT_NEAR(graph->evaluate(row, samples.batch()).loss,
+              linear->evaluate(row, samples.batch()).loss, 1e-5);
+  expect_step_is_update(*graph, samples.batch(), 0.25);
+}
 
 TEST(Graph, StartsWithTheFile) {
   const auto model = load(norm_graph());

@@ -197,8 +197,6 @@ class Bfloat16(harness.Case):
 
     def test_what_has_no_such_products_is_refused(self):
         for changes, parts in (
-                ({"model.kind": "graph", "model.path": self.write("own.graph", "")},
-                 ("exported", "model.precision", "float32")),
                 ({"model.kind": "linear", "model.precision": "tf32", "run.device": "cpu"},
                  ("tf32 is a format of GPUs, and this run has none", "model.precision", "hint")),
                 ({"model.kind": "mlp", "client.lora": 2, "client.lora-layers": "fc1.weight"},

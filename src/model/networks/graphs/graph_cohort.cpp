@@ -16,7 +16,8 @@ namespace {
 class GraphCohort final : public CohortForward, public ClientPasses {
  public:
   GraphCohort(const ModelCase& c, const std::string& device)
-      : passes_(c.options.path, at::Device(device)), outputs_(c.loss->outputs()) {
+      : passes_(c.options.path, at::Device(device), is_bfloat16(c.options)),
+        outputs_(c.loss->outputs()) {
     try_out(at::Device(device));
     passes_.drop_file();
   }

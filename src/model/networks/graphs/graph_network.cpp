@@ -25,11 +25,13 @@ constexpr const char* kExporter = "hanse.export(module, sample, path) in Python 
 
 class GraphNetwork final : public NetworkModel {
  public:
-  GraphNetwork(const std::string& path, const std::vector<int64_t>& sample_shape, LossPtr loss)
-      : NetworkModel(std::move(loss)), passes_(path, at::kCPU), file_(passes_.file()) {
-    check_shapes(sample_shape);
-    warn_of_activation(last_activation(file_.evaluation), this->loss(), path);
-    whole_numbers_ = whole_numbers_of(integer_parts(file_), path);
+  explicit GraphNetwork(const ModelCase& c)
+      : NetworkModel(c.loss),
+        passes_(c.options.path, at::kCPU, is_bfloat16(c.options)),
+        file_(passes_.file()) {
+    check_shapes(c.sample_shape);
+    warn_of_activation(last_activation(file_.evaluation), loss(), passes_.path());
+    whole_numbers_ = whole_numbers_of(integer_parts(file_), passes_.path());
     lay_out();
     for (const int64_t rows : {2, 3}) {
       try_out(rows, false);
@@ -245,7 +247,7 @@ std::unique_ptr<Model> make_graph(const ModelCase& c) {
     throw InvalidArgument("a graph starts from its file", "model.init",
                           "auto (the file's values) or zeros");
   }
-  return std::make_unique<GraphNetwork>(c.options.path, c.sample_shape, c.loss);
+  return std::make_unique<GraphNetwork>(c);
 }
 
 }  // namespace hanse

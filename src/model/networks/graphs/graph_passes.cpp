@@ -43,12 +43,12 @@ std::vector<int64_t> values_that_train(const GraphFile& file) {
 
 }  // namespace
 
-GraphPasses::GraphPasses(const std::string& path, at::Device device)
+GraphPasses::GraphPasses(const std::string& path, at::Device device, bool narrow)
     : path_(path),
       file_(read_graph_file(path)),
       device_(device),
-      evaluation_(file_.evaluation, path, device),
-      training_(file_.training, path, device),
+      evaluation_(file_.evaluation, path, device, narrow),
+      training_(file_.training, path, device, narrow),
       trained_(values_that_train(file_)),
       evaluates_(graph_schedule(evaluation_, {}, {}, path)),
       trains_(schedule(std::vector<char>(file_.training.gradients.size(), 1))),

@@ -24,9 +24,10 @@ class GraphPasses {
   // Gets the gradient of parameter trained()[i], in any strides.
   using Apply = std::function<void(int64_t i, const at::Tensor& gradient)>;
 
-  // Constants and integer buffers lie on the device. Throws InvalidArgument, which names the file,
-  // as read_graph_file(), GraphProgram and graph_schedule() do.
-  GraphPasses(const std::string& path, at::Device device);
+  // Constants and integer buffers lie on the device. `narrow`: as GraphProgram. Throws
+  // InvalidArgument, which names the file, as read_graph_file(), GraphProgram and graph_schedule()
+  // do.
+  GraphPasses(const std::string& path, at::Device device, bool narrow);
   GraphPasses(const GraphPasses&) = delete;
 
   const GraphFile& file() const { return file_; }
