@@ -166,6 +166,11 @@ InvalidArgument unknown_key(const std::string& key, const std::string& where,
                   own == alike.end() ? nearest(key, all) : *own, section, join(siblings, ", ")));
 }
 
+std::string hint_of_former(const Option& option, const std::string& value) {
+  const auto found = std::ranges::find(option.former, value, &FormerChoice::name);
+  return found == option.former.end() ? "" : found->hint;
+}
+
 std::string hint_of_other_key(const Option& option, const std::string& value,
                               std::span<const Option> options) {
   if (option.choices.empty() || is_known(value, option.choices)) return "";

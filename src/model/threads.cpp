@@ -92,8 +92,7 @@ std::string autocast_kernels() { return name_of(product_families().front()); }
 std::string product_kernels(const ModelOptions& options, bool on_gpu) {
   const bool narrow = options.precision == Precision::kBfloat16;
   if (on_gpu && options.precision != Precision::kFloat32) {
-    const bool is_own = narrow && has_autocast(options.kind);
-    return is_own ? "LibTorch's autocast" : "tensor cores, by cuBLAS and cuDNN";
+    return "tensor cores, by cuBLAS and cuDNN";
   }
   if (!narrow) return "";
   if (rounds_factors(options.kind)) return "LibTorch in float32, of rounded factors";

@@ -24,17 +24,10 @@ void check_mlp(const ModelOptions& options) {
   throw InvalidArgument("an mlp needs a hidden layer", "model.hidden", "for example 200");
 }
 
-void check_file(const ModelOptions& options, const char* hint) {
-  if (std::filesystem::exists(options.path)) return;
-  throw InvalidArgument(missing_text(options.path), "model.path", hint);
-}
-
-void check_torchscript(const ModelOptions& options) {
-  check_file(options, "scripts/export-model writes one");
-}
-
 void check_graph(const ModelOptions& options) {
-  check_file(options, "hanse.export(module, sample, path) in Python writes one");
+  if (std::filesystem::exists(options.path)) return;
+  throw InvalidArgument(missing_text(options.path), "model.path",
+                        "hanse.export(module, sample, path) in Python writes one");
 }
 
 struct ModelTraits {
@@ -72,8 +65,7 @@ const Keys<Options> kDropout = key("dropout", &Options::dropout, from_below(0, 1
 
 const Keys<Options> kPath =
     key("path", &Options::path,
-        "file of the network: of torchscript a scripted or traced one (scripts/export-model writes "
-        "one), of graph one that hanse.export(module, sample, path) in Python writes");
+        "file of the network, which hanse.export(module, sample, path) in Python writes");
 
 const std::vector<ModelKind> kModels = {
     {{"linear", "one dense layer: logistic or linear regression",
@@ -121,10 +113,6 @@ const std::vector<ModelKind> kModels = {
        kDropout}},
      nullptr,
      {.labels_positions = true}},
-    {{"torchscript", "a network of your own, model.path, saved by torch.jit", kPath,
-      check_torchscript},
-     nullptr,
-     {.has_file = true, .labels_positions = true, .has_autocast = true}},
     {{"graph", "a network of your own, model.path, as data: operators and tensors", kPath,
       check_graph},
      nullptr,
@@ -177,8 +165,10 @@ bool rounds_factors(const std::string& kind) {
   return find_kind(kModels, "model.kind", kind).traits.rounds_factors;
 }
 
-bool has_autocast(const std::string& kind) {
-  return find_kind(kModels, "model.kind", kind).traits.has_autocast;
+std::vector<FormerChoice> former_model_kinds() {
+  return {{"torchscript",
+           "models are no TorchScript any more: hanse.export(\"net.pt\", sample, \"net.graph\") in "
+           "Python makes a graph of the file, for model.kind = graph"}};
 }
 
 std::optional<NetworkSpec> network_spec(const ModelOptions& options,
@@ -219,7 +209,7 @@ std::unique_ptr<Model> make_model(const ModelOptions& options,
     throw InvalidArgument(fmt::format("a {} does not label the positions of a sequence, of which "
                                       "each has a class in these data",
                                       options.kind),
-                          "model.kind", "lstm, transformer, torchscript and graph do");
+                          "model.kind", "lstm, transformer and graph do");
   }
   std::unique_ptr<Model> model;
   try {

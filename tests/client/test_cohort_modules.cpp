@@ -6,31 +6,10 @@
 #include <gtest/gtest.h>
 
 #include "client/cohort_cases.hpp"
-#include "model/script_file.hpp"
-#include "support/errors.hpp"
 #include "support/graph_file.hpp"
 
 namespace hanse {
 namespace {
-
-Case module_of(const std::string& name, const std::vector<int64_t>& shape = {4}) {
-  Case c{.model = kind("torchscript"), .shape = shape};
-  c.model.path = script_file(name);
-  return c;
-}
-
-TEST(CohortModules, EqualsSgdOfModules) {
-  if (!takes_modules(test_devices().back())) GTEST_SKIP() << "LibTorch loads none to it";
-  expect_agreement(module_of("linear", {1, 12, 12}), "linear");
-  expect_agreement(module_of("tied", {3}), "tied");
-  expect_agreement(module_of("centred"), "centred");  // by the client's own samples alone
-  Case moving = module_of("dropout");
-  moving.client.momentum = 0.9;
-  moving.client.weight_decay = 0.1;
-  expect_agreement(moving, "with momentum", std::vector<std::string>{"cpu"});  // whose generator
-  expect_evaluation(module_of("linear", {1, 12, 12}), "linear");               // it draws from
-  expect_evaluation(module_of("dropout"), "dropout");
-}
 
 Case graph_of(const GraphText& graph) {
   Case c{.model = kind("graph")};
@@ -95,17 +74,6 @@ TEST(CohortModules, EqualsSgdOfGraphsInBfloat16) {
     expect_evaluation(c, "bfloat16");
     c.part = {.train = {"bias"}, .rank = 2, .layers = {"*"}};
     expect_agreement(c, "adapters in bfloat16");
-  }
-}
-
-TEST(CohortModules, ModulesWithBuffersAreRefused) {
-  for (const char* name : {"batch-norm"}) {
-    const Case c = module_of(name);
-    const auto comm = make_single_communicator();
-    const Federation federation = unequal_federation(*comm, c);
-    expect_error<InvalidArgument>(
-        [&] { CohortTraining({}, federation, c.model, "cpu", 2, kAllSamples); },
-        {"a model with buffers", "side by side", "model.path", "hint"});
   }
 }
 

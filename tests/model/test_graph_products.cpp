@@ -25,7 +25,8 @@ struct Product {
 
 GraphArgument integers(const std::vector<int64_t>& numbers) {
   GraphArgument list{.kind = Kind::kList};
-  for (const int64_t number : numbers) list.items.push_back({.kind = Kind::kInteger, .number = number});
+  for (const int64_t number : numbers)
+    list.items.push_back({.kind = Kind::kInteger, .number = number});
   return list;
 }
 GraphArgument flag(bool value) { return {.kind = Kind::kBool, .number = value ? 1 : 0}; }

@@ -137,7 +137,6 @@ inline NamedJobs device_jobs(const std::string& device) {
       {"dqn-fed of full batches", lowering(LoweringRate::kLbfgs, 0, 5)},
       {"adafed", lowering(LoweringRate::kLoss, 4, 2)},
   };
-  if (takes_modules(device)) jobs.push_back({"torchscript", {.model = "torchscript"}});
   const auto graphs = graph_jobs();
   jobs.insert(jobs.end(), graphs.begin(), graphs.end());
   for (auto& [name, job] : jobs) job.device = device;

@@ -16,7 +16,6 @@
 #include "hanse/kinds/updates.hpp"
 #include "hanse/model/part_model.hpp"
 #include "hanse/rules/sampling/basic.hpp"
-#include "model/script_file.hpp"
 #include "protocol/cohort_jobs.hpp"
 #include "protocol/resume.hpp"
 #include "protocol/trainer_fixture.hpp"
@@ -55,10 +54,6 @@ ModelOptions model_options(const CohortJob& job) {
   ModelOptions options;
   options.kind = job.model;
   options.hidden = {9};
-  if (job.model == "torchscript") {
-    static const std::string path = script_file("linear");
-    options.path = path;
-  }
   if (job.model == "graph") {
     static const std::string path = written(picture_norm_graph());
     options.path = path;

@@ -59,6 +59,11 @@ struct KindUse {
   std::function<void(std::string_view)> parse;
 };
 
+// A choice that was one, and what there is in its place.
+struct FormerChoice {
+  std::string name, hint;
+};
+
 struct Option {
   std::string key;    // "client.lr"
   std::string help;   // meaning, unit, trade-off
@@ -67,6 +72,7 @@ struct Option {
   std::string unset_text;     // the unset field's value, for kinds without the key
   std::vector<KindUse> uses;  // by the kinds that read the key; empty: all read it
   std::vector<std::string> choices;
+  std::vector<FormerChoice> former;
   std::function<void(std::string_view)> parse;  // throws InvalidArgument
   std::function<std::string()> format;          // the field's value; parse(format()) is identity
   bool may_change = false;                      // by a resumed run
@@ -185,6 +191,7 @@ InvalidArgument unknown_key(const std::string& key, const std::string& where,
                             std::span<const Option> options);
 // A hint where a value chooses no kind but is a method of another key: "did you mean client.update
 // = prox?", also for fedprox. Empty: it is not.
+std::string hint_of_former(const Option& option, const std::string& value);
 std::string hint_of_other_key(const Option& option, const std::string& value,
                               std::span<const Option> options);
 // A hint at characters that a reader does not see as part of a value; empty: it has none.

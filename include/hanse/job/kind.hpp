@@ -19,6 +19,7 @@ struct Family {
   std::string help;                  // of the key
   std::string& (*choice)(Job& job);  // the field of the key
   std::vector<Kind> rows;
+  std::vector<FormerChoice> former = {};  // kinds that were rows
 
   std::string section() const { return key.substr(0, key.find('.')); }
   // Throws InvalidArgument that names the key and the known kinds.
@@ -40,7 +41,8 @@ KindFamily listed(const Family<Kind>& family) {
           family.key,
           family.help,
           family.choice,
-          {family.rows.begin(), family.rows.end()}};
+          {family.rows.begin(), family.rows.end()},
+          family.former};
 }
 
 }  // namespace hanse

@@ -32,8 +32,8 @@ std::string kernel_family();
 
 // What makes a model's products in another precision than float32: on CPUs the kernels "AMX",
 // "AVX-512 BF16", "AVX-512", "AVX2" or "plain", whose bits are the same, on a GPU "tensor cores, by
-// cuBLAS and cuDNN", on both "LibTorch's autocast", on CPUs "LibTorch in float32, of rounded
-// factors". In float32 "".
+// cuBLAS and cuDNN". On CPUs networks of LibTorch have "LibTorch's autocast" or "LibTorch in
+// float32, of rounded factors". In float32 "".
 std::string product_kernels(const ModelOptions& options, bool on_gpu);
 
 // A line on that for the user, and on its speed or its bits; in float32 "".

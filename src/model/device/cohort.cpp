@@ -62,9 +62,6 @@ class NetworkCohort final : public Cohort {
     const bool by_hand = differentiation_ != nullptr;
     if (ClientPasses* passes = network_->client_passes()) {
       differentiation_ = make_client_gradient(parts, *passes);
-    } else if (parts.trained < parts.rows.size()) {
-      throw InvalidArgument("clients of a model with buffers cannot be trained side by side",
-                            "model.path", "use group norm, which has no buffers");
     } else if (!by_hand) {
       differentiation_ = make_autograd_gradient(parts, *network_);
     }

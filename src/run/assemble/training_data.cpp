@@ -126,7 +126,7 @@ void warn_of_rounded_features(const Job& job, Communicator& comm, const Assembly
   if (job.model.precision != Precision::kBfloat16 || assembly.model->vocabulary() > 0) return;
   agree_on(comm, [&] {
     if (comm.rank() != 0) return;
-    const bool may_be_tokens = job.model.kind == "torchscript";
+    const bool may_be_tokens = !assembly.model->whole_numbers().empty();
     const std::string text = rounded_in_bfloat16(assembly.federation, may_be_tokens);
     if (text.empty()) return;
     warning(text + (job.data.kind == "csv" ? "; data.standardize centres them before that"

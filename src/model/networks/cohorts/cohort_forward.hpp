@@ -59,13 +59,7 @@ class CohortForward {
   virtual at::Tensor logits(std::span<const at::Tensor> leaves, const at::Tensor& input,
                             std::span<const at::Tensor> masks) const = 0;
 
-  // The logits in training, where a network may look at the clients one by one.
-  virtual at::Tensor training_logits(std::span<const at::Tensor> leaves, const at::Tensor& input,
-                                     std::span<const at::Tensor> masks, const StepOfClients&) {
-    return logits(leaves, input, masks);
-  }
-
-  // Null: a training step is training_logits(), differentiated.
+  // Null: a training step is logits(), differentiated, and there are no buffers.
   virtual ClientPasses* client_passes() { return nullptr; }
 
   // Does a training step call the same kernels, with the same numbers from the host, every time?
@@ -97,9 +91,6 @@ std::unique_ptr<CohortForward> make_lstm_cohort(const ModelCase& c, const std::s
 std::unique_ptr<CohortForward> make_transformer_cohort(const ModelCase& c,
                                                        const std::string& device);
 std::unique_ptr<CohortForward> make_graph_cohort(const ModelCase& c, const std::string& device);
-// REQUIRES: a module without float buffers and frozen parameters. Random operators draw from the
-// device's own generator, which every pass seeds from the client's stream.
-std::unique_ptr<CohortForward> make_script_cohort(const ModelCase& c, const std::string& device);
 
 // Images [B, C channels, height, width] of input [C, B, values].
 inline at::Tensor images_side_by_side(const at::Tensor& input, const std::vector<int64_t>& shape) {

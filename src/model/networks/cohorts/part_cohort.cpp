@@ -29,11 +29,6 @@ class PartCohort final : public CohortForward, private ClientPasses {
                     std::span<const at::Tensor> masks) const override {
     return network_->logits(side_by_side(leaves), input, masks);
   }
-  at::Tensor training_logits(std::span<const at::Tensor> leaves, const at::Tensor& input,
-                             std::span<const at::Tensor> masks,
-                             const StepOfClients& step) override {
-    return network_->training_logits(side_by_side(leaves), input, masks, step);
-  }
   ClientPasses* client_passes() override {
     return network_->client_passes() != nullptr ? this : nullptr;
   }
