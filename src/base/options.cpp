@@ -289,9 +289,7 @@ void OptionTable::set(const std::string& key, const std::string& text, const std
   Option* option = find(key);
   if (!option) throw unknown_key(key, where, options_);
   const std::string value(trim(text));
-  std::string hint = hint_of_former(*option, value);
-  if (hint.empty()) hint = hint_of_other_key(*option, value, options_);
-  if (!hint.empty()) {
+  if (const std::string hint = hint_of_other_key(*option, value, options_); !hint.empty()) {
     throw InvalidArgument(fmt::format("{}: unknown value '{}'", key, value), where, hint);
   }
   try {

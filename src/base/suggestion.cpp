@@ -166,13 +166,10 @@ InvalidArgument unknown_key(const std::string& key, const std::string& where,
                   own == alike.end() ? nearest(key, all) : *own, section, join(siblings, ", ")));
 }
 
-std::string hint_of_former(const Option& option, const std::string& value) {
-  const auto found = std::ranges::find(option.former, value, &FormerChoice::name);
-  return found == option.former.end() ? "" : found->hint;
-}
-
 std::string hint_of_other_key(const Option& option, const std::string& value,
                               std::span<const Option> options) {
+  const auto former = std::ranges::find(option.former, value, &FormerChoice::name);
+  if (former != option.former.end()) return former->hint;
   if (option.choices.empty() || is_known(value, option.choices)) return "";
   if (!choosing_keys(options).contains(option.key)) return "";
   const std::string name = lower_case(value);

@@ -263,20 +263,6 @@ TEST(OptionTable, NamesTheNearestOfWhatItKnows) {
                                 {"did you mean 'server.lr'?"});
 }
 
-// The hint says what there is in its place, and the others are not listed.
-TEST(OptionTable, AFormerChoiceHasAHintOfItsOwn) {
-  std::string kind = "graph";
-  OptionTable table;
-  table.add_choice("model.kind", kind, {"mlp", "graph"}, "network").former = {
-      {"script", "export it as a graph"}};
-  expect_error<InvalidArgument>(
-      [&] { table.set("model.kind", "script", "job.cfg:3"); },
-      {"model.kind: unknown value 'script'", "job.cfg:3", "hint: export it as a graph"});
-  expect_error<InvalidArgument>([&] { table.set("model.kind", "scrip", ""); },
-                                {"known: mlp, graph"});
-  EXPECT_EQ(kind, "graph");
-}
-
 TEST(OptionTable, NamesTheKeyThatHasTheKind) {
   std::string rule = "fedavg", update = "sgd", own = "sgd", server = "sgd", role = "auto";
   double mu = 1, alpha = 1;

@@ -128,6 +128,16 @@ TEST(Graph, BatchNormIsThatOfLibTorch) {
   expect_close(graph->layout(), moved, buffers, 1e-6);
 }
 
+// The variance of one value would be no number.
+TEST(Graph, BatchNormOfOneValueIsRefused) {
+  const auto graph = load(norm_graph());
+  const Samples samples({4}, 3, 1);
+  const std::vector<float> row = initial_row(*graph);
+  EXPECT_TRUE(std::isfinite(graph->evaluate(row, samples.batch()).loss));
+  expect_error<Error>([&] { loss_and_gradient(*graph, row, samples.batch()); },
+                      {"a batch of 1 at aten::native_batch_norm", "more than 1 value per channel"});
+}
+
 TEST(Graph, OnlyTrainingMovesBuffers) {
   expect_only_training_moves_buffers(*load(norm_graph()), Samples({4}, 3, 6));
 }

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "hanse/base/choice.hpp"
+#include "hanse/base/former_choice.hpp"
 
 namespace hanse {
 
@@ -57,11 +58,6 @@ struct KindUse {
   std::string range;
   std::string default_text;
   std::function<void(std::string_view)> parse;
-};
-
-// A choice that was one, and what there is in its place.
-struct FormerChoice {
-  std::string name, hint;
 };
 
 struct Option {
@@ -191,7 +187,6 @@ InvalidArgument unknown_key(const std::string& key, const std::string& where,
                             std::span<const Option> options);
 // A hint where a value chooses no kind but is a method of another key: "did you mean client.update
 // = prox?", also for fedprox. Empty: it is not.
-std::string hint_of_former(const Option& option, const std::string& value);
 std::string hint_of_other_key(const Option& option, const std::string& value,
                               std::span<const Option> options);
 // A hint at characters that a reader does not see as part of a value; empty: it has none.

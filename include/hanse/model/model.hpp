@@ -20,8 +20,8 @@
 namespace hanse {
 
 template <class Options>
-struct KindRow;
-struct FormerChoice;  // base/kind.hpp
+struct KindRow;       // base/kind.hpp
+struct FormerChoice;  // base/former_choice.hpp
 
 // Is a feature a token of a model with this vocabulary()? NaN is none.
 inline bool is_token(float value, int64_t vocabulary) {

@@ -76,7 +76,7 @@ class PartModel final : public Model {
   const std::vector<ParameterSlot>& small_matrices() const { return small_; }
 
   // The other model's tensors, in the order of its layout. REQUIRES: hold().
-  std::vector<TensorSource> sources() const;
+  friend std::vector<TensorSource> sources_of(const PartModel& part);
   // All tensors, from a row of this model; merged: W in the place of W_0, A and B.
   NamedRow whole(std::span<const float> row, bool merged) const;
 

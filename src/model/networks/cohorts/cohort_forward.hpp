@@ -73,7 +73,7 @@ class CohortForward {
 };
 
 // The forward pass of a part: `network`, whose tensors come from the part's rows, and of frozen
-// ones there is one on the device for all clients. REQUIRES: as PartModel::sources().
+// ones there is one on the device for all clients. REQUIRES: as sources_of().
 std::unique_ptr<CohortForward> make_part_cohort(std::unique_ptr<CohortForward> network,
                                                 const PartModel& part, const std::string& device);
 

@@ -15,7 +15,7 @@ class PartCohort final : public CohortForward, private ClientPasses {
   PartCohort(std::unique_ptr<CohortForward> network, const PartModel& part, at::Device device)
       : network_(std::move(network)) {
     dropouts_ = network_->dropouts();
-    for (const TensorSource& source : part.sources()) {
+    for (const TensorSource& source : sources_of(part)) {
       Tensor& tensor = tensors_.emplace_back(source.own, source.factors);
       if (source.own != kNone) continue;
       tensor.frozen =
