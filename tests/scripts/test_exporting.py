@@ -388,6 +388,14 @@ class TorchScriptTest(Exporting):
         torch.testing.assert_close(graph_files.replay(graph, "evaluation", tensors, x),
                                    module(x).detach())
 
+    def test_a_trace_of_one_mode_is_told(self):
+        for module, told in ((nn.Dropout(), True), (nn.BatchNorm1d(3), True), (nn.ReLU(), False)):
+            network = nn.Sequential(nn.Linear(4, 3), module).eval()
+            torch.jit.trace(network, torch.rand(2, 4)).save("model.pt")
+            self.assertEqual("a trace of one mode" in self.export("model.pt", torch.rand(4))[1], told)
+        torch.jit.script(nn.Sequential(nn.Linear(4, 3), nn.Dropout())).save("model.pt")
+        self.assertNotIn("a trace of one mode", self.export("model.pt", torch.rand(4))[1])
+
     def test_what_cannot_be_one_is_told_in_one_line(self):
         torch.jit.script(nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3, momentum=None))).save("a.pt")
         self.refuse("a.pt", "1 (BatchNorm1d) has a cumulative mean (momentum=None)")

@@ -189,8 +189,18 @@ def _loaded(torch: Any, path: Path) -> Any:
                       f"{graph_tracing.last_line(error)}; hint: give the module itself") from None
 
 
+def _keeps_a_mode(module: Any) -> bool:
+    """Whether a TorchScript is a trace whose dropout or norms ask for no mode."""
+    graph = str(getattr(module, "inlined_graph", ""))
+    return 'name="training"' not in graph and any(
+        f"aten::{name}(" in graph for name in ("dropout", "feature_dropout", "batch_norm"))
+
+
 def _notes(module: Any, last_activation: str) -> Iterator[str]:
     """What is odd but allowed."""
+    if _keeps_a_mode(module):
+        yield ("the TorchScript is a trace of one mode, so that dropout and batch norm do in training "
+               "what they did in the trace; hint: export the module itself")
     if last_activation:
         yield (f"the network ends with {last_activation}, and model.loss = cross-entropy and "
                "binary-logistic apply their own to that; hint: return the logits")

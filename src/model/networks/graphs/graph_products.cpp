@@ -44,14 +44,12 @@ at::Tensor rounded_factor(const at::Tensor& x) {
   return x.scalar_type() == at::kFloat ? x.to(at::kBFloat16).to(at::kFloat) : x;
 }
 
-Tf32Products::Tf32Products(bool on) : before_(at::globalContext().allowTF32CuBLAS()) {
-  if (on) at::globalContext().setAllowTF32CuBLAS(true);
+Tf32Products::Tf32Products(bool on) : changes_(on && !at::globalContext().allowTF32CuBLAS()) {
+  if (changes_) at::globalContext().setAllowTF32CuBLAS(true);
 }
 
 Tf32Products::~Tf32Products() {
-  if (at::globalContext().allowTF32CuBLAS() != before_) {
-    at::globalContext().setAllowTF32CuBLAS(before_);
-  }
+  if (changes_) at::globalContext().setAllowTF32CuBLAS(false);
 }
 
 GraphCorrection correction_of(const std::string& op) {

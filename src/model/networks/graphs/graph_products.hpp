@@ -32,7 +32,7 @@ class Tf32Products {
   Tf32Products(const Tf32Products&) = delete;
 
  private:
-  bool before_;
+  bool changes_;
 };
 
 }  // namespace hanse
