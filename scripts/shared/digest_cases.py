@@ -129,7 +129,6 @@ NEEDS_FILE = {"data/tff": "needs a file of TensorFlow Federated",
               "data/images": "needs pictures",
               "data/cifar": "needs the files of CIFAR",
               "data/npz": "needs a file of NumPy",
-              "models/torchscript": "needs a network that Python exports",
               "models/graph": "needs a network that Python exports",
               **{f"{family}/plugin": "needs a library of the user's own"
                  for family in ("samplers", "aggregators", "optimizers")}}

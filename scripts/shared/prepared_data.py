@@ -217,7 +217,7 @@ def cifar(folder, out, _):
 
 def network(folder, out, data):
     """The network that scripts/export-model writes with the words `export`, beside the data."""
-    file = out / "network.pt"
+    file = out / "network.graph"
     if not file.is_file():
         out.mkdir(parents=True, exist_ok=True)
         script = pathlib.Path(__file__).resolve().parents[1] / "export-model"

@@ -168,6 +168,8 @@ InvalidArgument unknown_key(const std::string& key, const std::string& where,
 
 std::string hint_of_other_key(const Option& option, const std::string& value,
                               std::span<const Option> options) {
+  const auto former = std::ranges::find(option.former, value, &FormerChoice::name);
+  if (former != option.former.end()) return former->hint;
   if (option.choices.empty() || is_known(value, option.choices)) return "";
   if (!choosing_keys(options).contains(option.key)) return "";
   const std::string name = lower_case(value);

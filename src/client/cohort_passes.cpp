@@ -2,8 +2,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "hanse/base/index.hpp"
 #include "hanse/client/cohort_update.hpp"
 #include "hanse/client/passes.hpp"
+#include "hanse/model/layout.hpp"
 
 namespace hanse {
 
@@ -15,7 +17,7 @@ namespace {
 class CohortPasses final : public CohortUpdate {
  public:
   // `update` and `cohorts` must outlive the object; the options behind them are the same.
-  CohortPasses(PassUpdate& update, CohortTraining& cohorts, int64_t n_params);
+  CohortPasses(PassUpdate& update, CohortTraining& cohorts, const ParameterLayout& layout);
 
   bool reads_received() const override { return !rows_.empty(); }
   std::vector<ClientOutcome> train(std::span<const ClientTask> tasks,
@@ -31,16 +33,18 @@ class CohortPasses final : public CohortUpdate {
   PassUpdate& update_;
   CohortTraining& cohorts_;
   const std::vector<Pass>& passes_;
-  std::size_t n_params_;
+  std::size_t n_params_, trained_;
   std::vector<float> rows_, starts_, pulls_;  // [C, P], where a pass needs them
   std::vector<ClientOutcome> before_;         // of the passes before the last one; their losses
 };
 
-CohortPasses::CohortPasses(PassUpdate& update, CohortTraining& cohorts, int64_t n_params)
+CohortPasses::CohortPasses(PassUpdate& update, CohortTraining& cohorts,
+                           const ParameterLayout& layout)
     : update_(update),
       cohorts_(cohorts),
       passes_(update_.passes()),
-      n_params_(static_cast<std::size_t>(n_params)) {
+      n_params_(to_index(layout.n_params())),
+      trained_(to_index(layout.n_trainable())) {
   const std::size_t size = static_cast<std::size_t>(cohorts.clients()) * n_params_;
   for (const Pass& pass : passes_) {
     if (pass.moves_start || pass.pulls || pass.looks_back) rows_.resize(size);
@@ -81,7 +85,8 @@ std::vector<ClientOutcome> CohortPasses::run(std::size_t number, std::span<const
   for (std::size_t i = 0; i < here.size() && !rows_.empty(); ++i) {
     here[i].row = part(rows_, i);
     std::copy(received.begin(), received.end(), here[i].row.begin());
-    update_.before(number, here[i], pass.pulls ? part(pulls_, i) : std::span<float>());
+    update_.before(number, here[i],
+                   pass.pulls ? part(pulls_, i).first(trained_) : std::span<float>());
   }
   if (pass.keeps_start) std::copy_n(rows_.begin(), size, starts_.begin());
   const auto outcomes = cohorts_.train(
@@ -101,12 +106,13 @@ std::vector<ClientOutcome> CohortPasses::run(std::size_t number, std::span<const
 
 }  // namespace
 
-std::unique_ptr<CohortUpdate> LocalUpdate::cohort_update(CohortTraining&, int64_t) {
+std::unique_ptr<CohortUpdate> LocalUpdate::cohort_update(CohortTraining&, const ParameterLayout&) {
   return nullptr;
 }
 
-std::unique_ptr<CohortUpdate> PassUpdate::cohort_update(CohortTraining& cohorts, int64_t n_params) {
-  return std::make_unique<CohortPasses>(*this, cohorts, n_params);
+std::unique_ptr<CohortUpdate> PassUpdate::cohort_update(CohortTraining& cohorts,
+                                                        const ParameterLayout& layout) {
+  return std::make_unique<CohortPasses>(*this, cohorts, layout);
 }
 
 }  // namespace hanse

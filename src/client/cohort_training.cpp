@@ -15,7 +15,8 @@ namespace {
 constexpr int64_t kStepsAtOnce = 32;
 
 Cohort::Settings cohort_settings(const ClientOptions& options, const std::string& device,
-                                 int64_t clients, int64_t batch, int64_t samples, bool graphs) {
+                                 int64_t clients, int64_t batch, int64_t samples, bool graphs,
+                                 const PartModel* part) {
   return {
       .device = device,
       .clients = clients,
@@ -29,6 +30,7 @@ Cohort::Settings cohort_settings(const ClientOptions& options, const std::string
                 .least = PropfairOptions::kLeastRoom,
                 .beyond = propfair_slope(options.propfair, options.propfair.base)},
       .graphs = graphs,
+      .part = part,
   };
 }
 
@@ -50,7 +52,8 @@ int64_t largest_batch(const LocalWork& work, const Federation& federation) {
 
 CohortTraining::CohortTraining(const ClientOptions& options, const Federation& federation,
                                const ModelOptions& model, const std::string& device,
-                               int64_t clients, int64_t sample_bytes, bool graphs)
+                               int64_t clients, int64_t sample_bytes, bool graphs,
+                               const PartModel* part)
     : schedule_(options),
       federation_(federation),
       device_(device),
@@ -61,7 +64,7 @@ CohortTraining::CohortTraining(const ClientOptions& options, const Federation& f
       cohort_(torch_library().make_cohort(
           model, federation.sample_shape(), federation.classes(),
           cohort_settings(options, device, clients, batch_,
-                          holds_all_ ? federation.samples() : window_, graphs))) {
+                          holds_all_ ? federation.samples() : window_, graphs, part))) {
   const auto places = static_cast<std::size_t>(clients);
   const auto window = static_cast<std::size_t>(window_);
   streams_.reserve(places);

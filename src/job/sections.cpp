@@ -35,7 +35,7 @@ void bind_run(OptionTable& table, RunOptions& run) {
   may_change(
       table.add("run.device-graphs", run.device_graphs,
                 "auto: a GPU gets the kernels of steps as CUDA graphs, where it can record them, "
-                "of all models but torchscript and graph; the bits are the same; nothing on CPUs"));
+                "of all models but graph; the bits are the same; nothing on CPUs"));
   may_change(
       table.add("run.max-seconds", run.max_seconds, at_least(0),
                 "seconds after which the run stops with a checkpoint and status 75; 0: no limit"));
@@ -112,7 +112,7 @@ void bind_model(OptionTable& table, ModelOptions& model) {
                    "two classes, and for several labels a sample (sigmoid cross-entropy)");
   table.add("model.init", model.init,
             "initial parameters; auto: +-1/sqrt(inputs of the unit), norms 1 and 0, "
-            "torchscript and graph: the file's; uniform: the same, not for these");
+            "graph: the file's; uniform: the same, not for graph");
   table.add("model.precision", model.precision,
             "format of products' factors; sums are float32. tf32 is for GPUs; graph has float32 "
             "alone");
@@ -364,7 +364,8 @@ KeyedJob::KeyedJob(std::span<const KindFamily> families) {
         table.add(family.key, family.choice(*this), family.help);
         continue;
       }
-      table.add_choice(family.key, family.choice(*this), names_of(family.rows), family.help);
+      table.add_choice(family.key, family.choice(*this), names_of(family.rows), family.help)
+          .former = family.former;
     }
     if (section.bind) section.bind(table, *this);
   }

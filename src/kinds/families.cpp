@@ -69,28 +69,34 @@ KindFamily schedule_family() {
   return family;
 }
 
+KindFamily model_family() {
+  auto family =
+      family_of<&Job::model, &ModelOptions::kind>("models", "model.kind", "network", model_kinds());
+  family.former = former_model_kinds();
+  return family;
+}
+
 }  // namespace
 
 std::vector<KindFamily> kind_families() {
-  return {
-      sampler_family(),
-      aggregator_family(),
-      attack_family(),
-      privacy_family(),
-      update_family(),
-      client_optimizer_family(),
-      schedule_family(),
-      optimizer_family(),
-      family_of<&Job::model, &ModelOptions::kind>("models", "model.kind", "network", model_kinds()),
-      data_family(),
-      family_of<&Job::federation, &FederationOptions::partition>(
-          "partitions", "federation.partition", "how samples are given to clients",
-          partition_kinds()),
-      clock_family(),
-      async_family(),
-      expert_family(),
-      bandit_family(),
-      statistics_family()};
+  return {sampler_family(),
+          aggregator_family(),
+          attack_family(),
+          privacy_family(),
+          update_family(),
+          client_optimizer_family(),
+          schedule_family(),
+          optimizer_family(),
+          model_family(),
+          data_family(),
+          family_of<&Job::federation, &FederationOptions::partition>(
+              "partitions", "federation.partition", "how samples are given to clients",
+              partition_kinds()),
+          clock_family(),
+          async_family(),
+          expert_family(),
+          bandit_family(),
+          statistics_family()};
 }
 
 }  // namespace hanse

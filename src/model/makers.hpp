@@ -56,23 +56,13 @@ std::unique_ptr<Model> make_lstm(const ModelCase& c);
 // unless every position has a label.
 std::unique_ptr<Model> make_transformer(const ModelCase& c);
 
-// A user's own network, saved from Python: a scripted or traced module. It gets float32 [rows,
-// sample shape...] and returns float32 [rows, outputs] (or [rows] when outputs is 1). Its
-// parameters lie in the row under their own names; so do, behind them, float buffers (batch norm's
-// means and variances), which are averaged like parameters but moved by forward passes only, and
-// frozen parameters. Integer buffers are carried: every pass finds them as the file has them.
-//
-// Random operators of the module (dropout) draw from LibTorch's generator, which every pass seeds
-// from the client's stream. The interpreter optimizes nothing, since what it would make of a graph
-// depends on how often that ran.
-//
-// Throws also when the file is missing or unreadable, when the module has no float32 parameters, or
-// when it does not turn samples of this shape into such outputs; the message is one line.
-std::unique_ptr<Model> make_torchscript(const ModelCase& c);
-
 // A user's own network as data: a file of operators (graphs/graph_file.hpp), one graph for
-// evaluation and one for training, which has the gradients too, so that autograd is not there. The
-// row is that of make_torchscript(); integer buffers are carried likewise. Nothing is drawn but
+// evaluation and one for training, which has the gradients too, so that autograd is not there. It
+// gets float32 [rows, sample shape...] and returns float32 [rows, outputs]. Its parameters lie in
+// the row under their own names; so do, behind them, float buffers (batch norm's means and
+// variances), which are averaged like parameters but moved by forward passes only, and frozen
+// parameters. Integer buffers are carried: every pass finds them as the file has them. In bfloat16
+// graphs/graph_products.hpp rounds the factors of products. Nothing is drawn but
 // hanse::keep: a pass in training takes one value of the client's stream, which seeds a stream of
 // its own; each entry of each mask takes 32 bits of it, in the order of the nodes and of C's order
 // of entries, and is kept when they are below p 2^32. Hence a mask has the same bits with any
@@ -83,9 +73,9 @@ std::unique_ptr<Model> make_torchscript(const ModelCase& c);
 // that is not allowed or that LibTorch lacks, or changes its inputs; the message is one line.
 std::unique_ptr<Model> make_graph(const ModelCase& c);
 
-// Are a kind's products in bfloat16 those of LibTorch's autocast on GPUs, too? Throws
+// Are a kind's factors rounded to bfloat16 on CPUs, and multiplied by LibTorch in float32? Throws
 // InvalidArgument for an unknown kind.
-bool has_autocast(const std::string& kind);
+bool rounds_factors(const std::string& kind);
 
 // Throws InvalidArgument, with the option's key, unless there are some and all are positive.
 void check_extents(const std::vector<int64_t>& extents, const std::string& what,

@@ -275,6 +275,25 @@ std::span<float> PartModel::expand(std::span<const float> row) {
   return {row_.get(), static_cast<std::size_t>(whole_->n_params())};
 }
 
+std::vector<TensorSource> sources_of(const PartModel& part) {
+  const auto slot_at = [&](int64_t offset) {
+    return std::ranges::find(part.layout().slots(), offset, &ParameterSlot::offset) -
+           part.layout().slots().begin();
+  };
+  std::vector<TensorSource> sources;
+  for (const ParameterSlot& slot : part.whole_->layout().slots()) {
+    sources.push_back({.slot = slot, .frozen = part.start_.get() + slot.offset});
+    for (const auto* tensors : {&part.trained_, &part.buffers_}) {
+      const auto found = std::ranges::find(*tensors, slot.offset, &PartModel::Tensor::whole);
+      if (found != tensors->end()) sources.back().own = slot_at(found->own);
+    }
+    const auto adapter =
+        std::ranges::find(part.adapters_, slot.offset, &PartModel::Adapter::weight);
+    if (adapter != part.adapters_.end()) sources.back().factors = slot_at(adapter->a);
+  }
+  return sources;
+}
+
 NamedRow PartModel::whole(std::span<const float> row, bool merged) const {
   NamedRow all;
   for (ParameterSlot slot : all_.slots()) {

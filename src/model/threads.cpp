@@ -82,15 +82,20 @@ std::string kernel_family() {
   return uses_torch() ? blas + ", " + torch_library().kernels() : blas;
 }
 
+bool uses_autocast(const ModelOptions& options) {
+  return options.precision == Precision::kBfloat16 && needs_torch(options.kind) &&
+         !rounds_factors(options.kind);
+}
+
 std::string autocast_kernels() { return name_of(product_families().front()); }
 
 std::string product_kernels(const ModelOptions& options, bool on_gpu) {
   const bool narrow = options.precision == Precision::kBfloat16;
   if (on_gpu && options.precision != Precision::kFloat32) {
-    const bool is_own = narrow && has_autocast(options.kind);
-    return is_own ? "LibTorch's autocast" : "tensor cores, by cuBLAS and cuDNN";
+    return "tensor cores, by cuBLAS and cuDNN";
   }
   if (!narrow) return "";
+  if (rounds_factors(options.kind)) return "LibTorch in float32, of rounded factors";
   return needs_torch(options.kind) ? "LibTorch's autocast" : name_of(fastest_product_family());
 }
 
@@ -99,7 +104,7 @@ std::string products_text(const ModelOptions& options, bool on_gpu) {
   if (by.empty()) return "";
   const std::string text = fmt::format("products in {} by {}", name_of(options.precision), by);
   if (on_gpu) return text + ": another kind of GPU, or a CPU, has other bits";
-  const bool gains = by == "AMX" || needs_torch(options.kind);
+  const bool gains = by == "AMX" || uses_autocast(options);
   return gains ? text : text + ", no faster than float32: AMX is not used";
 }
 

@@ -24,25 +24,10 @@ void check_mlp(const ModelOptions& options) {
   throw InvalidArgument("an mlp needs a hidden layer", "model.hidden", "for example 200");
 }
 
-// `fixed_types`: the network has float32 alone.
-void check_precision(const ModelOptions& options, bool fixed_types) {
-  if (options.precision == Precision::kFloat32 || !fixed_types) return;
-  throw InvalidArgument("the types of a graph's operators are fixed when it is exported",
-                        "model.precision",
-                        "use float32, or hanse.export(..., kind=\"torchscript\")");
-}
-
-void check_file(const ModelOptions& options, const char* hint) {
-  if (std::filesystem::exists(options.path)) return;
-  throw InvalidArgument(missing_text(options.path), "model.path", hint);
-}
-
-void check_torchscript(const ModelOptions& options) {
-  check_file(options, "scripts/export-model writes one");
-}
-
 void check_graph(const ModelOptions& options) {
-  check_file(options, "hanse.export(module, sample, path) in Python writes one");
+  if (std::filesystem::exists(options.path)) return;
+  throw InvalidArgument(missing_text(options.path), "model.path",
+                        "hanse.export(module, sample, path) in Python writes one");
 }
 
 struct ModelTraits {
@@ -50,9 +35,9 @@ struct ModelTraits {
                       const std::vector<int64_t>& sample_shape) = nullptr;  // of network_spec()
   bool has_file = false;                                                    // model.path
   bool labels_positions = false;                                            // of sequences
-  bool fixed_types = false;                                                 // float32 alone
-  bool is_linear = false;                                                   // one dense layer
-  bool has_autocast = false;  // LibTorch's, in bfloat16 on GPUs
+  bool rounds_factors = false;  // in bfloat16, and LibTorch multiplies them in float32
+  bool is_linear = false;       // one dense layer
+  bool has_autocast = false;    // LibTorch's, in bfloat16 on GPUs
 };
 
 struct ModelKind : KindRow<ModelOptions> {
@@ -80,8 +65,7 @@ const Keys<Options> kDropout = key("dropout", &Options::dropout, from_below(0, 1
 
 const Keys<Options> kPath =
     key("path", &Options::path,
-        "file of the network: of torchscript a scripted or traced one (scripts/export-model writes "
-        "one), of graph one that hanse.export(module, sample, path) in Python writes");
+        "file of the network, which hanse.export(module, sample, path) in Python writes");
 
 const std::vector<ModelKind> kModels = {
     {{"linear", "one dense layer: logistic or linear regression",
@@ -129,14 +113,10 @@ const std::vector<ModelKind> kModels = {
        kDropout}},
      nullptr,
      {.labels_positions = true}},
-    {{"torchscript", "a network of your own, model.path, saved by torch.jit", kPath,
-      check_torchscript},
-     nullptr,
-     {.has_file = true, .labels_positions = true, .has_autocast = true}},
     {{"graph", "a network of your own, model.path, as data: operators and tensors", kPath,
       check_graph},
      nullptr,
-     {.has_file = true, .labels_positions = true, .fixed_types = true}},
+     {.has_file = true, .labels_positions = true, .rounds_factors = true}},
 };
 
 }  // namespace
@@ -181,8 +161,14 @@ std::vector<KindRow<ModelOptions>> model_kinds() {
   return rows;
 }
 
-bool has_autocast(const std::string& kind) {
-  return find_kind(kModels, "model.kind", kind).traits.has_autocast;
+bool rounds_factors(const std::string& kind) {
+  return find_kind(kModels, "model.kind", kind).traits.rounds_factors;
+}
+
+std::vector<FormerChoice> former_model_kinds() {
+  return {{"torchscript",
+           "models are no TorchScript any more: hanse.export(\"net.pt\", sample, \"net.graph\") in "
+           "Python makes a graph of the file, for model.kind = graph"}};
 }
 
 std::optional<NetworkSpec> network_spec(const ModelOptions& options,
@@ -218,13 +204,12 @@ std::unique_ptr<Model> make_model(const ModelOptions& options,
                                   const LabelForm& labels) {
   const ModelKind& kind = find_kind(kModels, "model.kind", options.kind);
   check_extents(sample_shape, "the sides of a sample", "data.shape");
-  check_precision(options, kind.traits.fixed_types);
   const ModelCase parts{options, sample_shape, make_loss(options.loss, labels)};
   if (labels.is_sequence() && !kind.traits.labels_positions) {
     throw InvalidArgument(fmt::format("a {} does not label the positions of a sequence, of which "
                                       "each has a class in these data",
                                       options.kind),
-                          "model.kind", "lstm, transformer, torchscript and graph do");
+                          "model.kind", "lstm, transformer and graph do");
   }
   std::unique_ptr<Model> model;
   try {

@@ -7,7 +7,9 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/base/log.hpp"
+#include "hanse/base/options.hpp"
 #include "hanse/base/progress.hpp"
+#include "support/errors.hpp"
 
 namespace hanse {
 namespace {
@@ -109,6 +111,20 @@ TEST(Progress, LeavesOutWhatIsNotKnownAndPrintsNothingWhenDisabled) {
   const auto finish = [](Progress& progress) { progress.finish({.round = 11, .rounds = 12}); };
   EXPECT_EQ(printed(true, finish).find("accuracy"), std::string::npos);
   EXPECT_EQ(printed(false, finish), "");
+}
+
+// The hint says what there is in its place, and the others are not listed.
+TEST(OptionTable, AFormerChoiceHasAHintOfItsOwn) {
+  std::string kind = "graph";
+  OptionTable table;
+  table.add_choice("model.kind", kind, {"mlp", "graph"}, "network").former = {
+      {"script", "export it as a graph"}};
+  expect_error<InvalidArgument>(
+      [&] { table.set("model.kind", "script", "job.cfg:3"); },
+      {"model.kind: unknown value 'script'", "job.cfg:3", "hint: export it as a graph"});
+  expect_error<InvalidArgument>([&] { table.set("model.kind", "scrip", ""); },
+                                {"known: mlp, graph"});
+  EXPECT_EQ(kind, "graph");
 }
 
 }  // namespace

@@ -5,8 +5,8 @@
 
 One thread. Prints a JSON object: torch's version, and the names of modules. Then it answers lines:
 
-  NAME          writes NAME as a graph, as TorchScript where torch is 1.13, and the samples of one
-                client, and prints the keys of jobs that train them, and its steps a round
+  NAME          writes NAME as a graph, and the samples of one client, and prints the keys of a job
+                that trains it, and its steps a round
   step          prints the seconds of a step of eager PyTorch, the mean of a round
 """
 import contextlib
@@ -38,8 +38,7 @@ class Steps:
         self.module, sample, more = {**zoo.ZOO, **zoo.RECIPES}[name]()
         self.contract = exporting._contract(torch, sample, more.get("call"), more.get("axis"))
         with contextlib.redirect_stdout(sys.stderr):
-            kinds = ["graph"] + ["torchscript"] * torch.__version__.startswith("1.13")
-            self.keys = {kind: self.export(sample, folder / kind, kind, more) for kind in kinds}
+            self.keys = hanse.export(self.module, sample, folder / "graph", **more)
         self.module.train()
         trained = [p for p in self.module.parameters() if p.requires_grad]
         self.optimizer = torch.optim.SGD(trained, lr=LR)
@@ -60,13 +59,6 @@ class Steps:
         self.run(1)
         self.epochs = max(LEAST_EPOCHS,
                           round(ROUND_S / BATCHES / min(self.run(1) for _ in range(3))))
-
-    def export(self, sample, path, kind, more):
-        try:
-            return hanse.export(self.module, sample, path, kind=kind, **more)
-        except hanse.Refused as refused:
-            print(refused, file=sys.stderr)
-            return None
 
     def step(self, inputs, labels):
         self.optimizer.zero_grad()
@@ -91,8 +83,7 @@ class Steps:
         keys = {"data.kind": "hanse", "data.path": str(folder / "samples.h5"),
                 "client.epochs": self.epochs, "client.batch": BATCH, "client.lr": LR,
                 "model.loss": "squared-error" if self.contract.output == [1] else "cross-entropy"}
-        return {"keys": {kind: {**keys, **own} for kind, own in self.keys.items() if own},
-                "steps": self.epochs * BATCHES}
+        return {"keys": {**keys, **self.keys}, "steps": self.epochs * BATCHES}
 
 
 def has_packages(name):

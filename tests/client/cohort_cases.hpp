@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "hanse/client/cohort_training.hpp"
 #include "hanse/client/cohort_update.hpp"
 #include "hanse/model/model.hpp"
+#include "hanse/model/part_model.hpp"
 #include "support/devices.hpp"
 #include "support/thread_communicator.hpp"
 #include "support/updates.hpp"
@@ -33,6 +35,7 @@ struct Case {
   ClientOptions client = {{.epochs = 2, .batch = 4}, {.lr = 0.05}};
   int64_t tokens = 0;         // of sequences
   bool starts_blank = false;  // the first tensor at zero, the others in steps of 1/64
+  TrainedPart part = {};
 };
 
 inline Federation unequal_federation(Communicator& comm, const Case& c) {
@@ -43,6 +46,22 @@ struct Trained {
   std::vector<Row> rows;
   std::vector<ClientOutcome> outcomes;
 };
+
+// What the clients train: the network, or a part of it.
+struct TrainedModel {
+  std::unique_ptr<Model> model;
+  const PartModel* part = nullptr;  // `model`, where it is one
+};
+
+inline TrainedModel model_of(const Case& c, const Federation& federation) {
+  auto network = make_model(c.model, federation.sample_shape(), federation.classes());
+  if (!PartModel::is_needed(c.part, network->layout())) return {std::move(network)};
+  auto part = std::make_unique<PartModel>(std::move(network), c.part);
+  const auto comm = make_single_communicator();
+  part->hold(*comm, kSeed);
+  const PartModel* const held = part.get();
+  return {std::move(part), held};
+}
 
 inline Row initial_row(Model& model, const Case& c) {
   Row row(static_cast<std::size_t>(model.n_params()));
@@ -58,7 +77,7 @@ inline Row initial_row(Model& model, const Case& c) {
 
 inline Trained one_by_one(const Case& c, const Federation& federation,
                           const std::vector<int64_t>& clients, int64_t round) {
-  const auto model = make_model(c.model, federation.sample_shape(), federation.classes());
+  const auto [model, part] = model_of(c, federation);
   const auto update = sgd_or_prox(c.client, federation, *model);
   Trained trained;
   for (const int64_t client : clients) {
@@ -115,12 +134,13 @@ inline Trained side_by_side(const Case& c, const Federation& federation,
                             const std::vector<int64_t>& clients, int64_t round,
                             const std::string& device, int64_t places,
                             int64_t sample_bytes = kAllSamples) {
-  CohortTraining training(c.client, federation, c.model, device, places, sample_bytes);
-  const auto model = make_model(c.model, federation.sample_shape(), federation.classes());
+  const auto [model, part] = model_of(c, federation);
+  CohortTraining training(c.client, federation, c.model, device, places, sample_bytes,
+                          /*graphs=*/true, part);
   Row theta = initial_row(*model, c);
   training.cohort().put_theta(theta);
   const auto update = sgd_or_prox(c.client, federation, *model);
-  const auto cohort = update->cohort_update(training, model->n_params());
+  const auto cohort = update->cohort_update(training, model->layout());
   auto outcomes = cohort->train(tasks_of(clients, round), theta);
   cohort->finish(losses_of(training), theta, outcomes);
   return rows_of(training, clients, std::move(outcomes));
@@ -162,14 +182,15 @@ inline void expect_evaluation(const Case& c, const std::string& what) {
   constexpr int64_t kSamples = 2 * CohortTraining::kEvaluationRows + 6;
   const FederationOptions options{.clients = 2, .partition = "iid", .samples = kSamples};
   const Federation federation = Federation::load(data, options, kSeed, *comm);
-  const auto model = make_model(c.model, federation.sample_shape(), federation.classes());
+  const auto [model, part] = model_of(c, federation);
   Row row = initial_row(*model, c);
   RowEvaluator expected(federation, *model);
   expected.at(row);
   const SampleRange ranges[] = {{0, 1}, {3, 10}, federation.train(0), federation.test(1)};
   for (const std::string& device : test_devices()) {
     for (const int64_t sample_bytes : {int64_t{0}, kAllSamples}) {
-      CohortTraining training(c.client, federation, c.model, device, 3, sample_bytes);
+      CohortTraining training(c.client, federation, c.model, device, 3, sample_bytes,
+                              /*graphs=*/true, part);
       training.cohort().theta().copy_(at::from_blob(row.data(), {model->n_params()}, at::kFloat));
       const auto expect_sums = [&](const EvaluationSums& found, const EvaluationSums& sums) {
         EXPECT_EQ(found.samples, sums.samples) << what;

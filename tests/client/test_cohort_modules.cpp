@@ -6,31 +6,10 @@
 #include <gtest/gtest.h>
 
 #include "client/cohort_cases.hpp"
-#include "model/script_file.hpp"
-#include "support/errors.hpp"
 #include "support/graph_file.hpp"
 
 namespace hanse {
 namespace {
-
-Case module_of(const std::string& name, const std::vector<int64_t>& shape = {4}) {
-  Case c{.model = kind("torchscript"), .shape = shape};
-  c.model.path = script_file(name);
-  return c;
-}
-
-TEST(CohortModules, EqualsSgdOfModules) {
-  if (!takes_modules(test_devices().back())) GTEST_SKIP() << "LibTorch loads none to it";
-  expect_agreement(module_of("linear", {1, 12, 12}), "linear");
-  expect_agreement(module_of("tied", {3}), "tied");
-  expect_agreement(module_of("centred"), "centred");  // by the client's own samples alone
-  Case moving = module_of("dropout");
-  moving.client.momentum = 0.9;
-  moving.client.weight_decay = 0.1;
-  expect_agreement(moving, "with momentum", std::vector<std::string>{"cpu"});  // whose generator
-  expect_evaluation(module_of("linear", {1, 12, 12}), "linear");               // it draws from
-  expect_evaluation(module_of("dropout"), "dropout");
-}
 
 Case graph_of(const GraphText& graph) {
   Case c{.model = kind("graph")};
@@ -51,25 +30,50 @@ TEST(CohortModules, EqualsSgdOfGraphs) {
   expect_evaluation(graph_of(dropout_graph()), "dropout");
 }
 
-TEST(CohortModules, GraphsWithBuffersAndFrozenParametersAreRefused) {
-  for (const GraphText& graph : {norm_graph(), linear_graph("false")}) {
-    const Case c = graph_of(graph);
-    const auto comm = make_single_communicator();
-    const Federation federation = unequal_federation(*comm, c);
-    expect_error<InvalidArgument>(
-        [&] { CohortTraining({}, federation, c.model, "cpu", 2, kAllSamples); },
-        {"buffers or frozen parameters", "side by side", "model.path", "hint"});
+// The clients' own batches move the running means, not the steps: neither decay nor the pull to the
+// received row touches them.
+TEST(CohortModules, EqualsSgdOfGraphsWithBuffers) {
+  const Case norm = graph_of(norm_graph());
+  expect_agreement(norm, "batch norm");
+  expect_evaluation(norm, "batch norm");
+  Case moving = norm;
+  moving.client.momentum = 0.9;
+  moving.client.weight_decay = 0.1;
+  moving.client.clip = 0.5;
+  expect_agreement(moving, "with momentum");
+  Case pulled = norm;
+  pulled.client.kind = "prox";
+  pulled.client.mu = 2;
+  expect_agreement(pulled, "prox");
+}
+
+TEST(CohortModules, EqualsSgdOfPartsOfGraphs) {
+  const auto part_of = [](const GraphText& graph, const TrainedPart& part) {
+    Case c = graph_of(graph);
+    c.part = part;
+    return c;
+  };
+  expect_agreement(graph_of(linear_graph("false")), "frozen in its file");
+  for (const GraphText& graph : {linear_graph(), dropout_graph(), norm_graph()}) {
+    const Case bias = part_of(graph, {.train = {"bias"}});
+    expect_agreement(bias, "the bias");
+    expect_evaluation(bias, "the bias");
+    const Case adapters = part_of(graph, {.rank = 2, .layers = {"*"}});
+    expect_agreement(adapters, "adapters");
+    expect_evaluation(adapters, "adapters");
+    expect_agreement(part_of(graph, {.train = {"bias"}, .rank = 1, .layers = {"*"}}), "both");
   }
 }
 
-TEST(CohortModules, ModulesWithBuffersAreRefused) {
-  for (const char* name : {"batch-norm", "frozen"}) {
-    const Case c = module_of(name);
-    const auto comm = make_single_communicator();
-    const Federation federation = unequal_federation(*comm, c);
-    expect_error<InvalidArgument>(
-        [&] { CohortTraining({}, federation, c.model, "cpu", 2, kAllSamples); },
-        {"buffers or frozen parameters", "side by side", "model.path", "hint"});
+// With adapters, too, whose own products are float32.
+TEST(CohortModules, EqualsSgdOfGraphsInBfloat16) {
+  for (const GraphText& graph : {linear_graph(), dropout_graph(), norm_graph()}) {
+    Case c = graph_of(graph);
+    c.model.precision = Precision::kBfloat16;
+    expect_agreement(c, "bfloat16");
+    expect_evaluation(c, "bfloat16");
+    c.part = {.train = {"bias"}, .rank = 2, .layers = {"*"}};
+    expect_agreement(c, "adapters in bfloat16");
   }
 }
 

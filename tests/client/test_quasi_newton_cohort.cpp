@@ -62,7 +62,7 @@ void expect_agreement(const Case& c, const std::string& what) {
       const auto host = make_quasi_newton(c.client, federation, *model);
       const auto other = make_quasi_newton(c.client, federation, *model);
       CohortTraining training(c.client, federation, c.model, device, places, c.samples_on_device);
-      const auto cohort = other->cohort_update(training, model->n_params());
+      const auto cohort = other->cohort_update(training, model->layout());
       States kept(*host), kept_there(*other);
       Row theta(static_cast<std::size_t>(model->n_params()));
       RandomStream stream(kSeed, Purpose::kInitialize);

@@ -1,4 +1,4 @@
-// What a network must do whose file a user writes: graph and torchscript alike.
+// What a network must do whose file a user writes.
 #pragma once
 
 #include <algorithm>

@@ -12,7 +12,6 @@
 #include <gtest/gtest.h>
 
 #include "hanse/model/model.hpp"
-#include "script_file.hpp"
 #include "support/graph_file.hpp"
 
 namespace hanse {
@@ -70,7 +69,7 @@ inline ModelOptions small_options(const std::string& kind, const std::string& lo
   options.units = 5;
   options.heads = 2;
   options.channels = 4;
-  options.path = kind == "graph" ? written(picture_graph()) : script_file("linear");
+  if (kind == "graph") options.path = written(picture_graph());
   return options;
 }
 

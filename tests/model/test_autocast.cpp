@@ -6,14 +6,11 @@
 
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
-#include <torch/version.h>
 
-#include "hanse/base/error.hpp"
 #include "hanse/model/threads.hpp"
 #include "loss.hpp"
 #include "networks/autocast.hpp"
 #include "support.hpp"
-#include "support/errors.hpp"
 
 namespace hanse {
 namespace {
@@ -23,18 +20,13 @@ constexpr int64_t kClasses = 3;
 using Leaves = std::vector<at::Tensor>;  // in the layout's order
 using Pass = std::function<at::Tensor(const Leaves& leaves, const at::Tensor& x)>;
 
-ModelOptions options_in(Precision precision, const std::string& kind,
-                        const std::string& script = "linear") {
-  ModelOptions options = small_options(kind, "cross-entropy");
+std::unique_ptr<Model> load(Precision precision = Precision::kBfloat16) {
+  ModelOptions options = small_options("transformer", "cross-entropy");
   options.precision = precision;
-  options.path = script_file(script);
-  return options;
+  return make_model(options, {12}, kClasses);
 }
 
-std::unique_ptr<Model> load_script(const std::string& script,
-                                   Precision precision = Precision::kBfloat16) {
-  return make_model(options_in(precision, "torchscript", script), {4}, kClasses);
-}
+Samples some_samples() { return Samples({12}, kClasses, 9, 1, 11); }
 
 // Loss and gradient of the logits that `pass` makes of samples [rows, values].
 LossAndGradient by_autocast(const Model& model, const std::vector<float>& row,
@@ -124,89 +116,33 @@ at::Tensor transformer_logits(const Leaves& w, const at::Tensor& x) {
 }
 
 TEST(Autocast, ATransformerHasTheBitsOfItsOperators) {
-  const auto model = make_model(options_in(Precision::kBfloat16, "transformer"), {12}, kClasses);
-  expect_bits(*model, Samples({12}, kClasses, 9, 1, 11), transformer_logits);
+  expect_bits(*load(), some_samples(), transformer_logits);
 }
 
-TEST(Autocast, AScriptHasTheBitsOfItsOperators) {
-  const Samples samples({4}, kClasses, 9);
-  expect_bits(*load_script("centred"), samples, [](const Leaves& w, const at::Tensor& x) {
-    return at::linear(x - x.mean(std::vector<int64_t>{0}, true), w[0], w[1]);
-  });
-  expect_bits(*load_script("attention-by-hand"), samples, [](const Leaves& w, const at::Tensor& x) {
-    const at::Tensor y = at::linear(x, w[0]).view({-1, 3, 2, 2, 2});
-    at::Tensor s = at::matmul(y.select(1, 0), y.select(1, 1).transpose(-2, -1));
-    s = (s / 1.4142135623730951).masked_fill(at::ones({2, 2}).tril() == 0, -INFINITY);
-    return at::matmul(s.softmax(-1), y.select(1, 2)).flatten(1).slice(1, 1, 4);
-  });
-}
-
-// A weight under two names: its cast is shared.
-TEST(Autocast, ATiedWeightHasTheBitsOfItsOperators) {
-  const auto model =
-      make_model(options_in(Precision::kBfloat16, "torchscript", "tied"), {3}, kClasses);
-  expect_bits(*model, Samples({3}, kClasses, 9), [](const Leaves& w, const at::Tensor& x) {
-    return at::matmul(at::matmul(x, w[0]).tanh(), w[0]);
-  });
-}
-
-TEST(Autocast, ResultsAreThoseOfFloat32WithinTheirRounding) {
-  expect_narrow(
-      [](Precision precision) {
-        return make_model(options_in(precision, "transformer"), {12}, kClasses);
-      },
-      Samples({12}, kClasses, 9, 1, 11));
-  for (const std::string script : {"attention", "batch-norm", "dropout", "convolution"}) {
-    SCOPED_TRACE(script);
-    expect_narrow([&](Precision precision) { return load_script(script, precision); },
-                  Samples({4}, kClasses, 9));
-  }
-}
+TEST(Autocast, ResultsAreThoseOfFloat32WithinTheirRounding) { expect_narrow(load, some_samples()); }
 
 // A row's next values lie where its last ones did.
 TEST(Autocast, NoPassHasTheWeightsOfAnEarlierOne) {
-  for (const std::string kind : {"transformer", "torchscript"}) {
-    SCOPED_TRACE(kind);
-    const ModelOptions options = options_in(Precision::kBfloat16, kind, "tied");
-    const std::vector<int64_t> shape = {kind == "transformer" ? 12 : 3};
-    const Samples samples(shape, kClasses, 9, 1, kind == "transformer" ? 11 : 0);
-    const auto model = make_model(options, shape, kClasses);
-    std::vector<float> row = initial_row(*model);
-    RandomStream noise = noise_stream();
-    for (int step = 0; step < 3; ++step) {
-      model->sgd_step(row, samples.batch(), noise, 0.5, 0);
-      const double loss = model->evaluate(row, samples.batch()).loss;
-      const LossAndGradient found = loss_and_gradient(*model, row, samples.batch());
-      const auto other = make_model(options, shape, kClasses);
-      const std::vector<float> copy = row;
-      EXPECT_EQ(loss, other->evaluate(copy, samples.batch()).loss);
-      EXPECT_EQ(found.gradient, loss_and_gradient(*other, copy, samples.batch()).gradient);
-    }
+  const Samples samples = some_samples();
+  const auto model = load();
+  std::vector<float> row = initial_row(*model);
+  RandomStream noise = noise_stream();
+  for (int step = 0; step < 3; ++step) {
+    model->sgd_step(row, samples.batch(), noise, 0.5, 0);
+    const double loss = model->evaluate(row, samples.batch()).loss;
+    const LossAndGradient found = loss_and_gradient(*model, row, samples.batch());
+    const auto other = load();
+    const std::vector<float> copy = row;
+    EXPECT_EQ(loss, other->evaluate(copy, samples.batch()).loss);
+    EXPECT_EQ(found.gradient, loss_and_gradient(*other, copy, samples.batch()).gradient);
   }
-}
-
-TEST(Autocast, WhatHasNoProductsIsRefused) {
-  const LabelForm form(kClasses, 4);
-  const ModelOptions options = options_in(Precision::kBfloat16, "torchscript", "positions");
-  expect_error<InvalidArgument>([&] { make_model(options, {4}, form); },
-                                {"leaves all of the model in float32", options.path});
-}
-
-// Layer norm of bfloat16 values with float32 weights: newer ones have it.
-TEST(Autocast, WhatLibTorchHasNotInBfloat16IsRefusedAtTheStart) {
-  EXPECT_NO_THROW(load_script("dense-norm", Precision::kFloat32));
-  if (TORCH_VERSION_MAJOR >= 2) return;
-  expect_error<InvalidArgument>(
-      [] { load_script("dense-norm"); },
-      {"does not run the model in bfloat16: expected scalar type BFloat16 but found Float",
-       "model.precision = float32", script_file("dense-norm")});
 }
 
 TEST(Autocast, SummariesNameIt) {
-  for (const std::string kind : {"transformer", "torchscript"}) {
-    EXPECT_EQ(product_kernels({.kind = kind, .precision = Precision::kBfloat16}, false),
-              "LibTorch's autocast");
-  }
+  EXPECT_EQ(product_kernels({.kind = "transformer", .precision = Precision::kBfloat16}, false),
+            "LibTorch's autocast");
+  EXPECT_EQ(product_kernels({.kind = "graph", .precision = Precision::kBfloat16}, false),
+            "LibTorch in float32, of rounded factors");
   const std::string own =
       product_kernels({.kind = "mlp", .precision = Precision::kBfloat16}, false);
   EXPECT_EQ(own.find("LibTorch"), std::string::npos);
@@ -216,21 +152,11 @@ TEST(Autocast, SummariesNameIt) {
 
 TEST(Autocast, SummariesNameTensorCoresOnGpus) {
   const std::string cores = "tensor cores, by cuBLAS and cuDNN";
-  for (const std::string kind : {"mlp", "resnet18", "transformer"}) {
+  for (const std::string kind : {"mlp", "resnet18", "transformer", "graph"}) {
     EXPECT_EQ(product_kernels({.kind = kind, .precision = Precision::kBfloat16}, true), cores);
     EXPECT_EQ(product_kernels({.kind = kind, .precision = Precision::kTf32}, true), cores);
     EXPECT_EQ(product_kernels({.kind = kind}, true), "");
   }
-  const std::string own = "torchscript";
-  EXPECT_EQ(product_kernels({.kind = own, .precision = Precision::kBfloat16}, true),
-            "LibTorch's autocast");
-  EXPECT_EQ(product_kernels({.kind = own, .precision = Precision::kTf32}, true), cores);
-}
-
-TEST(Autocast, GraphsAreRefused) {
-  const ModelOptions options = options_in(Precision::kBfloat16, "graph");
-  expect_error<InvalidArgument>([&] { make_model(options, {4}, kClasses); },
-                                {"fixed when it is exported", "model.precision", "torchscript"});
 }
 
 }  // namespace

@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include "hanse/base/error.hpp"
 #include "network_of_file.hpp"
@@ -14,16 +16,12 @@ namespace hanse {
 namespace {
 
 std::unique_ptr<Model> load(const GraphText& graph, const std::vector<int64_t>& shape = {4},
-                            const LabelForm& labels = 3) {
+                            const LabelForm& labels = 3,
+                            Precision precision = Precision::kFloat32) {
   ModelOptions options = model_options("graph", "cross-entropy");
   options.path = written(graph);
+  options.precision = precision;
   return make_model(options, shape, labels);
-}
-
-std::unique_ptr<Model> load_script(const std::string& name) {
-  ModelOptions options = model_options("torchscript", "cross-entropy");
-  options.path = script_file(name);
-  return make_model(options, {4}, 3);
 }
 
 void expect_refused(const GraphText& graph, std::initializer_list<std::string> parts,
@@ -33,6 +31,25 @@ void expect_refused(const GraphText& graph, std::initializer_list<std::string> p
 }
 
 TEST(Graph, IsTheBuiltInModelOfTheSameFormula) { expect_is_linear(*load(linear_graph()), 4); }
+
+// Whose factors Hanse's own kernels round.
+TEST(Graph, InBfloat16ItIsTheBuiltInModelOfTheSameFormula) {
+  ModelOptions options = model_options("linear", "cross-entropy");
+  options.precision = Precision::kBfloat16;
+  const auto linear = make_model(options, {4}, 3);
+  const auto graph = load(linear_graph(), {4}, 3, Precision::kBfloat16);
+  const auto wide = load(linear_graph());
+  const Samples samples({4}, 3, 9);
+  const std::vector<float> row = initial_row(*linear);
+  const LossAndGradient found = loss_and_gradient(*graph, row, samples.batch());
+  const LossAndGradient expected = loss_and_gradient(*linear, row, samples.batch());
+  EXPECT_NEAR(found.loss, expected.loss, 1e-6);
+  expect_close(linear->layout(), found.gradient, expected.gradient, 1e-6);
+  EXPECT_NE(found.gradient, loss_and_gradient(*wide, row, samples.batch()).gradient);
+  EXPECT_NEAR(graph->evaluate(row, samples.batch()).loss,
+              linear->evaluate(row, samples.batch()).loss, 1e-5);
+  expect_step_is_update(*graph, samples.batch(), 0.25);
+}
 
 TEST(Graph, StartsWithTheFile) {
   const auto model = load(norm_graph());
@@ -74,29 +91,51 @@ TEST(Graph, ItsGradientIsThatOfTheLoss) {
   expect_differences(*load(dropout_graph()), samples, 2e-3);
 }
 
-// The module batch-norm of script_file.hpp is the graph of norm_graph(), but in the order of its
-// parameters.
-TEST(Graph, BatchNormIsThatOfTorchScript) {
-  const auto graph = load(norm_graph()), script = load_script("batch-norm");
+// Autograd has the way back of its operators.
+TEST(Graph, BatchNormIsThatOfLibTorch) {
+  const auto graph = load(norm_graph());
   const Samples samples({4}, 3, 6);
   const std::vector<float> row = initial_row(*graph);
-  const auto in_order = [](const std::vector<float>& of_graph) {
-    std::vector<float> values(of_graph.begin() + 15, of_graph.begin() + 19);
-    values.insert(values.end(), of_graph.begin(), of_graph.begin() + 15);
-    values.insert(values.end(), of_graph.begin() + 19, of_graph.end());
-    return values;
-  };
   const LossAndGradient found = loss_and_gradient(*graph, row, samples.batch());
-  const LossAndGradient expected = loss_and_gradient(*script, in_order(row), samples.batch());
-  EXPECT_NEAR(found.loss, expected.loss, 1e-6);
-  expect_close(script->layout(), in_order(found.gradient), expected.gradient, 1e-5);
-  std::vector<float> moved = row, moved_script = in_order(row);
+  std::vector<at::Tensor> w;  // weight, bias, scale, running mean and variance
+  for (const ParameterSlot& slot : graph->layout().slots()) {
+    w.push_back(at::tensor(row).narrow(0, slot.offset, slot.size).view(slot.shape).clone());
+    if (slot.trainable) w.back().requires_grad_();
+  }
+  const at::Tensor x = at::tensor(samples.features).view({6, 4});
+  const at::Tensor labels = at::tensor(samples.labels).to(at::kLong);
+  const auto loss = [&](bool training) {
+    const at::Tensor y = at::batch_norm(x, w[2], {}, w[3], w[4], training, 0.25, 1e-5, false);
+    return at::cross_entropy_loss(at::linear(y, w[0], w[1]), labels);
+  };
+  EXPECT_NEAR(graph->evaluate(row, samples.batch()).loss / 6, loss(false).item<double>(), 1e-5);
+  const at::Tensor expected = loss(true);
+  EXPECT_NEAR(found.loss, expected.item<double>(), 1e-6);
+  std::vector<float> gradient, moved = row;
+  for (const at::Tensor& part : torch::autograd::grad({expected}, {w[0], w[1], w[2]})) {
+    const at::Tensor flat = part.contiguous();
+    gradient.insert(gradient.end(), flat.data_ptr<float>(), flat.data_ptr<float>() + flat.numel());
+  }
+  gradient.resize(row.size());
+  expect_close(graph->layout(), found.gradient, gradient, 1e-5);
+  loss_and_gradient(*graph, row, samples.batch());
   graph->move_buffers(moved);
-  script->move_buffers(moved_script);
   EXPECT_NE(moved, row);
-  expect_close(script->layout(), in_order(moved), moved_script, 1e-6);
-  EXPECT_NEAR(graph->evaluate(row, samples.batch()).loss,
-              script->evaluate(in_order(row), samples.batch()).loss, 1e-5);
+  std::vector<float> buffers(row.begin(), row.begin() + 19);
+  for (const at::Tensor& buffer : {w[3], w[4]}) {
+    buffers.insert(buffers.end(), buffer.data_ptr<float>(), buffer.data_ptr<float>() + 4);
+  }
+  expect_close(graph->layout(), moved, buffers, 1e-6);
+}
+
+// The variance of one value would be no number.
+TEST(Graph, BatchNormOfOneValueIsRefused) {
+  const auto graph = load(norm_graph());
+  const Samples samples({4}, 3, 1);
+  const std::vector<float> row = initial_row(*graph);
+  EXPECT_TRUE(std::isfinite(graph->evaluate(row, samples.batch()).loss));
+  expect_error<Error>([&] { loss_and_gradient(*graph, row, samples.batch()); },
+                      {"a batch of 1 at aten::native_batch_norm", "more than 1 value per channel"});
 }
 
 TEST(Graph, OnlyTrainingMovesBuffers) {

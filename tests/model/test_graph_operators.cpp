@@ -177,7 +177,7 @@ bool answers(const OperatorGraph& graph, const std::vector<at::Tensor>& given) {
   PassMemory memory;
   const PassMemory::Use use(memory);
   try {
-    GraphProgram program(graph, "net.graph", at::kCPU);
+    GraphProgram program(graph, "net.graph", at::kCPU, /*narrow=*/false);
     program.bind(2);
     std::vector<c10::IValue> values(to_index(program.values()));
     std::copy(given.begin(), given.end(), values.begin());

@@ -54,8 +54,7 @@ struct Trained {
   Samples samples;
 };
 
-const char* const kKinds[] = {"linear", "mlp",         "lenet",       "resnet18",
-                              "lstm",   "transformer", "torchscript", "graph"};
+const char* const kKinds[] = {"linear", "mlp", "lenet", "resnet18", "lstm", "transformer", "graph"};
 
 TEST(Objective, TheSameFormulaIsTheSameLoss) {
   const auto same = objective_file("logits, labels, sample_weights",
@@ -147,9 +146,10 @@ TEST(Objective, ComparesWithTheLastRowReceived) {
 TEST(Objective, NetworksWithBuffersAndDropout) {
   const auto file = objective_file("received_logits, logits, labels",
                                    kCrossEntropy + "  return loss + received_logits.sum() * 0\n");
-  for (const char* name : {"batch-norm", "dropout"}) {
-    ModelOptions options = small_options("torchscript", "cross-entropy");
-    options.path = script_file(name);
+  for (const auto& [name, network] :
+       {std::pair("batch norm", norm_graph()), {"dropout", dropout_graph()}}) {
+    ModelOptions options = small_options("graph", "cross-entropy");
+    options.path = written(network);
     const auto plain = make_model(options, {4}, 3), own = make_model(options, {4}, 3);
     train_for(*own, file, 3);
     const Samples samples({4}, 3, kRows);

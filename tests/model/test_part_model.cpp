@@ -138,7 +138,6 @@ const std::vector<PartCase>& part_cases() {
       {"lstm", {.rank = 3, .layers = {"*"}}},
       {"transformer", {.train = {"*norm*", "fc.*"}}},
       {"transformer", {.rank = 3, .layers = {"*"}}},
-      {"torchscript", {.rank = 1, .layers = {"weight"}}},
       {"graph", {.train = {"bias"}}},
       {"graph", {.rank = 1, .layers = {"weight"}}}};
   return cases;
@@ -332,8 +331,8 @@ TEST(PartModel, HessiansOfTheTrainedPart) {
 }
 
 TEST(PartModel, BuffersGoWithThePart) {
-  auto options = small_options("torchscript", "cross-entropy");
-  options.path = script_file("batch-norm");
+  auto options = small_options("graph", "cross-entropy");
+  options.path = written(norm_graph());
   PartModel model(make_model(options, {4}, 3), {.train = {"bias"}});
   model.hold(*make_single_communicator(), 1);
   EXPECT_EQ(model.layout().n_trainable(), 3);

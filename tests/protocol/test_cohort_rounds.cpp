@@ -14,12 +14,14 @@
 #include "hanse/kinds/aggregators.hpp"
 #include "hanse/kinds/families.hpp"
 #include "hanse/kinds/updates.hpp"
+#include "hanse/model/part_model.hpp"
 #include "hanse/rules/sampling/basic.hpp"
-#include "model/script_file.hpp"
+#include "protocol/cohort_jobs.hpp"
 #include "protocol/resume.hpp"
 #include "protocol/trainer_fixture.hpp"
 #include "support/devices.hpp"
 #include "support/errors.hpp"
+#include "support/graph_file.hpp"
 #include "support/thread_communicator.hpp"
 
 namespace hanse {
@@ -33,132 +35,6 @@ thread_local double looks = 0;  // at the clock
 struct LookedAt final : Clock {
   double now_s() const override { return ++looks; }
 };
-
-struct CohortJob {
-  int64_t cohort = 3;  // 0: one by one
-  std::string device = "cpu";
-  std::string model = "mlp";
-  ServerRole role = ServerRole::kAuto;
-  std::string rule = "fedavg";
-  int64_t backtrack = 0;  // of dqn-fed
-  std::string sampler = "uniform";
-  Reduction reduction = Reduction::kExact;
-  ServerOptions server = {};
-  bool regret = false;
-  double round_seconds = 0;        // of a clock whose every look takes a second
-  int64_t sample_bytes = 1 << 20;  // on the device: all samples of it
-  bool graphs = true;
-  ClientOptions client = {{.epochs = 2, .batch = 4}, {.lr = 0.1, .momentum = 0.5}};
-};
-
-ClientOptions proportional_fairness() {
-  ClientOptions client{{.epochs = 2, .batch = 4}, {.lr = 0.1, .clip = 0.4}};
-  client.propfair = {.base = 1.3};  // some of the losses are beyond it
-  return client;
-}
-
-ClientOptions pooled() {
-  ClientOptions client{{.steps = 5, .batch = 30}, {.lr = 0.1}};
-  client.pooled = true;
-  return client;
-}
-
-// A job of an update that keeps something of each client.
-CohortJob stateful(const std::string& kind) {
-  CohortJob job{
-      .client = {{.epochs = 2, .batch = 4}, {.lr = 0.1, .weight_decay = 0.02}, {.kind = kind}}};
-  job.client.lambda = 0.7;
-  job.client.second_order.alpha = 0.3;
-  return job;
-}
-
-// Clients that send directions, with pairs of the round alone or such as they keep.
-CohortJob lowering(LoweringRate rate, int64_t batch, int64_t pairs, int64_t backtrack = 0) {
-  CohortJob job{.rule = rate == LoweringRate::kLoss ? "adafed" : "dqn-fed",
-                .backtrack = backtrack,
-                .client = {{.steps = 3, .batch = batch}, {.lr = 0.05}}};
-  job.client.rate = rate;
-  job.client.pairs = pairs;
-  return job;
-}
-
-CohortJob with_momentum(CohortJob job) {
-  job.client.momentum = 0.6;
-  return job;
-}
-
-CohortJob optimal(CohortJob job) {
-  job.sampler = "optimal";
-  return job;
-}
-
-// The first layer, or all, stays with the client.
-CohortJob personal(ClientOptions client, bool all = false) {
-  client.personal = "fc1.*";
-  client.alone = all;
-  return {.client = client};
-}
-
-using NamedJobs = std::vector<std::pair<std::string, CohortJob>>;
-
-// Whatever the device's engine trains; by the name that a failure shows.
-NamedJobs device_jobs(const std::string& device) {
-  NamedJobs jobs{
-      {"fedavg", {}},
-      {"fedmgda+", {.rule = "fedmgda+"}},
-      {"fedlf", {.rule = "fedlf"}},
-      {"propfair", {.client = proportional_fairness()}},
-      {"optimal", {.sampler = "optimal"}},
-      {"regret", {.regret = true}},
-      {"server momentum", {.server = {.optimizer = "momentum", .lr = 0.5, .lr_decay = 0.9}}},
-      {"server adagrad", {.server = {.optimizer = "adagrad", .lr = 0.01}}},
-      {"server adam", {.server = {.optimizer = "adam", .lr = 0.01}}},
-      {"averaged", {.server = {.average = true}}},
-      {"server yogi", {.rule = "fedmgda+", .server = {.optimizer = "yogi", .lr = 0.01}}},
-      {"pooled", {.cohort = 1, .client = pooled()}},
-      {"scaffold", stateful("scaffold")},
-      {"scaffold with momentum", with_momentum(stateful("scaffold"))},
-      {"ditto", stateful("ditto")},
-      {"feddyn", stateful("feddyn")},
-      {"personal", personal({{.epochs = 2, .batch = 4}, {.lr = 0.1}, {.kind = "prox", .mu = 0.8}})},
-      {"personal scaffold", personal(stateful("scaffold").client)},
-      {"alone", personal({{.epochs = 2, .batch = 4}, {.lr = 0.1, .momentum = 0.5}}, true)},
-      {"optimal scaffold", optimal(stateful("scaffold"))},
-      {"dqn-fed", lowering(LoweringRate::kLbfgs, 4, 2)},
-      {"dqn-fed with kept pairs", lowering(LoweringRate::kLbfgs, 4, 5, 3)},
-      {"dqn-fed of full batches", lowering(LoweringRate::kLbfgs, 0, 5)},
-      {"adafed", lowering(LoweringRate::kLoss, 4, 2)},
-  };
-  if (takes_modules(device)) jobs.push_back({"torchscript", {.model = "torchscript"}});
-  for (auto& [name, job] : jobs) job.device = device;
-  return jobs;
-}
-
-// The kinds of a family that GPUs train; rules in files or formulas have tests of their own.
-std::vector<std::string> kinds_on_devices(const std::string& key) {
-  std::vector<std::string> names;
-  for (const KindFamily& family : kind_families()) {
-    for (const auto& row : family.rows) {
-      const bool is_own = row.name == "python" || row.name == "plugin" || row.name == "formula";
-      if (family.key == key && !row.cpus_alone && !is_own) names.push_back(row.name);
-    }
-  }
-  return names;
-}
-
-// Those, every kind of update and rule, and what does not have the same bits everywhere.
-NamedJobs near_jobs(const std::string& device) {
-  NamedJobs jobs = device_jobs(device);
-  for (const auto& kind : kinds_on_devices("client.update")) jobs.push_back({kind, stateful(kind)});
-  for (const auto& rule : kinds_on_devices("aggregator.kind"))
-    jobs.push_back({rule, {.rule = rule}});
-  jobs.push_back({"float32 sums", {.reduction = Reduction::kFast}});
-  jobs.push_back({"time limit", {.cohort = 1, .round_seconds = 1}});
-  jobs.push_back({"lenet", {.model = "lenet"}});
-  jobs.push_back({"samples apart", {.rule = "fedlf", .sample_bytes = 0}});
-  for (auto& [name, job] : jobs) job.device = device;
-  return jobs;
-}
 
 Federation unequal_federation(Communicator& host) {
   DataOptions data;
@@ -178,8 +54,8 @@ ModelOptions model_options(const CohortJob& job) {
   ModelOptions options;
   options.kind = job.model;
   options.hidden = {9};
-  if (job.model == "torchscript") {
-    static const std::string path = script_file("linear");
+  if (job.model == "graph") {
+    static const std::string path = written(picture_norm_graph());
     options.path = path;
   }
   return options;
@@ -200,6 +76,13 @@ struct CohortRun : TrainerFixture<> {
   CohortRun(Communicator& all, const CohortJob& c) : TrainerFixture(all, unequal_federation) {
     const Job job = kinds_of(c);
     model = make_model(model_options(c), federation.sample_shape(), 3);
+    const PartModel* part = nullptr;
+    if (PartModel::is_needed(c.part, model->layout())) {
+      auto made = std::make_unique<PartModel>(std::move(model), c.part);
+      made->hold(*make_single_communicator(), kSeed);
+      part = made.get();
+      model = std::move(made);
+    }
     const int64_t clients = c.client.pooled ? 1 : federation.clients();
     const int64_t drawn = std::min<int64_t>(clients, 7);
     const double share = static_cast<double>(drawn) / static_cast<double>(clients);
@@ -207,7 +90,7 @@ struct CohortRun : TrainerFixture<> {
     update = make_update(job, federation, *model, aggregator->needs());
     sampler = c.sampler == "optimal" ? make_optimal_sampler(clients, drawn, true)
                                      : make_uniform_sampler(clients, drawn);
-    optimizer = make_optimizer(job, federation.clients(), model->n_params());
+    optimizer = make_optimizer(job, federation.clients(), model->layout().n_trainable());
     settings.seed = kSeed;
     settings.max_participants = 7;
     settings.server = c.server;
@@ -222,7 +105,7 @@ struct CohortRun : TrainerFixture<> {
       runner = make_cohort_runner(
           {comm, federation, *model, *update, aggregator->needs()}, settings,
           std::make_unique<CohortTraining>(instructed_clients(job), federation, model_options(c),
-                                           c.device, c.cohort, c.sample_bytes, c.graphs),
+                                           c.device, c.cohort, c.sample_bytes, c.graphs, part),
           torch_library().make_staged_communicator(comm));
     }
     start();

@@ -67,8 +67,7 @@ void fill_job(Job& job) {
 
 TEST(EngineChoice, JobsThatGpusTrain) {
   for (const auto& row : model_kinds()) {
-    const bool has_file = row.name == "torchscript" || row.name == "graph";
-    if (row.cpus_alone || has_file) continue;
+    if (row.cpus_alone || row.name == "graph") continue;
     const std::string& kind = row.name;
     for (const char* update : {"sgd", "prox", "scaffold", "ditto", "fednova", "feddyn"}) {
       Job job;
@@ -103,11 +102,10 @@ TEST(EngineChoice, WhatGpusDoNotTrainIsRefusedByItsKey) {
     EXPECT_EQ(refusal->key, key);
     EXPECT_NE(refusal->hint, "");
   };
-  const ParameterLayout layout;
   for (const LabelForm& labels : {LabelForm(0, 3, true), LabelForm(0, 2), LabelForm(4, 9)}) {
-    EXPECT_EQ(data_off_gpus(labels, layout)->key, "data.kind");
+    EXPECT_EQ(labels_off_gpus(labels)->key, "data.kind");
   }
-  EXPECT_FALSE(data_off_gpus(LabelForm(3), layout));
+  EXPECT_FALSE(labels_off_gpus(LabelForm(3)));
   for (const char* update : {"fednew", "fednl"}) {
     refused("client.update", [&](Job& job) { job.client.kind = update; });
   }

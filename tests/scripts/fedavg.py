@@ -57,20 +57,6 @@ class HanseMasks:
         return torch.from_numpy(1 - (bits + 1) / 2 ** 32).reshape(sizes)
 
 
-class TorchMasks:
-    """Masks of a pass as TorchScript draws them: by torch's generator, from that seed."""
-
-    def __init__(self, seed):
-        torch.manual_seed(seed)
-
-    def kept(self, like, p=0.5):
-        """As LibTorch 1.13 draws them; newer torch has other orders, and with MKL other numbers."""
-        return torch.rand(like.shape, dtype=torch.float64) < p
-
-    def uniform(self, sizes):
-        return torch.rand(sizes)
-
-
 class Drawn(TorchDispatchMode):
     """The random operators of a module take what they draw from `masks`."""
 

@@ -50,14 +50,13 @@ elif [[ ${OMPI_COMM_WORLD_RANK-0} == 0 ]]; then
   done
 fi
 """
-# Rounds of 10 steps behind a slow first one: 2 ms a step of a graph, 5 ms of TorchScript. The LibTorch
-# of 2.15 takes a tenth.
+# Rounds of 10 steps behind a slow first one: 2 ms a step of a graph. The LibTorch of 2.15
+# takes a tenth.
 TRAINED = """#!/usr/bin/env bash
 round=0.02
 for option; do
   case $option in
     --run.out=*) out=${option#--run.out=} ;;
-    --model.kind=torchscript) round=0.05 ;;
   esac
 done
 [[ $HANSE_TORCH == system ]] || round=0.002
@@ -88,9 +87,8 @@ print(json.dumps({"torch": "2.15.0", **{name: ms for name in sys.argv[1:] if nam
 STEPS = """import json, os, sys
 version = os.environ.get("VERSION", "1.13.0a0")
 print(json.dumps({"torch": version, "names": ["lenet", "bad", "timm/x"]}), flush=True)
-kinds = ["graph", "torchscript"] if version == "1.13.0a0" else ["graph"]
 for line in sys.stdin:
-    answer = ({"steps": 10, "keys": {kind: {"model.kind": kind} for kind in kinds}}
+    answer = ({"steps": 10, "keys": {"model.kind": "graph"}}
               if line.strip() != "bad" else {"failed": "no such module"})
     print(json.dumps(0.0003 if line.strip() == "step" else answer), flush=True)
 """
@@ -199,8 +197,7 @@ class BenchTest(ScriptTest):
         lines = [line.split() for line in result.stdout.splitlines()]
         for line in ("lenet 1.13.0a0 2 0.3 0.150 0.150-0.150 1.00 over",
                      "lenet 2.15.0 0.2 0.3 1.500 1.500-1.500 2.00 over",
-                     "timm/x 2.15.0 0.2 0.3 1.500 1.500-1.500 2.00 over",
-                     "lenet 1.13.0a0 2 5 2.500 2.500-2.500 1.00 ok"):
+                     "timm/x 2.15.0 0.2 0.3 1.500 1.500-1.500 2.00 over"):
             self.assertIn(line.split(), lines)
         rows = self.rows("--only", "models", "--pairs", "1", "--modules", "timm")
         self.assertEqual(rows["timm/x"][0], "1.13.0a0")

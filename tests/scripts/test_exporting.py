@@ -3,6 +3,7 @@ import contextlib
 import io
 import json
 import os
+import pathlib
 import struct
 import sys
 import unittest
@@ -110,8 +111,6 @@ class GraphsTest(Exporting):
     def test_a_part_that_has_two_names_ties_its_tensors(self):
         module = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4))
         module.again = module[0]
-        self.export(module, torch.rand(4), "model.pt", kind="torchscript")
-        self.assertIn("again.weight", torch.jit.load("model.pt").state_dict())
         self.export(module, torch.rand(4))
         graph, _ = graph_files.read("model.graph")
         self.assertEqual([(entry["name"], entry.get("also")) for entry in graph["parameters"]],
@@ -177,18 +176,17 @@ class GraphsTest(Exporting):
         self.assertTrue(torch.equal(x, before))
 
     def test_the_module_is_not_changed(self):
-        for kind in ("graph", "torchscript"):
-            module, sample, _ = zoo.ZOO["cnn"]()
-            module[1].eval()
-            before = {name: value.clone() for name, value in module.state_dict().items()}
-            attributes, drawn = set(vars(module)), torch.get_rng_state()
-            self.export(module, sample, kind=kind)
-            self.assertEqual([module.training, module[0].training, module[1].training],
-                             [True, True, False])
-            self.assertEqual(set(vars(module)), attributes)
-            self.assertTrue(torch.equal(torch.get_rng_state(), drawn))
-            for name, value in module.state_dict().items():
-                self.assertTrue(torch.equal(value, before[name]), name)
+        module, sample, _ = zoo.ZOO["cnn"]()
+        module[1].eval()
+        before = {name: value.clone() for name, value in module.state_dict().items()}
+        attributes, drawn = set(vars(module)), torch.get_rng_state()
+        self.export(module, sample)
+        self.assertEqual([module.training, module[0].training, module[1].training],
+                         [True, True, False])
+        self.assertEqual(set(vars(module)), attributes)
+        self.assertTrue(torch.equal(torch.get_rng_state(), drawn))
+        for name, value in module.state_dict().items():
+            self.assertTrue(torch.equal(value, before[name]), name)
 
     def test_what_no_graph_can_be_is_refused(self):
         here = "(By, test_exporting.py:"
@@ -254,7 +252,6 @@ class GraphsTest(Exporting):
                     sample=torch.rand(2, 5))
         self.refuse(nn.Embedding(4, 3), "tokens are integers", sample=torch.ones(1))
         self.refuse(nn.Linear(4, 3), "no tensor", sample=3)
-        self.refuse(nn.Linear(4, 3), "graph or torchscript", kind="onnx")
         self.refuse(nn.Linear(4, 3), "cannot write none/model.graph", path="none/model.graph")
 
     def test_torch_is_asked_for(self):
@@ -275,7 +272,6 @@ class BatchesTest(Exporting):
                  lambda fc, x: fc(x) if x.shape[0] < 500 else fc(x).relu())):
             with self.subTest(words):
                 self.refuse(By(function), "another result than the module", words)
-                self.refuse(By(function), "the file ", kind="torchscript")
 
     def test_too_large_ones_are_not_tried(self):
         module = By(lambda fc, x: fc(x) + x.repeat(1, 1 << 18).mean(1, True))
@@ -296,12 +292,11 @@ class BatchesTest(Exporting):
 
 class ModesTest(Exporting):
     def test_parts_in_evaluation_mode_stay_so(self):
-        for kind in ("graph", "torchscript"):
-            module = nn.Sequential(nn.BatchNorm1d(4), nn.Dropout(0.5), nn.Linear(4, 3)).train()
-            module[0].eval()
-            module[1].eval()
-            _, said = self.export(module, torch.rand(4), kind=kind)
-            self.assertIn("in evaluation mode stay so in training: 0, 1; hint", said)
+        module = nn.Sequential(nn.BatchNorm1d(4), nn.Dropout(0.5), nn.Linear(4, 3)).train()
+        module[0].eval()
+        module[1].eval()
+        _, said = self.export(module, torch.rand(4))
+        self.assertIn("in evaluation mode stay so in training: 0, 1; hint", said)
         self.export(module, torch.rand(4))
         graph, tensors = graph_files.read("model.graph")
         self.assertNotIn("hanse::keep", str(graph["graphs"]["training"]))
@@ -316,34 +311,30 @@ class ModesTest(Exporting):
         self.assertIn("hanse::keep", str(graph_files.read("model.graph")[0]["graphs"]["training"]))
 
     def test_evaluation_that_draws_is_refused(self):
-        for kind in ("graph", "torchscript"):
-            self.refuse(By(lambda fc, x: nn.functional.dropout(fc(x), 0.5)),
-                        "random numbers by aten::bernoulli_ (By, test_exporting.py:",
-                        "in evaluation, too", kind=kind)
+        self.refuse(By(lambda fc, x: nn.functional.dropout(fc(x), 0.5)),
+                    "random numbers by aten::bernoulli_ (By, test_exporting.py:",
+                    "in evaluation, too")
 
     def test_parameters_that_forward_changes_are_refused(self):
-        for kind in ("graph", "torchscript"):
-            self.refuse(nn.Sequential(nn.Embedding(9, 4, max_norm=1.0), nn.Flatten(),
-                                      nn.Linear(12, 3)),
-                        "changes its parameter 0.weight by aten::embedding_renorm_ (0 (Embedding))",
-                        sample=torch.tensor([1, 2, 3]), kind=kind)
+        self.refuse(nn.Sequential(nn.Embedding(9, 4, max_norm=1.0), nn.Flatten(),
+                                  nn.Linear(12, 3)),
+                    "changes its parameter 0.weight by aten::embedding_renorm_ (0 (Embedding))",
+                    sample=torch.tensor([1, 2, 3]))
 
     def test_cumulative_means_are_refused(self):
-        for kind in ("graph", "torchscript"):
-            module = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3, momentum=None))
-            self.refuse(module, "1 (BatchNorm1d) has a cumulative mean (momentum=None)", kind=kind)
-            module[1].eval()   # it counts nothing
-            self.export(module, torch.rand(4), kind=kind)
+        module = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3, momentum=None))
+        self.refuse(module, "1 (BatchNorm1d) has a cumulative mean (momentum=None)")
+        module[1].eval()   # it counts nothing
+        self.export(module, torch.rand(4))
 
     def test_an_activation_at_the_end_is_told(self):
         for said, last in (("softmax", nn.Softmax(1)), ("log_softmax", nn.LogSoftmax(1)),
                            ("sigmoid", nn.Sigmoid()), ("", nn.Tanh())):
-            for kind in ("graph", "torchscript"):
-                with self.subTest(said, kind=kind):
-                    module = nn.Sequential(nn.Linear(4, 3), last, nn.Unflatten(1, (3, 1)))
-                    _, text = self.export(module, torch.rand(4), kind=kind,
-                                          call=lambda m, x: {"logits": m(x)[:, :, 0]})
-                    self.assertEqual(f"ends with {said}, and" in text, said != "", text)
+            with self.subTest(said):
+                module = nn.Sequential(nn.Linear(4, 3), last, nn.Unflatten(1, (3, 1)))
+                _, text = self.export(module, torch.rand(4),
+                                      call=lambda m, x: {"logits": m(x)[:, :, 0]})
+                self.assertEqual(f"ends with {said}, and" in text, said != "", text)
 
 
 class ViewsTest(unittest.TestCase):
@@ -369,36 +360,51 @@ class ViewsTest(unittest.TestCase):
 
 
 class TorchScriptTest(Exporting):
-    def test_every_module_of_the_zoo_equals_its_file(self):
-        for name in zoo.ZOO.keys() - SLOW - {"spectral-norm"}:
+    """Files of torch.jit, of which graphs are made."""
+
+    def test_scripts_become_graphs_of_what_they_compute(self):
+        for name in ("lenet", "cnn", "encoder", "mlp-dropout"):
             with self.subTest(name):
-                module, sample, more = zoo.ZOO[name]()
-                keys, _ = self.export(module, sample, "model.pt", kind="torchscript", **more)
-                self.assertEqual(keys, {"model.kind": "torchscript", "model.path": "model.pt"})
-                script = torch.jit.load("model.pt")
-                self.assertLessEqual({name for name, _ in module.named_parameters()},
-                                     {name for name, _ in script.named_parameters()})
+                module, sample, _ = zoo.ZOO[name]()
+                torch.jit.script(module).save("model.pt")
+                keys, _ = self.export("model.pt", sample)
+                self.assertEqual(keys, {"model.kind": "graph", "model.path": "model.graph"})
+                graph, tensors = graph_files.read("model.graph")
+                for key, value in module.named_parameters():
+                    self.assertTrue(torch.equal(tensors[key], value), key)
+                x = torch.stack([sample.float(), sample.float().flip(0)])
+                torch.testing.assert_close(graph_files.replay(graph, "evaluation", tensors, x),
+                                           module.eval()(x.to(sample.dtype)).detach())
+                self.assertEqual("hanse::keep" in str(graph["graphs"]["training"]),
+                                 any("Dropout" in type(part).__name__ for part in module.modules()))
 
-    def test_choices_by_values_are_refused(self):
-        """A trace keeps one of them; what it asks of shapes alone is no choice."""
-        for function in (lambda fc, x: fc(x / 255 if x.max() > 1.5 else x),
-                         lambda fc, x: fc(x) / max(int((x.abs().sum(0) > 0).sum()), 1),
-                         lambda fc, x: fc(x) * float(x.detach().numpy().sum() > 1e9),
-                         lambda fc, x: fc(x) * (sum(x.flatten().tolist()) > 1e9)):
-            self.refuse(By(function), "chooses what it computes by values of samples",
-                        "(By, test_exporting.py:", kind="torchscript")
-        self.export(By(lambda fc, x: fc(x if x.shape[1] == 4 else x * 2)), torch.rand(4), "model.pt",
-                    kind="torchscript")
+    def test_traces_become_graphs(self):
+        """Their convolutions have an operator of their own."""
+        module = nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(8, 3))
+        torch.jit.trace(module, torch.rand(2, 1, 4, 4)).save("model.pt")
+        self.export("model.pt", torch.rand(1, 4, 4))
+        graph, tensors = graph_files.read("model.graph")
+        x = torch.rand(3, 1, 4, 4)
+        torch.testing.assert_close(graph_files.replay(graph, "evaluation", tensors, x),
+                                   module(x).detach())
 
-    def test_the_archive_says_how_large_batches_were_compared(self):
-        self.export(By(lambda fc, x: fc(x)), torch.rand(4), "model.pt", kind="torchscript")
-        notes = {"hanse.compared": ""}
-        torch.jit.load("model.pt", _extra_files=notes)
-        self.assertEqual(int(notes["hanse.compared"]), 513)
+    def test_a_trace_of_one_mode_is_told(self):
+        for module, told in ((nn.Dropout(), True), (nn.BatchNorm1d(3), True), (nn.ReLU(), False)):
+            network = nn.Sequential(nn.Linear(4, 3), module).eval()
+            torch.jit.trace(network, torch.rand(2, 4)).save("model.pt")
+            self.assertEqual("a trace of one mode" in self.export("model.pt", torch.rand(4))[1], told)
+        torch.jit.script(nn.Sequential(nn.Linear(4, 3), nn.Dropout())).save("model.pt")
+        self.assertNotIn("a trace of one mode", self.export("model.pt", torch.rand(4))[1])
 
-    def test_a_trace_that_cannot_be_differentiated_is_refused(self):
-        module, sample, _ = zoo.ZOO["spectral-norm"]()
-        self.refuse(module, "the file does not compute", sample=sample, kind="torchscript")
+    def test_what_cannot_be_one_is_told_in_one_line(self):
+        torch.jit.script(nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3, momentum=None))).save("a.pt")
+        self.refuse("a.pt", "1 (BatchNorm1d) has a cumulative mean (momentum=None)")
+        torch.jit.script(zoo.ZOO["lstm"]()[0]).save("b.pt")
+        self.refuse("b.pt", "cannot be traced", "export the module of which the TorchScript was made",
+                    sample=zoo.ZOO["lstm"]()[1])
+        self.refuse("none.pt", "no such file: none.pt")
+        pathlib.Path("c.pt").write_text("no archive")
+        self.refuse("c.pt", "c.pt is no TorchScript file", "give the module itself")
 
 
 if __name__ == "__main__":

@@ -140,68 +140,56 @@ class ResultsModuleTest(ScriptTest):
 
 
 class ExportModelTest(ScriptTest):
+    def exported(self, file, name, *words):
+        """The graph and the tensors."""
+        from hanse import graph_files
+        path = self.folder / file
+        result = self.script("export-model", name, str(path), *words)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn(f"--model.kind=graph --model.path={path}", result.stdout)
+        return graph_files.read(path)
+
     def test_refuses_in_one_line(self):
+        for name, said in (("cnn", "takes no samples of the shape [5]"),
+                           ("leaky-cnn", "leaky-cnn takes no samples of shape [5]")):
+            self.assert_one_line_error(
+                self.script("export-model", name, str(self.folder / "m"), "--shape=5"), said)
         self.assert_one_line_error(
-            self.script("export-model", "cnn", str(self.folder / "m.pt"), "--shape=5"),
-            "cnn takes no samples of shape [5]")
-        self.assert_one_line_error(
-            self.script("export-model", "leaky-cnn", str(self.folder / "m.pt"), "--shape=5"),
-            "leaky-cnn takes no samples of shape [5]")
-        self.assert_one_line_error(
-            self.script("export-model", "mlp", str(self.folder / "none" / "m.pt")), "cannot write")
+            self.script("export-model", "mlp", str(self.folder / "none" / "m")), "cannot write")
 
     def test_without_torch(self):
         self.write("torch.py", "raise ImportError\n")
-        result = self.script("export-model", "mlp", "m.pt", env={"PYTHONPATH": str(self.folder)})
+        result = self.script("export-model", "mlp", "m", env={"PYTHONPATH": str(self.folder)})
         self.assert_one_line_error(result, "torch is missing", "python3-torch")
 
     def test_a_fresh_batch_norm(self):
         import torch
-        path = self.folder / "cnn.pt"
-        self.assertEqual(self.script("export-model", "cnn", str(path)).returncode, 0)
-        state = torch.jit.load(str(path)).state_dict()
-        self.assertEqual(state["1.num_batches_tracked"], 0)
-        self.assertTrue(torch.equal(state["1.running_var"], torch.ones(16)))
+        _, tensors = self.exported("cnn", "cnn")
+        self.assertEqual(tensors["1.num_batches_tracked"], 0)
+        self.assertTrue(torch.equal(tensors["1.running_var"], torch.ones(16)))
 
     def test_one_convolution(self):
         import torch
+        from hanse import graph_files
         x = torch.randn(3, 2, 7, 8)
         for words, relu in (((), False), (("--relu",), True)):
-            path = self.folder / "leaky.pt"
-            result = self.script("export-model", "leaky-cnn", str(path), "--shape=2,7,8",
-                                 "--channels=4", "--classes=5", *words)
-            self.assertEqual(result.returncode, 0, result.stderr)
-            model = torch.jit.load(str(path))
-            conv, conv_bias, *dense = model.state_dict().values()
+            graph, tensors = self.exported("leaky", "leaky-cnn", "--shape=2,7,8", "--channels=4",
+                                           "--classes=5", *words)
+            conv, conv_bias, *dense = (tensors[part["name"]] for part in graph["parameters"])
             y = torch.nn.functional.conv2d(x, conv, conv_bias)
             y = torch.nn.functional.max_pool2d(y.clamp(min=0) if relu else y, 2).flatten(1)
             self.assertEqual(dense[0].shape, (128, 4 * 2 * 3))
             for weight, bias in (dense[:2], dense[2:]):
                 y = y @ weight.T + bias
                 y = torch.where(y > 0, y, 0.1 * y)
-            torch.testing.assert_close(model(x), y)
-
-    def test_both_forms_of_the_package(self):
-        for form, kind in (("--trace", "torchscript"), ("--graph", "graph")):
-            path = self.folder / kind
-            result = self.script("export-model", "gru", str(path), form, "--shape=5")
-            self.assertEqual(result.returncode, 0, result.stderr)
-            self.assertIn("differs from the module by", result.stdout)
-            self.assertIn(f"--model.kind={kind} --model.path={path}", result.stdout)
-        self.assert_one_line_error(
-            self.script("export-model", "cnn", str(path), "--shape=5", "--graph"),
-            "takes no samples of the shape [5]")
+            torch.testing.assert_close(graph_files.replay(graph, "evaluation", tensors, x), y)
 
     def test_the_seed_fixes_the_file(self):
         import torch
-        states = []
-        for name, seed in (("a", 1), ("b", 1), ("c", 2)):
-            path = self.folder / f"{name}.pt"
-            result = self.script("export-model", "mlp", str(path), "--shape=4", f"--seed={seed}")
-            self.assertEqual(result.returncode, 0, result.stderr)
-            states.append(torch.jit.load(str(path)).state_dict())
-        self.assertTrue(torch.equal(states[0]["1.weight"], states[1]["1.weight"]))
-        self.assertFalse(torch.equal(states[0]["1.weight"], states[2]["1.weight"]))
+        weights = [self.exported(file, "mlp", "--shape=4", f"--seed={seed}")[1]["1.weight"]
+                   for file, seed in (("a", 1), ("b", 1), ("c", 2))]
+        self.assertTrue(torch.equal(weights[0], weights[1]))
+        self.assertFalse(torch.equal(weights[0], weights[2]))
 
 
 if __name__ == "__main__":

@@ -21,18 +21,17 @@ except (ImportError, hanse.Refused) as error:
     raise unittest.SkipTest(f"no torch, or no program: {error}") from None
 
 CLOSE = 1e-6
-MASKS = {"graph": fedavg.HanseMasks, "torchscript": fedavg.TorchMasks}
 
 
 class TrainedTest(ScriptTest):
-    def trained(self, name, kind="graph", **changes):
+    def trained(self, name, **changes):
         """A task, and what the program makes of it."""
         torch.manual_seed(2)
         module, sample, more = {**zoo.ZOO, **operators.OPERATORS}[name]()
-        folder = self.folder / f"{name}-{kind}"
+        folder = self.folder / name
         folder.mkdir()
         with contextlib.redirect_stdout(io.StringIO()):
-            keys = hanse.export(module, sample, folder / "model", kind=kind, **more)
+            keys = hanse.export(module, sample, folder / "model", **more)
         task = Task(name, module, sample, **more)
         return task, task.run(keys, 0.05, folder, **changes)
 
@@ -52,24 +51,14 @@ class TrainedTest(ScriptTest):
                 task, found = self.trained(name)
                 self.assertLess(max(differences(found, task.reference(0.05))), CLOSE)
 
-    def test_torchscript(self):
-        for name in ("cnn", "encoder"):
-            with self.subTest(name):
-                task, found = self.trained(name, "torchscript")
-                expected = task.reference(0.05, masks=fedavg.TorchMasks)
-                self.assertLess(max(differences(found, expected)), CLOSE)
-
     def test_passes_have_orders_and_masks_of_their_own(self):
         """Masks of five numbers stand before others."""
-        for kind, masks in MASKS.items():
-            with self.subTest(kind):
-                task, found = self.trained("mlp-stochastic-depth", kind,
-                                           **{"client.epochs": 2, "client.batch": 5})
-                own = {"epochs": 2, "batch": 5, "masks": masks}
-                self.assertLess(max(differences(found, task.reference(0.05, **own))), CLOSE)
-                for other in ({"seed": 2}, {"batch": 4}, {"epochs": 1}, {"masks": AllKept}):
-                    changed = task.reference(0.05, **{**own, **other})
-                    self.assertGreater(min(differences(found, changed)), 1e-5, other)
+        task, found = self.trained("mlp-stochastic-depth", **{"client.epochs": 2, "client.batch": 5})
+        own = {"epochs": 2, "batch": 5}
+        self.assertLess(max(differences(found, task.reference(0.05, **own))), CLOSE)
+        for other in ({"seed": 2}, {"batch": 4}, {"epochs": 1}, {"masks": AllKept}):
+            changed = task.reference(0.05, **{**own, **other})
+            self.assertGreater(min(differences(found, changed)), 1e-5, other)
 
 
 class AllKept(fedavg.HanseMasks):

@@ -129,11 +129,11 @@ def distance(module, found, expected):
                for name, value in module.named_parameters() if value.requires_grad) ** 0.5
 
 
-def compare(name, task, keys, folder, masks):
+def compare(name, task, keys, folder):
     """Trains by the rate of a name."""
     lr = RATES.get(name, 0.05)
-    expected = task.reference(lr, masks=masks)
-    own = task.reference(lr, masks=masks, nudge=NUDGE)
+    expected = task.reference(lr)
+    own = task.reference(lr, nudge=NUDGE)
     found = task.run(keys, lr, folder)
     moved = distance(task.module, expected[0], task.module.state_dict())
     shares = [distance(task.module, other[0], expected[0]) / moved for other in (found, own)]

@@ -25,9 +25,4 @@ inline std::vector<std::string> test_devices() {
   return devices;
 }
 
-// Does LibTorch load modules of users to it? Not to one that pretends.
-inline bool takes_modules(const std::string& device) {
-  return !device.starts_with("privateuseone");
-}
-
 }  // namespace hanse

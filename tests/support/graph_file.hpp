@@ -123,6 +123,47 @@ inline GraphText picture_graph() {
   return graph;
 }
 
+// As picture_graph(), behind batch norm of the one channel: W (0), b (1), scale [1] (2),
+// running_mean (3), running_var (4), x (5), delta (6). Momentum 0.25.
+inline GraphText picture_norm_graph() {
+  GraphText graph;
+  graph.sample = "[1,12,12]";
+  graph.add_parameter("weight", "[3,144]", spread_values(3 * 144));
+  graph.add_parameter("bias", "[3]", {0.5F, -1, 0.25F});
+  graph.add_parameter("scale", "[1]", {1.5F});
+  graph.add_buffer("running_mean", "F32", "[1]", bytes_of_numbers(std::vector<float>{0.5F}));
+  graph.add_buffer("running_var", "F32", "[1]", bytes_of_numbers(std::vector<float>{2}));
+  const auto v = graph_value;
+  const auto norm = [&](int64_t mean, int64_t variance, const char* training) {
+    return graph_node("aten::native_batch_norm", fmt::format("{},{},null,{},{},{},0.25,1e-05", v(5),
+                                                             v(2), v(mean), v(variance), training));
+  };
+  const auto item = [&](int64_t of, int64_t place) {
+    return graph_node("item", fmt::format("{},{}", v(of), place));
+  };
+  const auto flat = [&](int64_t of) {
+    return graph_node("aten::view", v(of) + R"(,[{"rows":[1,0]},144])");
+  };
+  graph.evaluation =
+      graph_nodes({norm(3, 4, "false"), item(6, 0), flat(7), graph_node("aten::t", v(0)),  // 9
+                   graph_node("aten::addmm", v(1) + "," + v(8) + "," + v(9))});
+  graph.evaluation_output = "10";
+  graph.training = graph_nodes(
+      {graph_node("aten::clone", v(3)), graph_node("aten::clone", v(4)),          // 7, 8
+       norm(7, 8, "true"), item(9, 0), item(9, 1), item(9, 2), flat(10),          // 9 to 13
+       graph_node("aten::t", v(0)),                                               // 14
+       graph_node("aten::addmm", v(1) + "," + v(13) + "," + v(14)),               // 15
+       graph_node("aten::t", v(6)), graph_node("aten::mm", v(16) + "," + v(13)),  // 17: of W
+       graph_node("aten::mm", v(6) + "," + v(0)),                                 // 18
+       graph_node("aten::view", v(18) + R"(,[{"rows":[1,0]},1,12,12])"),          // 19
+       graph_node("aten::native_batch_norm_backward",
+                  fmt::format("{},{},{},{},{},{},{},true,1e-05,[true,true,false]", v(19), v(5),
+                              v(2), v(7), v(8), v(11), v(12))),               // 20
+       item(20, 1), graph_node("aten::sum", v(6) + ",[0]", "dim_IntList")});  // 21: scale; 22
+  graph.outputs = R"({"output":15,"gradients":[17,22,21],"buffers":[7,8]})";
+  return graph;
+}
+
 // z = (x * keep) W^T + b with keep(p); W (0), b (1), x (2), delta (3).
 inline GraphText dropout_graph(const std::string& p = "0.75") {
   GraphText graph = linear_graph();

@@ -6,6 +6,7 @@ import os
 import torch
 
 import harness
+from torch_files import write_graph
 
 MODELS = {
     "linear": {"model.kind": "linear"},
@@ -47,11 +48,11 @@ TRANSFORMER = {"run.rounds": 4, "evaluate.every": 2, "data.shape": "7", "data.to
 
 
 def network():
-    """A convolution with batch norm, dropout and a dense layer, scripted."""
+    """A convolution with batch norm, dropout and a dense layer."""
     torch.manual_seed(1)
-    return torch.jit.script(torch.nn.Sequential(
+    return torch.nn.Sequential(
         torch.nn.Conv2d(1, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.ReLU(), torch.nn.Dropout(0.2),
-        torch.nn.Flatten(), torch.nn.Linear(4 * 7 * 6, 5)))
+        torch.nn.Flatten(), torch.nn.Linear(4 * 7 * 6, 5))
 
 
 def kernels():
@@ -172,33 +173,36 @@ class Bfloat16(harness.Case):
         self.assert_digest(run, self.train(self.narrow(changes), "straight",
                                            changes={"run.rounds": 8}))
 
-    def check_autocast(self, changes, places=harness.PLACES):
+    def check_libtorch(self, by, changes, places=harness.PLACES):
         """Ranks and resumes have one run's bits, others than float32's, and its files say by what."""
         changes = {"model.precision": "bfloat16", **changes}
         run, resumed = self.compare_places(changes, places)
-        self.assertEqual(harness.summary(run)["product_kernels"], "LibTorch's autocast")
+        self.assertEqual(harness.summary(run)["product_kernels"], by)
         wide = self.train(self.job(changes), "wide", changes={"model.precision": "float32"})
         self.assertNotEqual(harness.digest(run), harness.digest(wide))
         refused = self.hanse("resume", resumed, "--model.precision=float32", expect=None)
         self.assert_one_error(refused, 2, "model.precision")
         again = self.hanse("run", self.job(changes), f"--run.out={self.path('again')}")
-        self.assertIn("products in bfloat16 by LibTorch's autocast\n",
-                      again.stdout() + again.stderr())
+        self.assertIn(f"products in bfloat16 by {by}", again.stdout() + again.stderr())
 
     def test_transformer(self):
-        self.check_autocast(TRANSFORMER, places=())
+        self.check_libtorch("LibTorch's autocast", TRANSFORMER, places=())
 
-    def test_torchscript(self):
-        network().save(self.path("own.pt"))
-        self.check_autocast({"run.rounds": 4, "evaluate.every": 2, "data.shape": "1,9,8",
-                             "model.kind": "torchscript", "model.path": self.path("own.pt"),
-                             "federation.clients": 5, "sampler.per-round": 3, "client.batch": 8,
-                             "data.test-fraction": 0})
+    def test_graph(self):
+        path = write_graph(network(), torch.rand(1, 9, 8), self.path("own.graph"))
+        changes = {"run.rounds": 4, "evaluate.every": 2, "data.shape": "1,9,8",
+                   "model.kind": "graph", "model.path": path, "federation.clients": 5,
+                   "sampler.per-round": 3, "client.batch": 8, "data.test-fraction": 0}
+        self.check_libtorch("LibTorch in float32, of rounded factors", changes)
+
+    def test_graph_with_adapters(self):
+        path = write_graph(network(), torch.rand(1, 9, 8), self.path("own.graph"))
+        job = self.narrow({"run.rounds": 2, "data.shape": "1,9,8", "model.kind": "graph",
+                           "model.path": path, "client.lora": 2, "data.test-fraction": 0})
+        self.assert_digest(self.train(job, "two", 2), self.train(job, "alone"))
 
     def test_what_has_no_such_products_is_refused(self):
         for changes, parts in (
-                ({"model.kind": "graph", "model.path": self.write("own.graph", "")},
-                 ("exported", "model.precision", "float32")),
                 ({"model.kind": "linear", "model.precision": "tf32", "run.device": "cpu"},
                  ("tf32 is a format of GPUs, and this run has none", "model.precision", "hint")),
                 ({"model.kind": "mlp", "client.lora": 2, "client.lora-layers": "fc1.weight"},

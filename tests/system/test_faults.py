@@ -7,15 +7,14 @@ import os
 import re
 import resource
 import signal
-import threading
 import time
 
 import torch
 
 import harness
+from torch_files import write_graph
 
 SECONDS_TO_END = 20  # on a busy machine; it takes about one
-TORCH = threading.Lock()  # tests run at once; torch's compiler knows one thread
 ENDLESS = {"run.rounds": 10000000, "evaluate.every": 10}
 
 
@@ -258,13 +257,11 @@ class Divergence(harness.Case):
         network = torch.nn.Sequential(collections.OrderedDict(
             bn1=torch.nn.BatchNorm1d(2), fc=torch.nn.Linear(2, 2)))
         network.bn1.running_mean[1] = norm_mean
-        return self.script(network)
+        return self.graph(network)
 
-    def script(self, network):
-        path = self.path("network.pt")
-        with TORCH:
-            torch.jit.script(network).save(path)
-        return {"model.kind": "torchscript", "model.path": path}
+    def graph(self, network):
+        return {"model.kind": "graph",
+                "model.path": write_graph(network, torch.rand(2), self.path("network.graph"))}
 
     def incomes(self):
         rows = "".join(f"{20000 + 700 * i},{20 + i % 50},s{i % 4},{i % 3 % 2}\n" for i in range(120))
@@ -285,7 +282,7 @@ class Divergence(harness.Case):
 
     def test_models_that_are_not_finite_at_the_start(self):
         self.check_error("not finite before the first round", "bn1.running_mean has 1 value of 2",
-                  "the first nan", "network.pt", status=2, **self.module(math.nan),
+                  "the first nan", "network.graph", status=2, **self.module(math.nan),
                   **self.incomes(), **{"data.standardize": "all"})
 
     def test_models_without_a_loss(self):
@@ -294,7 +291,7 @@ class Divergence(harness.Case):
         with torch.no_grad():
             network[0].weight.fill_(3e38)
         process = self.hanse("run", self.job({
-            "sampler.per-round": 4, **self.incomes(), **self.script(network)}),
+            "sampler.per-round": 4, **self.incomes(), **self.graph(network)}),
             f"--run.out={self.path('run')}", expect=None)
         self.assert_one_error(process, 1, "the model that a client has received has a loss of nan",
                               "before it trains", "round 1")

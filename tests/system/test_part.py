@@ -7,6 +7,7 @@ import numpy
 import torch
 
 import harness
+from torch_files import write_graph
 
 MLP = {"model.kind": "mlp", "model.hidden": "7,6", "run.rounds": 6, "evaluate.every": 3}
 ADAPTERS = {**MLP, "client.lora": 2, "client.lora-layers": "*", "client.train": "fc3.*"}
@@ -39,15 +40,15 @@ class SameBits(harness.Case):
         self.compare({**ADAPTERS, "aggregator.kind": "fedmgda+", "server.average": "true"})
 
 
-class TorchScript(harness.Case):
+class OwnNetworks(harness.Case):
     def test_parameters_without_a_gradient_stay_at_home(self):
         torch.manual_seed(3)
         module = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 9),
                                      torch.nn.BatchNorm1d(9), torch.nn.Linear(9, 5))
         module[1].weight.requires_grad = False
         start = {name: value.numpy().copy() for name, value in module.state_dict().items()}
-        torch.jit.script(module).save(self.path("own.pt"))
-        job = self.job({"model.kind": "torchscript", "model.path": self.path("own.pt"),
+        path = write_graph(module, torch.rand(1, 8, 8), self.path("own.graph"))
+        job = self.job({"model.kind": "graph", "model.path": path,
                         "run.rounds": 4, "client.drop-last": "true"})
         run = self.train(job, "run", 3)
         self.assert_digest(self.train(job, "alone"), run)

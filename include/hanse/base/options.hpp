@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "hanse/base/choice.hpp"
+#include "hanse/base/former_choice.hpp"
 
 namespace hanse {
 
@@ -67,6 +68,7 @@ struct Option {
   std::string unset_text;     // the unset field's value, for kinds without the key
   std::vector<KindUse> uses;  // by the kinds that read the key; empty: all read it
   std::vector<std::string> choices;
+  std::vector<FormerChoice> former;
   std::function<void(std::string_view)> parse;  // throws InvalidArgument
   std::function<std::string()> format;          // the field's value; parse(format()) is identity
   bool may_change = false;                      // by a resumed run

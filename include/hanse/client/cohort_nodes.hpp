@@ -21,6 +21,7 @@ struct CohortNodesSettings {
   double lr = 0.1;             // of each step
   StepBatch step = {};         // its samples
   bool graphs = true;          // Cohort::Settings
+  const PartModel* part = nullptr;
 };
 
 // make_sgd_fit() for C nodes at once on the cohort's device, which must outlive it.

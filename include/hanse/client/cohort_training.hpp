@@ -37,11 +37,11 @@ class CohortTraining final : public Evaluator {
  public:
   static constexpr int64_t kEvaluationRows = 512;
 
-  // `federation` must outlive the object. `graphs`: Cohort::Settings. Throws InvalidArgument as
-  // TorchLibrary::make_cohort does.
+  // `federation` must outlive the object. `graphs`, `part`: Cohort::Settings. Throws
+  // InvalidArgument as TorchLibrary::make_cohort does.
   CohortTraining(const ClientOptions& options, const Federation& federation,
                  const ModelOptions& model, const std::string& device, int64_t clients,
-                 int64_t sample_bytes, bool graphs = true);
+                 int64_t sample_bytes, bool graphs = true, const PartModel* part = nullptr);
   ~CohortTraining() override;
 
   int64_t clients() const { return clients_; }  // C

@@ -16,6 +16,7 @@ namespace hanse {
 
 class CohortTraining;
 class CohortUpdate;
+class ParameterLayout;
 
 class LocalUpdate {
  public:
@@ -49,7 +50,8 @@ class LocalUpdate {
   virtual bool finds_squares() const { return false; }
   // train() for C clients side by side, by CohortTraining with the same options; null: it only
   // trains one after the other. `cohorts` must outlive it, as this object must.
-  virtual std::unique_ptr<CohortUpdate> cohort_update(CohortTraining& cohorts, int64_t n_params);
+  virtual std::unique_ptr<CohortUpdate> cohort_update(CohortTraining& cohorts,
+                                                      const ParameterLayout& layout);
   virtual bool trains_side_by_side() const { return false; }
 
   // Turns the received model in `row` [P] into the one that the client starts from; `state` is the

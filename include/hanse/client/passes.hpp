@@ -51,7 +51,8 @@ class PassUpdate : public LocalUpdate {
 
   ClientOutcome train(const ClientTask& task) final;
   bool finds_squares() const final { return true; }
-  std::unique_ptr<CohortUpdate> cohort_update(CohortTraining& cohorts, int64_t n_params) final;
+  std::unique_ptr<CohortUpdate> cohort_update(CohortTraining& cohorts,
+                                              const ParameterLayout& layout) final;
   bool trains_side_by_side() const final;
 
  protected:

@@ -20,6 +20,7 @@ struct Family {
   std::string& (*choice)(Job& job);  // the field of the key
   std::vector<Kind> rows;
   bool several = false;  // may be chosen at once, separated by commas
+  std::vector<FormerChoice> former = {};  // kinds that were rows
 
   std::string section() const { return key.substr(0, key.find('.')); }
   // Throws InvalidArgument that names the key and the known kinds.
@@ -42,7 +43,8 @@ KindFamily listed(const Family<Kind>& family) {
           family.help,
           family.choice,
           {family.rows.begin(), family.rows.end()},
-          family.several};
+          family.several,
+          family.former};
 }
 
 }  // namespace hanse

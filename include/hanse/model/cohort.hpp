@@ -16,6 +16,8 @@ class Tensor;
 
 namespace hanse {
 
+class PartModel;
+
 // Some steps of C clients, borrowed from the caller. Unused places must hold finite values.
 struct CohortSteps {
   std::span<const int64_t> places;  // [steps, C, B] places of samples on the device
@@ -48,6 +50,9 @@ class Cohort {
     Slope slope = {};
     bool by_hand = true;  // networks of known layers: gradients without autograd, which is slower
     bool graphs = true;   // on GPUs: steps' kernels are recorded, and start together
+    // Where clients train a part of the model: the rows are its rows, and of what is frozen the
+    // device has one copy. It is read once, behind its hold(). Null: the rows have all tensors.
+    const PartModel* part = nullptr;
   };
   // A RandomStream with Purpose::kDropout.
   struct NoiseKey {

@@ -32,6 +32,12 @@ class DeviceSum {
                                        std::span<const double> coefficients, int64_t begin = 0,
                                        const Along& along = {}) = 0;
 
+  // fold() of whole rows. All of it is in the sum, and the first `trained` values in the norm: what
+  // stands behind them are buffers.
+  virtual std::vector<FoldResult> fold_model(const at::Tensor& rows, const at::Tensor& theta,
+                                             std::span<const double> coefficients, int64_t trained,
+                                             const Along& along) = 0;
+
   // As UpdateSum::scale(); halves of a unit become even ones.
   virtual void scale(double factor) = 0;
 

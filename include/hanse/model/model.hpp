@@ -20,7 +20,8 @@
 namespace hanse {
 
 template <class Options>
-struct KindRow;  // base/kind.hpp
+struct KindRow;       // base/kind.hpp
+struct FormerChoice;  // base/former_choice.hpp
 
 // Is a feature a token of a model with this vocabulary()? NaN is none.
 inline bool is_token(float value, int64_t vocabulary) {
@@ -131,7 +132,7 @@ class Model {
                             std::span<double> losses);
 
   // Floating-point operations of the layers' products in all gradients and steps so far; 0 where a
-  // model does not know its layers (torchscript, graph), trains a part of them, or works on a GPU.
+  // model does not know its layers (graph), trains a part of them, or works on a GPU.
   double flops() const { return flops_; }
   double gradient_flops() const { return gradient_flops_; }  // of one gradient of a sample
 
@@ -187,6 +188,7 @@ void smooth_labels(Model& model, double share);
 
 // The kinds that make_model() knows, and whether one of them loads torch_library().
 std::vector<KindRow<ModelOptions>> model_kinds();
+std::vector<FormerChoice> former_model_kinds();
 bool needs_torch(const std::string& kind);
 
 // Is a model of these options one dense layer? Throws InvalidArgument for an unknown kind.

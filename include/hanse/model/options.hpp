@@ -8,7 +8,7 @@
 
 namespace hanse {
 
-// auto: +-1/sqrt(inputs of the unit), norms 1 and 0, for torchscript and graph the file's values;
+// auto: +-1/sqrt(inputs of the unit), norms 1 and 0, for graph the file's values;
 // uniform: as auto, but not for these.
 enum class ModelInit { kAuto, kUniform, kZeros };
 constexpr auto choices_of(ModelInit) { return std::array{"auto", "uniform", "zeros"}; }
@@ -37,7 +37,7 @@ struct ModelOptions {
   double dropout = 0;      // lstm, transformer: share dropped behind each layer in training, [0, 1)
   int64_t channels = 64;   // resnet18: the first stage's; doubled from stage to stage
   int64_t groups = 2;      // resnet18: group norm's; divide the channels
-  std::string path;        // torchscript, graph: the model's file
+  std::string path;        // graph: the model's file
   std::string start;       // file whose tensors the model starts from (warm_start.hpp); empty: none
   bool start_partial = false;  // the file has some tensors; the others start by `init`
   int64_t seed = 0;            // of the initial parameters; 0: run.seed

@@ -18,6 +18,15 @@ struct TrainedPart {
   std::vector<std::string> layers;  // patterns of the matrices with adapters; *: all large enough
 };
 
+// Where a tensor of the other model comes from.
+struct TensorSource {
+  static constexpr int64_t kNone = -1;
+  int64_t own = kNone;      // the slot of the trained row that holds it
+  int64_t factors = kNone;  // or those of A and, next, B: W = W_0 + B A
+  ParameterSlot slot;       // its own
+  const float* frozen;      // what it is while nobody trains it; W_0
+};
+
 // A parameter row with the names of its tensors.
 struct NamedRow {
   ParameterLayout layout;
@@ -66,6 +75,8 @@ class PartModel final : public Model {
   // Matrices without an adapter, because a side is below the rank.
   const std::vector<ParameterSlot>& small_matrices() const { return small_; }
 
+  // The other model's tensors, in the order of its layout. REQUIRES: hold().
+  friend std::vector<TensorSource> sources_of(const PartModel& part);
   // All tensors, from a row of this model; merged: W in the place of W_0, A and B.
   NamedRow whole(std::span<const float> row, bool merged) const;
 

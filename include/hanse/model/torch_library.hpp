@@ -1,9 +1,8 @@
 // All that needs LibTorch: networks, files for Python, and computation on GPUs.
 //
-// LibTorch brings 280 libraries, which take 0.35 s and 100 MB to load; on CPUs transformer,
-// torchscript and graph alone need them. Therefore its callers (src/model/networks,
-// src/model/device) are a library of its own, build/lib/hanse-torch.so, which is loaded when
-// something asks for it.
+// LibTorch brings 280 libraries, which take 0.35 s and 100 MB to load; on CPUs transformer
+// and graph alone need them. Therefore its callers (src/model/networks, src/model/device) are a
+// library of its own, build/lib/hanse-torch.so, which is loaded when something asks for it.
 #pragma once
 
 #include <memory>

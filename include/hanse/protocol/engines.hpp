@@ -38,6 +38,7 @@ struct RunnerParts {
   LocalUpdate* tuner = nullptr;  // trains a client's model before it is evaluated; null: nobody
   std::vector<RoundPart*> acting = {};  // on the sum, in this order; one at most takes updates. On
                                         // hosts alone, and on exact sums
+  const PartModel* part = nullptr;      // what `model` is where clients train a part of a network
 };
 
 // The state that ranks keep for each client between rounds for a rule with these needs, behind the

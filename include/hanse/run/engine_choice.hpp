@@ -23,8 +23,8 @@ void check_engine(const Job& job);
 // The first chosen kind that GPUs do not train, by its row; empty: there is none.
 std::optional<Refusal> kind_off_gpus(const Job& job);
 
-// What of a job's labels and model GPUs do not train; empty: nothing.
-std::optional<Refusal> data_off_gpus(const LabelForm& labels, const ParameterLayout& layout);
+// Why GPUs do not train by labels of this form; empty: they do.
+std::optional<Refusal> labels_off_gpus(const LabelForm& labels);
 
 // The most ranks of a host that share a GPU. `gpus` has each rank's gpu_identity(), empty when it
 // sees none. Throws InvalidArgument then, and when more than `ranks_per_gpu` do.

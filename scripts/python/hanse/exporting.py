@@ -1,13 +1,13 @@
-"""Modules of PyTorch as files that Hanse trains: graphs of operators, or TorchScript."""
+"""Modules of PyTorch as files that Hanse trains: graphs of operators."""
 from __future__ import annotations
 
-import contextlib
 import dataclasses
+import os
 import pathlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from . import export_checks, graph_files, graph_tracing, traced_modules
+from . import export_checks, graph_files, graph_tracing
 from .export_checks import Result
 from .files import replacing
 from .graph_places import names_of
@@ -113,12 +113,14 @@ def _tensor(result: Any) -> Any:
                   "call=lambda module, x: module(x).name")
 
 
-def export(module: torch.nn.Module, sample: Any, path: Path, *, kind: str | None = None,
+def export(module: torch.nn.Module | Path, sample: Any, path: Path, *,
            call: Callable[..., Any] | None = None, axis: int | None = None) -> dict[str, str]:
     """Writes a module of PyTorch as a file that Hanse trains, and returns the keys of a job:
 
         keys = hanse.export(torchvision.models.resnet18(), torch.rand(3, 32, 32), "resnet.graph")
         hanse.run("first.cfg", keys)
+
+    `module` may be the path of a TorchScript file, of which a graph is made then.
 
     `sample`: one sample without the axis of the batch, with numbers such as data have: a tensor,
     or several (tuple, or dictionary of forward's keywords) where forward takes several. Hanse's
@@ -130,12 +132,11 @@ def export(module: torch.nn.Module, sample: Any, path: Path, *, kind: str | None
     [rows, outputs], or with positions [rows, positions, outputs], of four axes and more [rows,
     outputs, ...]; `axis` says which axis the outputs are.
 
-    `kind`: graph (operators as data, of evaluation and of a training step, the default) or
-    torchscript (code: two traces on the same parameters). Both have dropout and batch norm in
-    training alone, start from the module's values, and freeze what does not require a gradient. The
-    module is not changed; where it trains, parts of it that are in evaluation mode stay so. The
-    file is compared with it, in both modes and for small and large batches, before export() ends,
-    and the largest difference is printed.
+    The file has operators as data, of evaluation and of a training step. It has dropout and batch
+    norm in training alone, starts from the module's values, and freezes what does not require a
+    gradient. The module is not changed; where it trains, parts of it that are in evaluation mode
+    stay so. The file is compared with it, in both modes and for small and large batches, before
+    export() ends, and the largest difference is printed.
 
     Needs torch 1.13 or newer. Raises Refused, and writes nothing, for modules that have no such
     form, says why and where, and for files that compute something else."""
@@ -144,14 +145,13 @@ def export(module: torch.nn.Module, sample: Any, path: Path, *, kind: str | None
     except ImportError:
         raise Refused("torch is missing; hint: pip install torch, or apt install python3-torch"
                       ) from None
-    if kind not in (None, "graph", "torchscript"):
-        raise Refused(f"kind is graph or torchscript, not '{kind}'")
+    if isinstance(module, (str, os.PathLike)):
+        module = _loaded(torch, module)
     contract = _contract(torch, sample, call, axis)
     state = graph_tracing.state_of(module)
     _refuse_cumulative_means(torch, module)
-    tried = [_tried(torch, module, state, contract, training, kind) for training in (False, True)]
-    made = traced_modules.ScriptOf if kind == "torchscript" else GraphOf
-    file = made(module, state, contract)
+    tried = [_tried(torch, module, state, contract, training) for training in (False, True)]
+    file = _graphs_of(torch, module, state, contract)
     try:
         with replacing(pathlib.Path(path)) as draft:
             file.save(draft, None)
@@ -165,11 +165,42 @@ def export(module: torch.nn.Module, sample: Any, path: Path, *, kind: str | None
     print(f"{path}: {sum(p.numel() for p in state.parameters.values())} parameters, samples "
           f"{contract.sample}, outputs {contract.output}; differs from the module by {worst:.1e} "
           f"in batches of up to {compared}")
-    return {"model.kind": kind or "graph", "model.path": str(path)}
+    return {"model.kind": "graph", "model.path": str(path)}
+
+
+def _graphs_of(torch: Any, module: Any, state: State, contract: Contract) -> GraphOf:
+    try:
+        return GraphOf(module, state, contract)
+    except Refused as error:
+        if not isinstance(module, torch.jit.ScriptModule) or "hint: " in str(error):
+            raise
+        raise Refused(f"{error}; hint: export the module of which the TorchScript was made, after "
+                      "module.load_state_dict(torch.jit.load(FILE).state_dict())") from None
+
+
+def _loaded(torch: Any, path: Path) -> Any:
+    """The module of a TorchScript file, in training: a file keeps no mode."""
+    if not pathlib.Path(path).is_file():
+        raise Refused(f"no such file: {path}")
+    try:
+        return torch.jit.load(str(path), map_location="cpu").train()
+    except (RuntimeError, AttributeError) as error:
+        raise Refused(f"{path} is no TorchScript file that torch {torch.__version__} reads: "
+                      f"{graph_tracing.last_line(error)}; hint: give the module itself") from None
+
+
+def _keeps_a_mode(module: Any) -> bool:
+    """Whether a TorchScript is a trace whose dropout or norms ask for no mode."""
+    graph = str(getattr(module, "inlined_graph", ""))
+    return 'name="training"' not in graph and any(
+        f"aten::{name}(" in graph for name in ("dropout", "feature_dropout", "batch_norm"))
 
 
 def _notes(module: Any, last_activation: str) -> Iterator[str]:
     """What is odd but allowed."""
+    if _keeps_a_mode(module):
+        yield ("the TorchScript is a trace of one mode, so that dropout and batch norm do in training "
+               "what they did in the trace; hint: export the module itself")
     if last_activation:
         yield (f"the network ends with {last_activation}, and model.loss = cross-entropy and "
                "binary-logistic apply their own to that; hint: return the logits")
@@ -184,9 +215,12 @@ def _refuse_cumulative_means(torch: Any, module: Any) -> None:
     """That of batch norm divides by a count of batches, an integer, and those stay as they are."""
     still = graph_tracing.still_parts(module)
     for name, part in module.named_modules():
-        if isinstance(part, torch.nn.modules.batchnorm._BatchNorm) and part.momentum is None and (
-                part.track_running_stats and part not in still):
-            raise Refused(f"{name or 'the module'} ({type(part).__name__}) has a cumulative mean "
+        kind = getattr(part, "original_name", type(part).__name__)   # of a scripted module
+        is_norm = (isinstance(part, torch.nn.modules.batchnorm._BatchNorm)
+                   or kind.startswith("BatchNorm"))
+        if is_norm and part not in still and getattr(part, "track_running_stats", True) and (
+                getattr(part, "momentum", 0.1) is None):
+            raise Refused(f"{name or 'the module'} ({kind}) has a cumulative mean "
                           "(momentum=None), whose count of batches no file keeps; hint: "
                           "momentum=0.1")
 
@@ -206,20 +240,18 @@ def _contract(torch: Any, sample: Any, call: Any, axis: int | None) -> Contract:
     return Contract(parts, names, call, axis)
 
 
-def _tried(torch: Any, module: Any, state: State, contract: Contract, training: bool,
-           kind: str | None) -> Watch:
+def _tried(torch: Any, module: Any, state: State, contract: Contract, training: bool) -> Watch:
     """Watches a pass of two samples, and notes the shape of one sample's output."""
     tensors = graph_tracing.copies(state)
     parameters = {name: tensors[name] for name in state.parameters}
     buffers = {name: tensors[name] for name in state.buffers}
     watch = Watch(parameters, buffers, names_of(module), training)
     x = contract.rows(2)
-    choices = watch.fixed_choices(x) if kind == "torchscript" else contextlib.nullcontext()
     try:
         with graph_tracing.plain_kernels(), torch.no_grad(), \
                 graph_tracing.mode_of(module, training), \
                 graph_tracing.swapped(module, state, tensors), \
-                choices, watch.mode:
+                watch.mode:
             output = contract.forward(module, x)
     except Refused:
         raise

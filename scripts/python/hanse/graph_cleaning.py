@@ -80,10 +80,10 @@ def _require_allowed(node: Node) -> None:
                       "instead of writing into some")
     if node.dtype is not None and node.dtype.is_complex:
         raise Refused(within(f"{node.op} computes complex numbers", node.place) +
-                      ", which graphs do not have; hint: kind='torchscript'")
+                      ", which graphs do not have; hint: real and imaginary parts apart")
     if node.op not in ("item", "hanse::keep") and not is_listed(node.op):
         raise Refused(within(f"{node.op} is not in this program's list of operators", node.place) +
-                      "; hint: others that compute the same, or kind='torchscript'")
+                      "; hint: others that compute the same")
 
 
 def _written(node: Node) -> list[Node]:

@@ -211,7 +211,14 @@ def _copy(node: Node, _: dict[Node, bool]) -> Made:
     return [copy], copy
 
 
+def _traced_convolution(node: Node, _: dict[Node, bool]) -> Made:
+    """As traces of TorchScript have it: behind the arguments it says by what it is computed."""
+    plain = call("convolution", *node.args[:9], like=node)
+    return [plain], plain
+
+
 RULES: dict[str, Callable[[Node, dict[Node, bool]], Made | None]] = {
+    "aten::_convolution": _traced_convolution,
     "aten::bernoulli": _bernoulli, "aten::bernoulli_": _bernoulli,
     "aten::floor": _floor, "aten::floor_": _floor,
     "aten::native_dropout": _native_dropout,

@@ -242,8 +242,9 @@ class QuasiNewton final : public LocalUpdate {
   }
 
   bool trains_side_by_side() const override { return true; }
-  std::unique_ptr<CohortUpdate> cohort_update(CohortTraining& cohorts, int64_t n_params) override {
-    return std::make_unique<QuasiNewtonCohort>(options_, rule_, n_params, cohorts);
+  std::unique_ptr<CohortUpdate> cohort_update(CohortTraining& cohorts,
+                                              const ParameterLayout& layout) override {
+    return std::make_unique<QuasiNewtonCohort>(options_, rule_, layout.n_params(), cohorts);
   }
 
  private:

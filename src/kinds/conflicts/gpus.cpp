@@ -22,12 +22,6 @@ constexpr Fact kKeptMomentum{
     "momentum that clients keep", "client.optimizer-state", [](const JobFacts& f) {
       return f.job.client.optimizer.state == Moments::kKept && f.job.client.momentum > 0;
     }};
-constexpr Fact kPartOfModel{
-    "a part of a model", "client.lora, or client.train",
-    [](const JobFacts& f) { return !f.job.client.train.empty() || f.job.client.lora > 0; },
-    [](const JobFacts& f) -> std::string {
-      return f.job.client.lora > 0 ? "client.lora" : "client.train";
-    }};
 constexpr Fact kAccumulates{"steps of several batches", "client.accumulate",
                             [](const JobFacts& f) { return f.job.client.accumulate > 1; }};
 constexpr Fact kOneByOne{"an update that trains one client after the other", "client.update",
@@ -51,8 +45,6 @@ constexpr Conflict kRows[] = {
     {&kGpus, &kOwnLoss, "another loss than model.loss is not trained on GPUs",
      "leave it as it is by default"},
     {&kGpus, &kKeptMomentum, "momentum that clients keep is not trained on GPUs", "use fresh"},
-    {&kGpus, &kPartOfModel, "a part of a model is not trained on GPUs",
-     "leave it as it is by default"},
     {&kGpus, &kAugments, "an augmented image is not trained on GPUs",
      "leave it as it is by default"},
     {&kGpus, &kAccumulates, "a step of several batches is not trained on GPUs", "use 1"},

@@ -29,8 +29,7 @@ class AutogradGradient final : public StepGradient {
     for (const at::Tensor& mask : parts_.noise.masks()) {
       masks.push_back(mask.narrow(0, 0, clients));
     }
-    const at::Tensor logits = network_.training_logits(
-        leaves, input, masks, parts_.noise.of_clients(parts_.table.number(), clients));
+    const at::Tensor logits = network_.logits(leaves, input, masks);
     const at::Tensor losses =
         tensor_losses(*parts_.loss, logits, targets, at::Reduction::None).view({clients, batch()});
     // A client's mean has no part in another one's: the sum's gradient holds each of theirs.

@@ -17,19 +17,33 @@ class ClientGradient final : public StepGradient {
     for (int64_t client = 0; client < parts_.clients; ++client) {
       rows_.push_back(of_client(parts_.rows, client));
       gradients_.push_back(of_client(parts_.gradients, client));
+      std::vector<at::Tensor>& moved = moved_.emplace_back(rows_.back().size());
+      for (std::size_t i = parts_.trained; i < moved.size(); ++i) {
+        moved[i] = at::empty_like(rows_.back()[i]);
+      }
     }
   }
 
   at::Tensor find(int64_t clients, const at::Tensor& totals) override {
     const auto counts = parts_.noise.of_clients(parts_.table.number(), clients);
+    acted_.clear();
     const at::Tensor means = at::zeros({clients}, parts_.features.options().dtype(at::kDouble));
     for (int64_t client = 0; client < clients; ++client) {
       const auto place = static_cast<std::size_t>(client);
       if (counts.counts[place] == 0) continue;
+      acted_.push_back(place);
       means[client].copy_(find_one(client, counts.counts[place], counts.seeds[place]));
     }
     if (totals.defined()) totals.narrow(0, 0, clients).add_(means);
     return means;
+  }
+
+  void move_buffers() const override {
+    for (const std::size_t place : acted_) {
+      for (std::size_t i = parts_.trained; i < moved_[place].size(); ++i) {
+        rows_[place][i].copy_(moved_[place][i]);
+      }
+    }
   }
 
  private:
@@ -41,6 +55,7 @@ class ClientGradient final : public StepGradient {
                                                parts_.features.index_select(0, order), seed);
     const at::Tensor z = logits.unsqueeze(0).detach().requires_grad_();
     const at::Tensor losses = tensor_losses(*parts_.loss, z, targets, at::Reduction::None);
+    network_.move_buffers(moved_[static_cast<std::size_t>(client)]);
     const auto delta =
         torch::autograd::grad({losses}, {z}, {at::full_like(losses, 1.0 / static_cast<double>(n))});
     network_.backward(delta[0].view_as(logits), gradients_[static_cast<std::size_t>(client)]);
@@ -57,6 +72,8 @@ class ClientGradient final : public StepGradient {
   StepParts parts_;
   ClientPasses& network_;
   std::vector<std::vector<at::Tensor>> rows_, gradients_;  // views of each client's
+  std::vector<std::vector<at::Tensor>> moved_;  // buffers, in their places; the others undefined
+  std::vector<std::size_t> acted_;              // clients of the last find() with samples
 };
 
 }  // namespace

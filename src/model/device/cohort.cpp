@@ -15,6 +15,7 @@
 #include "device/step_table.hpp"
 #include "device/upload.hpp"
 #include "hanse/base/error.hpp"
+#include "hanse/base/index.hpp"
 #include "networks/cohorts/cohort_forward.hpp"
 #include "networks/tensor_loss.hpp"
 
@@ -24,8 +25,9 @@ namespace {
 
 class NetworkCohort final : public Cohort {
  public:
-  NetworkCohort(const Model& model, const ModelCase& c, int64_t classes, const Settings& settings)
-      : network_(make_cohort_forward(c, settings.device)),
+  NetworkCohort(const ParameterLayout& layout, const ModelCase& c, int64_t classes,
+                const Settings& settings)
+      : network_(network_of(c, settings)),
         loss_(c.loss),
         settings_(settings),
         on_device_(at::TensorOptions(at::kFloat).device(at::Device(settings.device))),
@@ -35,13 +37,13 @@ class NetworkCohort final : public Cohort {
         features_(at::zeros({settings.samples, size_of(c.sample_shape)}, on_device_)),
         targets_(at::zeros({settings.samples}, classes > 0 ? on_device_.dtype(at::kInt)  // labels
                                                            : on_device_)),
-        theta_(at::zeros({model.n_params()}, on_device_)),
-        rows_(aligned_rows(settings.clients, model.n_params(), on_device_)),
+        theta_(at::zeros({layout.n_params()}, on_device_)),
+        rows_(aligned_rows(settings.clients, layout.n_params(), on_device_)),
         gradient_(aligned_like(rows_)),
         losses_(at::zeros({settings.clients}, on_device_.dtype(at::kDouble))),
-        descent_(settings, rows_) {
-    theta_tensors_ = tensors_of(theta_.unsqueeze(0), model.layout());
-    tensors_ = tensors_of(rows_, model.layout());
+        descent_(settings, rows_, layout.n_trainable()) {
+    theta_tensors_ = tensors_of(theta_.unsqueeze(0), layout);
+    tensors_ = tensors_of(rows_, layout);
     const StepParts parts{.table = table_,
                           .noise = noise_,
                           .loss = loss_,
@@ -50,9 +52,11 @@ class NetworkCohort final : public Cohort {
                           .features = features_,
                           .targets = targets_,
                           .rows = tensors_,
-                          .gradients = tensors_of(gradient_, model.layout()),
+                          .gradients = tensors_of(gradient_, layout),
+                          .trained = trained_tensors(layout),
                           .narrow = is_bfloat16(c.options)};
-    if (const auto spec = network_spec(c.options, c.sample_shape); spec && settings.by_hand) {
+    const auto spec = network_spec(c.options, c.sample_shape);
+    if (spec && settings.by_hand && settings.part == nullptr) {
       differentiation_ = make_network_gradient(parts, *spec, c.sample_shape);
     }
     const bool by_hand = differentiation_ != nullptr;
@@ -183,6 +187,7 @@ class NetworkCohort final : public Cohort {
     const at::NoGradGuard no_grad;
     if (settings_.slope.base > 0) gradient_.narrow(0, 0, clients).mul_(slopes(means));
     descent_.step(gradient_, table_.rates(), rows_, clients);
+    differentiation_->move_buffers();
   }
 
   // Overwrites the first clients' gradients of the table's step. Returns their mean losses, and
@@ -190,6 +195,17 @@ class NetworkCohort final : public Cohort {
   at::Tensor differentiate(int64_t clients, const at::Tensor& totals) {
     noise_.draw(table_, clients);
     return differentiation_->find(clients, totals);
+  }
+
+  static std::unique_ptr<CohortForward> network_of(const ModelCase& c, const Settings& settings) {
+    auto network = make_cohort_forward(c, settings.device);
+    if (settings.part == nullptr) return network;
+    return make_part_cohort(std::move(network), *settings.part, settings.device);
+  }
+
+  // Buffers stand behind them.
+  static std::size_t trained_tensors(const ParameterLayout& layout) {
+    return to_index(std::ranges::count_if(layout.slots(), &ParameterSlot::trainable));
   }
 
   int64_t c() const { return settings_.clients; }
@@ -237,15 +253,12 @@ std::unique_ptr<Cohort> make_cohort(const ModelOptions& options,
   if (options.precision == Precision::kTf32 && settings.device == "cpu") {
     throw InvalidArgument("tf32 is a format of GPUs", "model.precision", "use float32 or bfloat16");
   }
-  const auto model = make_model(options, sample_shape, classes);
-  if (model->layout().n_trainable() < model->n_params()) {
-    throw InvalidArgument(
-        "clients of a model with buffers or frozen parameters cannot be trained side by side",
-        "model.path", "use group norm");
-  }
+  const ParameterLayout layout = settings.part != nullptr
+                                     ? settings.part->layout()
+                                     : make_model(options, sample_shape, classes)->layout();
   const ModelCase c{options, sample_shape, make_loss(options.loss, classes)};
   try {
-    return std::make_unique<NetworkCohort>(*model, c, classes, settings);
+    return std::make_unique<NetworkCohort>(layout, c, classes, settings);
   } catch (const c10::OutOfMemoryError&) {
     throw InvalidArgument(fmt::format("{} has no room for {} clients side by side", settings.device,
                                       settings.clients),

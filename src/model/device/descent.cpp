@@ -9,10 +9,11 @@
 
 namespace hanse {
 
-Descent::Descent(const Cohort::Settings& settings, const at::Tensor& rows)
+Descent::Descent(const Cohort::Settings& settings, const at::Tensor& rows, int64_t trained)
     : weight_decay_(settings.weight_decay),
       momentum_(settings.momentum),
       clip_(settings.clip),
+      trained_(trained),
       nesterov_(settings.nesterov) {
   if (momentum_ > 0) velocity_ = aligned_like(rows);
 }
@@ -65,7 +66,7 @@ void Descent::step(at::Tensor& gradient, const at::Tensor& rates, at::Tensor& ro
                          .clients = clients,
                          .n = stride,
                          .anchor_stride = form_.own_anchor ? stride : 0};
-  run(work, rows.size(1), rows.device());
+  run(work, trained_, rows.device());
 }
 
 }  // namespace hanse

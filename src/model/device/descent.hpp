@@ -11,8 +11,8 @@ namespace hanse {
 
 class Descent {
  public:
-  // Steps move rows [C, P].
-  Descent(const Cohort::Settings& settings, const at::Tensor& rows);
+  // Steps move the first `trained` values of each of rows [C, P].
+  Descent(const Cohort::Settings& settings, const at::Tensor& rows, int64_t trained);
 
   // All rows are theta [P], and losses [C] are zero.
   void clear(const at::Tensor& theta, at::Tensor& rows, at::Tensor& losses);
@@ -31,6 +31,7 @@ class Descent {
 
  private:
   double weight_decay_, momentum_, clip_;
+  int64_t trained_;
   bool nesterov_;
   Form form_;
   at::Tensor theta_;     // [P]

@@ -63,6 +63,24 @@ class DeviceSumOfTensors final : public DeviceSum {
     return results;
   }
 
+  std::vector<FoldResult> fold_model(const at::Tensor& rows, const at::Tensor& theta,
+                                     std::span<const double> coefficients, int64_t trained,
+                                     const Along& along) override {
+    const int64_t buffers = rows.size(1) - trained;
+    if (buffers == 0) return fold(rows, theta, coefficients, 0, along);
+    const auto part_of_theta = [&](int64_t begin, int64_t size) {
+      return theta.defined() ? theta.narrow(0, begin, size) : theta;
+    };
+    const auto moved = fold(rows.narrow(1, trained, buffers), part_of_theta(trained, buffers),
+                            coefficients, trained, {});
+    auto found =
+        fold(rows.narrow(1, 0, trained), part_of_theta(0, trained), coefficients, 0, along);
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      found[i].in_range = found[i].in_range && moved[i].in_range;
+    }
+    return found;
+  }
+
   void scale(double factor) override {
     if (exact_) {
       sum_.copy_(sum_.to(at::kDouble).mul_(factor).round_());

@@ -26,6 +26,7 @@ struct StepParts {
   at::Tensor features;                      // [samples, values of a sample]
   at::Tensor targets;                       // [samples] labels, int32; targets, float32
   std::vector<at::Tensor> rows, gradients;  // tensors_of() [C, P] each
+  std::size_t trained = 0;                  // the first of them; buffers stand behind these
   bool narrow = false;                      // factors of products in bfloat16, of networks by hand
 };
 
@@ -36,6 +37,8 @@ class StepGradient {
   // losses [clients] float64, and adds them to `totals` [C] unless it is undefined; a client
   // without samples has loss 0 and any gradient.
   virtual at::Tensor find(int64_t clients, const at::Tensor& totals) = 0;
+  // Moves the buffers of the clients that had samples in the last find(): a step has to follow it.
+  virtual void move_buffers() const {}
 };
 
 // The tensors of the layout, each with a leading C, on the memory of rows [C, P].

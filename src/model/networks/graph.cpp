@@ -21,9 +21,9 @@ const std::vector<at::Tensor>& GraphModel::leaves(const float* row) {
 
 float* GraphModel::forward(const float* row, const Batch& batch, RandomStream* noise) {
   const at::AutoGradMode training(noise != nullptr);
-  used_ = &leaves(row);
+  const std::vector<at::Tensor>& used = leaves(row);
   const at::Tensor output =
-      in_precision(is_bfloat16(), at::kCPU, [&] { return graph(*used_, batch, noise); });
+      in_precision(is_bfloat16(), at::kCPU, [&] { return graph(used, batch, noise); });
   if (noise != nullptr) output_ = output;
   logits_ = output.detach().clone(at::MemoryFormat::Contiguous);
   return logits_.data_ptr<float>();
@@ -33,10 +33,10 @@ void GraphModel::backward(const float*, const Batch&, const GradientTarget& targ
   const at::Tensor delta = logits_.view(output_.sizes());
   std::vector<at::Tensor> wanted;
   std::vector<const ParameterSlot*> slots;
-  for (std::size_t i = 0; i < used_->size(); ++i) {
+  for (std::size_t i = 0; i < leaves_.size(); ++i) {
     const ParameterSlot& slot = layout_.slots()[i];
     if (!target.wants(slot.offset)) continue;
-    wanted.push_back((*used_)[i]);
+    wanted.push_back(leaves_[i]);
     slots.push_back(&slot);
   }
   if (!wanted.empty()) {

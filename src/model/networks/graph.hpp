@@ -26,20 +26,19 @@ class GraphModel : public NetworkModel {
   virtual at::Tensor graph(const std::vector<at::Tensor>& leaves, const Batch& batch,
                            RandomStream* noise) = 0;
 
+ private:
   // The leaves on the row's memory: a write to the row is seen by the next forward pass. The writes
   // go through plain pointers and between two graphs: autograd's version counters never see them.
-  virtual const std::vector<at::Tensor>& leaves(const float* row);
+  const std::vector<at::Tensor>& leaves(const float* row);
 
- private:
   float* forward(const float* row, const Batch& batch, RandomStream* noise) override;
   void backward(const float* row, const Batch& batch, const GradientTarget& target) override;
 
   Precision precision_;
   std::vector<at::Tensor> leaves_;  // on leaves_row_
   const float* leaves_row_ = nullptr;
-  const std::vector<at::Tensor>* used_ = nullptr;  // by the last forward()
-  at::Tensor output_;                              // of the graph, for backward()
-  at::Tensor logits_;                              // a copy of them
+  at::Tensor output_;  // of the graph, for backward()
+  at::Tensor logits_;  // a copy of them
 };
 
 // A tensor of the layout on the memory of a row; from_blob knows no const.

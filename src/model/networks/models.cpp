@@ -14,7 +14,6 @@ std::span<const TorchModel> torch_models() {
       {"resnet18", nullptr, make_resnet_cohort},
       {"lstm", nullptr, make_lstm_cohort},
       {"transformer", make_transformer, make_transformer_cohort},
-      {"torchscript", make_torchscript, make_script_cohort},
       {"graph", make_graph, make_graph_cohort},
   };
   return rows;

@@ -129,14 +129,12 @@ std::optional<Refusal> kind_off_gpus(const Job& job) {
   return std::nullopt;
 }
 
-std::optional<Refusal> data_off_gpus(const LabelForm& labels, const ParameterLayout& layout) {
+std::optional<Refusal> labels_off_gpus(const LabelForm& labels) {
   if (labels.values > 1 || labels.multi_label) {
     return Refusal{"a label of several values is not trained on GPUs", "data.kind",
                    "use data with one label a sample"};
   }
-  if (layout.n_trainable() == layout.n_params()) return std::nullopt;
-  return Refusal{"a model with buffers or frozen parameters is not trained on GPUs", "model.path",
-                 "use group norm, which has no buffers"};
+  return std::nullopt;
 }
 
 int64_t ranks_on_one_gpu(std::span<const std::string> gpus, int64_t ranks_per_gpu) {
@@ -211,7 +209,7 @@ ChosenRunner make_runner(const Job& job, const std::optional<Refusal>& refusal,
     make_on_device(job, device, parts.comm, [&] {
       cohorts = std::make_unique<CohortTraining>(
           instructed_clients(job), parts.federation, job.model, device.name, clients,
-          device.sample_bytes, job.run.device_graphs == DeviceGraphs::kAuto);
+          device.sample_bytes, job.run.device_graphs == DeviceGraphs::kAuto, parts.part);
     });
   }
   if (device.name.empty()) {

@@ -148,7 +148,7 @@ std::optional<Refusal> off_gpus(const AggregatorNeeds& rule, const FederatedAsse
   JobFacts facts = facts_of(parts.trained, rule);
   facts.on_gpus = true;
   if (const auto conflict = conflict_of(facts)) return conflict;
-  return data_off_gpus(parts.federation.label_form(), parts.model->layout());
+  return labels_off_gpus(parts.federation.label_form());
 }
 
 // Rank 0's clock.
@@ -262,7 +262,7 @@ void build(Communicator& comm, FederatedAssembly& parts) {
   plan_as_simulated(job, settings);
   ChosenRunner chosen = make_runner(job, off_gpus(rule_needs, parts), settings,
                                     {comm, federation, model, *parts.update, rule_needs,
-                                     parts.stages(), parts.tuner.get(), parts.acting()},
+                                     parts.stages(), parts.tuner.get(), parts.acting(), parts.part},
                                     *parts.host);
   parts.trained_on = chosen.trains_on;
   parts.trainer = std::make_unique<FederatedTrainer>(

@@ -16,8 +16,7 @@ namespace {
 // Why GPUs cannot run these nodes; none: they can.
 std::optional<Refusal> online_refusal(const Job& job, const Assembly& assembly) {
   if (auto kind = kind_off_gpus(job)) return kind;
-  const auto data = data_off_gpus(assembly.federation.label_form(), assembly.model->layout());
-  if (data) return data;
+  if (auto labels = labels_off_gpus(assembly.federation.label_form())) return labels;
   if (job.online.gamma == NodeEstimate::kSgd) return std::nullopt;
   return Refusal{"ridge regressions are not fitted on GPUs", "online.gamma", "use sgd"};
 }
@@ -45,7 +44,8 @@ OnlineEngine choose_online_engine(const Job& job, Communicator& comm, const Asse
                             .steps = job.online.steps,
                             .lr = job.online.lr,
                             .step = {.rows = job.online.batch},
-                            .graphs = job.run.device_graphs == DeviceGraphs::kAuto});
+                            .graphs = job.run.device_graphs == DeviceGraphs::kAuto,
+                            .part = assembly.part});
     engine.mix_rows = [name = device.name](auto weights, auto rows, int64_t n, auto out) {
       torch_library().mix_rows_on(name, weights, rows, n, out);
     };

@@ -77,9 +77,10 @@ void take_part(const Job& job, Assembly& assembly) {
                          .rank = job.client.lora,
                          .layers = split_list(job.client.lora_layers)};
   if (!PartModel::is_needed(part, assembly.model->layout())) return;
-  if (part.rank > 0 && job.model.precision != Precision::kFloat32) {
-    throw InvalidArgument("adapters have products in float32 alone", "client.lora",
-                          "model.precision = float32");
+  if (part.rank > 0 && job.model.precision != Precision::kFloat32 && !needs_torch(job.model.kind)) {
+    throw InvalidArgument(
+        fmt::format("adapters of {} have products in float32 alone", job.model.kind), "client.lora",
+        "model.precision = float32");
   }
   auto model = std::make_unique<PartModel>(std::move(assembly.model), part);
   assembly.part = model.get();
@@ -125,7 +126,7 @@ void warn_of_rounded_features(const Job& job, Communicator& comm, const Assembly
   if (job.model.precision != Precision::kBfloat16 || assembly.model->vocabulary() > 0) return;
   agree_on(comm, [&] {
     if (comm.rank() != 0) return;
-    const bool may_be_tokens = job.model.kind == "torchscript";
+    const bool may_be_tokens = !assembly.model->whole_numbers().empty();
     const std::string text = rounded_in_bfloat16(assembly.federation, may_be_tokens);
     if (text.empty()) return;
     warning(text + (job.data.kind == "csv" ? "; data.standardize centres them before that"
@@ -220,7 +221,7 @@ void load_samples_and_model(const Job& job, Communicator& comm, Assembly& assemb
                  "set HANSE_KERNELS to the oldest of them on every host, e.g. "
                  "HANSE_KERNELS=Haswell");
   }
-  if (job.model.precision == Precision::kBfloat16 && needs_torch(job.model.kind)) {
+  if (uses_autocast(job.model)) {
     require_same(comm, "instructions for bfloat16", autocast_kernels(),
                  "LibTorch has other bits with each: use hosts of one kind, or float32");
   }

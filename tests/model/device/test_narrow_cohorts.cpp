@@ -294,22 +294,5 @@ TEST(NarrowCohorts, Tf32IsRefusedOnACpu) {
       {"tf32", "GPUs", "model.precision", "hint"});
 }
 
-// By autocast; what it leaves in float32 has the bits of float32.
-TEST(NarrowCohorts, AModuleHasRoundedFactors) {
-  for (const std::string& device : test_devices()) {
-    if (!takes_modules(device)) continue;
-    Case c = case_of("torchscript", {4});
-    c.model.path = script_file("convolution");
-    const Data data(c);
-    const Found narrow = find(c, data, Precision::kBfloat16, device),
-                wide = find(c, data, Precision::kFloat32, device);
-    const double scale = norm_of(wide.gradients),
-                 error = norm_of(narrow.gradients - wide.gradients);
-    EXPECT_GT(error, 1e-4 * scale);
-    EXPECT_LE(error, 0.02 * scale);
-    EXPECT_NE(narrow.in_tests, wide.in_tests);
-  }
-}
-
 }  // namespace
 }  // namespace hanse

@@ -11,6 +11,7 @@
 #include <ATen/ATen.h>
 
 #include "hanse/model/model.hpp"
+#include "hanse/model/part_model.hpp"
 #include "hanse/model/torch_library.hpp"
 #include "makers.hpp"
 
@@ -23,8 +24,11 @@ class ClientPasses {
   // in the layout's order; masks are drawn by a stream of this seed.
   virtual at::Tensor forward(const std::vector<at::Tensor>& leaves, const at::Tensor& samples,
                              uint64_t seed) = 0;
-  // Overwrites the gradients of the last forward(), one a leaf, from those of its logits.
+  // Overwrites the gradients of the last forward() from those of its logits, one a leaf that
+  // trains; nobody asks for those that are undefined.
   virtual void backward(const at::Tensor& delta, const std::vector<at::Tensor>& gradients) = 0;
+  // Overwrites those of `leaves` that are buffers by what the last forward() has made of them.
+  virtual void move_buffers(std::span<const at::Tensor> leaves) const = 0;
 
  protected:
   ~ClientPasses() = default;
@@ -55,13 +59,7 @@ class CohortForward {
   virtual at::Tensor logits(std::span<const at::Tensor> leaves, const at::Tensor& input,
                             std::span<const at::Tensor> masks) const = 0;
 
-  // The logits in training, where a network may look at the clients one by one.
-  virtual at::Tensor training_logits(std::span<const at::Tensor> leaves, const at::Tensor& input,
-                                     std::span<const at::Tensor> masks, const StepOfClients&) {
-    return logits(leaves, input, masks);
-  }
-
-  // Null: a training step is training_logits(), differentiated.
+  // Null: a training step is logits(), differentiated, and there are no buffers.
   virtual ClientPasses* client_passes() { return nullptr; }
 
   // Does a training step call the same kernels, with the same numbers from the host, every time?
@@ -73,6 +71,11 @@ class CohortForward {
  protected:
   std::vector<Dropout> dropouts_;
 };
+
+// The forward pass of a part: `network`, whose tensors come from the part's rows, and of frozen
+// ones there is one on the device for all clients. REQUIRES: as sources_of().
+std::unique_ptr<CohortForward> make_part_cohort(std::unique_ptr<CohortForward> network,
+                                                const PartModel& part, const std::string& device);
 
 // Makes that of the model which make_model() builds, on a device as LibTorch names it. Throws
 // InvalidArgument when a user's module does not run there.
@@ -87,11 +90,7 @@ std::unique_ptr<CohortForward> make_resnet_cohort(const ModelCase& c, const std:
 std::unique_ptr<CohortForward> make_lstm_cohort(const ModelCase& c, const std::string& device);
 std::unique_ptr<CohortForward> make_transformer_cohort(const ModelCase& c,
                                                        const std::string& device);
-// REQUIRES: a graph without float buffers and frozen parameters.
 std::unique_ptr<CohortForward> make_graph_cohort(const ModelCase& c, const std::string& device);
-// REQUIRES: a module without float buffers and frozen parameters. Random operators draw from the
-// device's own generator, which every pass seeds from the client's stream.
-std::unique_ptr<CohortForward> make_script_cohort(const ModelCase& c, const std::string& device);
 
 // Images [B, C channels, height, width] of input [C, B, values].
 inline at::Tensor images_side_by_side(const at::Tensor& input, const std::vector<int64_t>& shape) {

@@ -16,7 +16,8 @@ namespace {
 class GraphCohort final : public CohortForward, public ClientPasses {
  public:
   GraphCohort(const ModelCase& c, const std::string& device)
-      : passes_(c.options.path, at::Device(device)), outputs_(c.loss->outputs()) {
+      : passes_(c.options.path, at::Device(device), is_bfloat16(c.options)),
+        outputs_(c.loss->outputs()) {
     try_out(at::Device(device));
     passes_.drop_file();
   }
@@ -36,18 +37,31 @@ class GraphCohort final : public CohortForward, public ClientPasses {
 
   at::Tensor forward(const std::vector<at::Tensor>& leaves, const at::Tensor& samples,
                      uint64_t seed) override {
-    return run(leaves, samples, seed);
+    const at::Tensor logits = run(leaves, samples, seed);
+    moved_.clear();
+    for (std::size_t i = 0; i < passes_.float_buffers(); ++i) {
+      moved_.push_back(passes_.moved_buffer(values_, i));
+    }
+    return logits;
   }
 
   void backward(const at::Tensor& delta, const std::vector<at::Tensor>& gradients) override {
     const at::NoGradGuard no_grad;
     const std::vector<int64_t>& found = passes_.file().training.gradients;
-    for (std::size_t i = 0; i < gradients.size(); ++i) {
-      if (found[i] == kNoValue) gradients[i].zero_();
+    std::vector<char> wanted(found.size());
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      wanted[i] = gradients[i].defined() ? 1 : 0;
+      if (gradients[i].defined() && found[i] == kNoValue) gradients[i].zero_();
     }
     passes_.backward(
-        values_, delta.reshape(passes_.output_shape(delta.size(0))), passes_.full_schedule(),
+        values_, delta.reshape(passes_.output_shape(delta.size(0))), passes_.schedule_of(wanted),
         [&](int64_t i, const at::Tensor& gradient) { gradients[to_index(i)].copy_(gradient); });
+  }
+
+  void move_buffers(std::span<const at::Tensor> leaves) const override {
+    for (std::size_t i = 0; i < moved_.size(); ++i) {
+      leaves[passes_.trained().size() + i].copy_(moved_[i]);
+    }
   }
 
  private:
@@ -59,7 +73,7 @@ class GraphCohort final : public CohortForward, public ClientPasses {
     shape.insert(shape.end(), passes_.file().sample.begin(), passes_.file().sample.end());
     passes_.begin(seed.has_value(), samples.reshape(shape), values_);
     for (std::size_t i = 0; i < leaves.size(); ++i) {
-      values_[to_index(passes_.trained()[i])] = leaves[i];
+      values_[to_index(passes_.leaves()[i])] = leaves[i];
     }
     return passes_.forward(values_, seed).reshape({-1, outputs_});
   }
@@ -68,8 +82,8 @@ class GraphCohort final : public CohortForward, public ClientPasses {
   void try_out(at::Device device) {
     const at::TensorOptions there(device);
     std::vector<at::Tensor> leaves;
-    for (std::size_t i = 0; i < passes_.trained().size(); ++i) {
-      leaves.push_back(at::zeros(passes_.gradient_shape(i), there));
+    for (std::size_t i = 0; i < passes_.leaves().size(); ++i) {
+      leaves.push_back(at::zeros(passes_.leaf_shape(i), there));
     }
     const at::Tensor samples = at::zeros({2, size_of(passes_.file().sample)}, there);
     try {
@@ -83,6 +97,7 @@ class GraphCohort final : public CohortForward, public ClientPasses {
 
   mutable GraphPasses passes_;
   mutable GraphPasses::Values values_;
+  std::vector<at::Tensor> moved_;  // buffers, by the last forward()
   int64_t outputs_;
 };
 

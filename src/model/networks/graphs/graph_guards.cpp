@@ -63,6 +63,10 @@ void check_batch_norm(const Arguments& arguments) {
   if (arguments.at(3).isBool()) return require(arguments.at(3).toBool());
   const bool training = arguments.at(5).isBool() && arguments.at(5).toBool();
   require(training || (is_given(arguments, 3) && is_given(arguments, 4)));
+  // Their variance would be 0 / 0.
+  if (training && tensor_at(arguments, 0).numel() == channels) {
+    throw std::invalid_argument("it needs more than 1 value per channel in training");
+  }
 }
 
 // gradient, samples, weight, running mean and variance, saved mean and deviation, training

@@ -86,6 +86,7 @@ c10::IValue batch_norm(const GraphArguments& arguments) {
   for (const PerChannel& one : {weight, bias, mean, variance}) {
     if (!one.are_good()) return {};
   }
+  if (planes.values() == 1) return {};  // which the operator's guard refuses
   const double momentum = arguments[6]->toDouble(), eps = arguments[7]->toDouble();
   const auto count = static_cast<double>(planes.values());
   at::Tensor out = new_tensor(samples.sizes()), means = new_tensor({planes.channels}),

@@ -25,13 +25,14 @@ constexpr const char* kExporter = "hanse.export(module, sample, path) in Python 
 
 class GraphNetwork final : public NetworkModel {
  public:
-  GraphNetwork(const std::string& path, const std::vector<int64_t>& sample_shape, LossPtr loss)
-      : NetworkModel(std::move(loss)), passes_(path, at::kCPU), file_(passes_.file()) {
-    check_shapes(sample_shape);
-    warn_of_activation(last_activation(file_.evaluation), this->loss(), path);
-    whole_numbers_ = whole_numbers_of(integer_parts(file_), path);
+  explicit GraphNetwork(const ModelCase& c)
+      : NetworkModel(c.loss),
+        passes_(c.options.path, at::kCPU, is_bfloat16(c.options)),
+        file_(passes_.file()) {
+    check_shapes(c.sample_shape);
+    warn_of_activation(last_activation(file_.evaluation), loss(), passes_.path());
+    whole_numbers_ = whole_numbers_of(integer_parts(file_), passes_.path());
     lay_out();
-    steps_ = {std::vector<char>(file_.training.gradients.size(), 1), passes_.full_schedule()};
     for (const int64_t rows : {2, 3}) {
       try_out(rows, false);
       try_out(rows, true);
@@ -181,9 +182,8 @@ class GraphNetwork final : public NetworkModel {
 
   void take_buffers() {
     float* out = new_buffers_.data();
-    for (std::size_t i = 0; i < file_.buffers.size(); ++i) {
-      if (inputs_[to_index(file_.first_buffer()) + i] == kNoValue) continue;  // integers stay
-      const at::Tensor moved = passes_.moved_buffer(values_, static_cast<int64_t>(i));
+    for (std::size_t i = 0; i < passes_.float_buffers(); ++i) {
+      const at::Tensor moved = passes_.moved_buffer(values_, i);
       out = std::copy_n(moved.data_ptr<float>(), moved.numel(), out);
     }
   }
@@ -208,10 +208,7 @@ class GraphNetwork final : public NetworkModel {
     for (std::size_t g = 0; g < wanted.size(); ++g) {
       wanted[g] = target.wants(slot_of(static_cast<int64_t>(g)).offset) ? 1 : 0;
     }
-    if (wanted != steps_.first) {
-      steps_ = {wanted, passes_.schedule(wanted)};
-    }
-    return steps_.second;
+    return passes_.schedule_of(wanted);
   }
 
   // A pass on zeros, before the first round.
@@ -232,7 +229,6 @@ class GraphNetwork final : public NetworkModel {
   GraphPasses passes_;
   const GraphFile& file_;
   std::vector<WholeNumbers> whole_numbers_;
-  std::pair<std::vector<char>, GraphSchedule> steps_;  // the last that were wanted
   std::vector<int64_t> inputs_;  // slot of each input; kNoValue: a constant, or integers
   GraphPasses::Values bound_;    // inputs with a slot, on bound_row_
   GraphPasses::Values values_;   // of the pass that runs
@@ -251,7 +247,7 @@ std::unique_ptr<Model> make_graph(const ModelCase& c) {
     throw InvalidArgument("a graph starts from its file", "model.init",
                           "auto (the file's values) or zeros");
   }
-  return std::make_unique<GraphNetwork>(c.options.path, c.sample_shape, c.loss);
+  return std::make_unique<GraphNetwork>(c);
 }
 
 }  // namespace hanse

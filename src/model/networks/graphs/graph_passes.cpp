@@ -43,21 +43,18 @@ std::vector<int64_t> values_that_train(const GraphFile& file) {
 
 }  // namespace
 
-GraphPasses::GraphPasses(const std::string& path, at::Device device)
+GraphPasses::GraphPasses(const std::string& path, at::Device device, bool narrow)
     : path_(path),
       file_(read_graph_file(path)),
       device_(device),
-      evaluation_(file_.evaluation, path, device),
-      training_(file_.training, path, device),
+      evaluation_(file_.evaluation, path, device, narrow),
+      training_(file_.training, path, device, narrow),
       trained_(values_that_train(file_)),
       evaluates_(graph_schedule(evaluation_, {}, {}, path)),
       trains_(schedule(std::vector<char>(file_.training.gradients.size(), 1))),
       fixed_(to_index(file_.x())) {
-  for (const int64_t value : trained_) {
-    gradients_.push_back(file_.parameters[to_index(value)].tensor->shape);
-  }
+  lay_out();
   for (std::size_t i = 0; i < file_.buffers.size(); ++i) {
-    buffers_.push_back(file_.buffers[i].tensor->shape);
     if (file_.buffers[i].is_float()) continue;
     fixed_[to_index(file_.first_buffer()) + i] = loaded(*file_.buffers[i].tensor).to(device);
   }
@@ -68,6 +65,30 @@ GraphPasses::GraphPasses(const std::string& path, at::Device device)
 
 GraphSchedule GraphPasses::schedule(const std::vector<char>& wanted) const {
   return graph_schedule(training_, trained_, wanted, path_);
+}
+
+const GraphSchedule& GraphPasses::schedule_of(const std::vector<char>& wanted) {
+  if (std::ranges::count(wanted, 0) == 0) return trains_;
+  if (wanted != chosen_.first) chosen_ = {wanted, schedule(wanted)};
+  return chosen_.second;
+}
+
+void GraphPasses::lay_out() {
+  const auto add = [&](int64_t value, const StoredTensor& tensor) {
+    leaves_.push_back(value);
+    shapes_.push_back(tensor.shape);
+  };
+  for (const int64_t value : trained_) add(value, *file_.parameters[to_index(value)].tensor);
+  for (int64_t i = 0; i < std::ssize(file_.buffers); ++i) {
+    const GraphBuffer& buffer = file_.buffers[to_index(i)];
+    if (!buffer.is_float()) continue;
+    float_buffers_.push_back(i);
+    add(file_.first_buffer() + i, *buffer.tensor);
+  }
+  for (int64_t i = 0; i < std::ssize(file_.parameters); ++i) {
+    const GraphParameter& parameter = file_.parameters[to_index(i)];
+    if (!parameter.trains) add(i, *parameter.tensor);
+  }
 }
 
 std::vector<int64_t> GraphPasses::output_shape(int64_t rows) const {
@@ -105,11 +126,11 @@ at::Tensor GraphPasses::forward(Values& values, std::optional<uint64_t> seed) {
   }
 }
 
-at::Tensor GraphPasses::moved_buffer(Values& values, int64_t i) const {
-  const int64_t value = file_.training.buffers[to_index(i)];
+at::Tensor GraphPasses::moved_buffer(Values& values, std::size_t i) const {
+  const int64_t moved = file_.training.buffers[to_index(float_buffers_[i])];
+  const std::size_t leaf = trained_.size() + i;
   try {
-    return result(values, value == kNoValue ? file_.first_buffer() + i : value,
-                  buffers_[to_index(i)], "a buffer")
+    return result(values, moved == kNoValue ? leaves_[leaf] : moved, shapes_[leaf], "a buffer")
         .contiguous();
   } catch (const std::exception& error) {
     fail(error, values);
@@ -145,7 +166,7 @@ void GraphPasses::run_node(GraphProgram& program, int64_t node, Values& values) 
 void GraphPasses::apply_one(const Values& values, int64_t gradient, const Apply& apply) const {
   const GraphParameter& parameter = file_.parameters[to_index(trained_[to_index(gradient)])];
   apply(gradient, result(values, file_.training.gradients[to_index(gradient)],
-                         gradients_[to_index(gradient)], parameter.name.c_str()));
+                         shapes_[to_index(gradient)], parameter.name.c_str()));
 }
 
 // A result of the graph. Throws std::invalid_argument: it has another type or shape.

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -23,16 +24,21 @@ class GraphPasses {
   // Gets the gradient of parameter trained()[i], in any strides.
   using Apply = std::function<void(int64_t i, const at::Tensor& gradient)>;
 
-  // Constants and integer buffers lie on the device. Throws InvalidArgument, which names the file,
-  // as read_graph_file(), GraphProgram and graph_schedule() do.
-  GraphPasses(const std::string& path, at::Device device);
+  // Constants and integer buffers lie on the device. `narrow`: as GraphProgram. Throws
+  // InvalidArgument, which names the file, as read_graph_file(), GraphProgram and graph_schedule()
+  // do.
+  GraphPasses(const std::string& path, at::Device device, bool narrow);
   GraphPasses(const GraphPasses&) = delete;
 
   const GraphFile& file() const { return file_; }
   const std::string& path() const { return path_; }
-  const std::vector<int64_t>& gradient_shape(std::size_t i) const { return gradients_[i]; }
   // The parameters that train, in the file's order: their values.
   std::span<const int64_t> trained() const { return trained_; }
+  // The tensors that a caller gives, in a layout's order: those that train, float buffers, frozen
+  // parameters. Their values, and their shapes.
+  std::span<const int64_t> leaves() const { return leaves_; }
+  const std::vector<int64_t>& leaf_shape(std::size_t i) const { return shapes_[i]; }
+  std::size_t float_buffers() const { return float_buffers_.size(); }
   // Integer buffers and constants, as begin() sets them; undefined: the caller's.
   const c10::IValue& fixed(int64_t value) const { return fixed_[to_index(value)]; }
   // Frees the file's bytes: what the file's parameters point to.
@@ -45,22 +51,24 @@ class GraphPasses {
   // of the same. Throws Error, which names the operator at fault.
   at::Tensor forward(Values& values, std::optional<uint64_t> seed);
   bool draws() const { return training_.draws(); }
-  // The value of buffer i that training's forward() has made, contiguous. Throws as forward().
-  at::Tensor moved_buffer(Values& values, int64_t i) const;
+  // The value of float buffer i that training's forward() has made, contiguous. Throws as
+  // forward().
+  at::Tensor moved_buffer(Values& values, std::size_t i) const;
   // Calls `apply` for each wanted gradient on the way back from delta [n, output], the loss's
   // gradient with respect to the output, but for parameters that the output does not depend on. A
   // parameter's memory may change once its gradient is told. Frees all values.
   void backward(Values& values, const at::Tensor& delta, const GraphSchedule& schedule,
                 const Apply& apply);
-  // Its steps where these gradients are wanted.
-  GraphSchedule schedule(const std::vector<char>& wanted) const;
-  const GraphSchedule& full_schedule() const { return trains_; }
+  // Its steps where these gradients are wanted; they hold until the next call.
+  const GraphSchedule& schedule_of(const std::vector<char>& wanted);
 
   std::vector<int64_t> output_shape(int64_t rows) const;
 
  private:
   at::Tensor result(const Values& values, int64_t value, const std::vector<int64_t>& shape,
                     const char* what) const;
+  GraphSchedule schedule(const std::vector<char>& wanted) const;
+  void lay_out();
   void run_node(GraphProgram& program, int64_t node, Values& values);
   void apply_one(const Values& values, int64_t gradient, const Apply& apply) const;
   [[noreturn]] void fail(const std::exception& error, Values& values) const;
@@ -70,9 +78,12 @@ class GraphPasses {
   at::Device device_;
   GraphProgram evaluation_, training_;
   std::vector<int64_t> trained_;
+  std::vector<int64_t> leaves_;
+  std::vector<int64_t> float_buffers_;  // those that are no integers, by their places in the file
+  std::vector<std::vector<int64_t>> shapes_;  // of the leaves
   GraphSchedule evaluates_, trains_;
-  std::vector<std::vector<int64_t>> gradients_, buffers_;  // their shapes
-  Values fixed_;                                           // inputs but x and delta
+  std::pair<std::vector<char>, GraphSchedule> chosen_;  // the last of schedule_of()
+  Values fixed_;                                        // inputs but x and delta
   const GraphNode* failing_ = nullptr;
   RandomStream masks_{0, Purpose::kDropout};
   int64_t rows_ = 0;  // of the pass that runs

@@ -47,10 +47,12 @@ bool is_list_of_tensors(const c10::Type& type, bool& optional) {
 
 }  // namespace
 
-GraphProgram::GraphProgram(const OperatorGraph& graph, const std::string& path, at::Device device)
+GraphProgram::GraphProgram(const OperatorGraph& graph, const std::string& path, at::Device device,
+                           bool narrow)
     : graph_(graph),
       path_(path),
       device_(device),
+      narrow_(narrow),
       calls_(graph.nodes.size()),
       memory_(to_index(values())),
       kinds_(to_index(values()), kTensor) {
@@ -97,6 +99,11 @@ void GraphProgram::resolve(int64_t i) {
   if (schema.is_vararg() || schema.is_varret()) throw std::invalid_argument("its schema is open");
   add_arguments(i, schema);
   add_results(i, schema);
+  if (!narrow_) return;
+  for (GraphCall::Value& value : call.values) {
+    value.is_factor = is_factor(node.op, value.argument);
+    if (value.is_factor) call.correct = correction_of(node.op);
+  }
 }
 
 void GraphProgram::add_item(int64_t i) {
@@ -294,17 +301,35 @@ void GraphProgram::run(int64_t i, std::vector<c10::IValue>& values, RandomStream
     throw std::invalid_argument("an argument was not computed");
   }
   if (!call.writes.empty()) check_inputs(call, values);
+  const Tf32Products exact(narrow_ && device_.is_cuda());
+  if (narrow_) round_factors(call, values);
   if (call.kernel == nullptr || !run_kernel(call, values, result)) {
     run_operator(call, values, result);
   }
+  if (call.correct != nullptr) {
+    call.correct(values[to_index(call.values.front().value)].toTensor(), values[to_index(result)]);
+  }
+}
+
+void GraphProgram::round_factors(const GraphCall& call, const std::vector<c10::IValue>& values) {
+  rounded_.assign(call.values.size(), {});
+  for (std::size_t i = 0; i < call.values.size(); ++i) {
+    const GraphCall::Value& value = call.values[i];
+    if (value.is_factor) rounded_[i] = rounded_factor(values[to_index(value.value)].toTensor());
+  }
+}
+
+const c10::IValue& GraphProgram::argument(const GraphCall& call, std::size_t i,
+                                          const std::vector<c10::IValue>& values) const {
+  return call.values[i].is_factor ? rounded_[i] : values[to_index(call.values[i].value)];
 }
 
 bool GraphProgram::run_kernel(const GraphCall& call, std::vector<c10::IValue>& values,
                               int64_t result) {
   arguments_.clear();
   for (const c10::IValue& fixed : call.fixed) arguments_.push_back(&fixed);
-  for (const GraphCall::Value& value : call.values) {
-    arguments_[to_index(value.argument)] = &values[to_index(value.value)];
+  for (std::size_t i = 0; i < call.values.size(); ++i) {
+    arguments_[to_index(call.values[i].argument)] = &argument(call, i, values);
   }
   c10::IValue made = call.kernel(arguments_);
   if (made.isNone()) return false;
@@ -315,8 +340,8 @@ bool GraphProgram::run_kernel(const GraphCall& call, std::vector<c10::IValue>& v
 void GraphProgram::run_operator(const GraphCall& call, std::vector<c10::IValue>& values,
                                 int64_t result) {
   stack_.assign(call.fixed.begin(), call.fixed.end());
-  for (const GraphCall::Value& value : call.values) {
-    stack_[to_index(value.argument)] = values[to_index(value.value)];
+  for (std::size_t i = 0; i < call.values.size(); ++i) {
+    stack_[to_index(call.values[i].argument)] = argument(call, i, values);
   }
   for (const GraphCall::Tensors& tensors : call.lists) {
     c10::IValue& argument = stack_[to_index(tensors.argument)];

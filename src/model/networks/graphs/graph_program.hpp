@@ -14,6 +14,7 @@
 #include "hanse/base/random.hpp"
 #include "networks/graphs/graph_guards.hpp"
 #include "networks/graphs/graph_kernels.hpp"
+#include "networks/graphs/graph_products.hpp"
 
 namespace hanse {
 
@@ -22,6 +23,7 @@ struct GraphCall {
   struct Value {
     int64_t argument;
     int64_t value;
+    bool is_factor = false;  // of a product, and rounded
   };
   struct Tensors {  // a list of them
     int64_t argument;
@@ -40,16 +42,18 @@ struct GraphCall {
   std::vector<Rows> rows;
   std::vector<int64_t> writes;  // the values that it changes
   GraphGuard guard = nullptr;
-  GraphKernel kernel = nullptr;  // is tried before the operator
-  bool is_empty = false;         // makes memory that nothing was written to
+  GraphKernel kernel = nullptr;       // is tried before the operator
+  GraphCorrection correct = nullptr;  // of a result whose factors were rounded
+  bool is_empty = false;              // makes memory that nothing was written to
 };
 
 class GraphProgram {
  public:
-  // The graph must outlive it; its tensors lie on `device`.
+  // The graph must outlive it; its tensors lie on `device`. `narrow`: factors of products are
+  // rounded to bfloat16 (graph_products.hpp).
   // Throws InvalidArgument, which names the file: LibTorch has no such operator, an argument does
   // not fit its schema, a result is no tensor, or an operator writes into an input.
-  GraphProgram(const OperatorGraph& graph, const std::string& path, at::Device device);
+  GraphProgram(const OperatorGraph& graph, const std::string& path, at::Device device, bool narrow);
 
   const OperatorGraph& graph() const { return graph_; }
   int64_t nodes() const { return std::ssize(graph_.nodes); }
@@ -79,6 +83,9 @@ class GraphProgram {
   void require_tensor(int64_t value) const;
   void join(int64_t a, int64_t b);
   void require_own_memory() const;
+  void round_factors(const GraphCall& call, const std::vector<c10::IValue>& values);
+  const c10::IValue& argument(const GraphCall& call, std::size_t i,
+                              const std::vector<c10::IValue>& values) const;
   bool run_kernel(const GraphCall& call, std::vector<c10::IValue>& values, int64_t result);
   void run_operator(const GraphCall& call, std::vector<c10::IValue>& values, int64_t result);
   void check_inputs(const GraphCall& call, const std::vector<c10::IValue>& values) const;
@@ -88,11 +95,13 @@ class GraphProgram {
   const OperatorGraph& graph_;
   std::string path_;
   at::Device device_;
+  bool narrow_;
   std::vector<GraphCall> calls_;
   std::vector<int64_t> memory_;  // a forest of values
   std::vector<int64_t> kinds_;   // of values: kTensor, kList or a number of tensors
   std::vector<c10::IValue> stack_;
   GraphArguments arguments_;
+  std::vector<c10::IValue> rounded_;  // factors of the call that runs, in the places of its values
   int64_t rows_ = 0;
   bool draws_ = false;
 };

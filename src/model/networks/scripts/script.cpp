@@ -1,10 +1,8 @@
 #include "networks/scripts/script.hpp"
 
-#include <cstdlib>
 #include <filesystem>
 
 #include <ATen/CPUGeneratorImpl.h>
-#include <ATen/Context.h>
 #include <fmt/format.h>
 #include <torch/version.h>
 
@@ -12,16 +10,12 @@
 #include "hanse/base/options.hpp"
 #include "hanse/base/zip_directory.hpp"
 #include "hanse/model/torch_library.hpp"
-#include "networks/scripts/script_operators.hpp"
 
 namespace hanse {
 
 namespace {
 
 std::mutex generator_in_use;  // there is one for all threads
-
-constexpr const char* kCompared =
-    "hanse.compared";  // a further file of hanse.export in the archive
 
 }  // namespace
 
@@ -38,17 +32,13 @@ std::string one_line(const std::exception& error) {
 }
 
 torch::jit::Module read_script(const std::string& path, const std::string& key,
-                               const std::string& hint, at::Device device, int64_t* compared) {
+                               const std::string& hint) {
   if (!std::filesystem::is_regular_file(path)) {
     throw InvalidArgument(missing_text(path), key, hint);
   }
   check_archive({path, "TorchScript", "save it with torch.jit.script(model).save(path)"});
-  add_script_operators();
   try {
-    torch::jit::ExtraFilesMap notes = {{kCompared, ""}};
-    torch::jit::Module module = torch::jit::load(path, device, notes);
-    if (compared != nullptr) *compared = std::strtoll(notes.at(kCompared).c_str(), nullptr, 10);
-    return module;
+    return torch::jit::load(path, at::kCPU);
   } catch (const std::exception& error) {
     const std::string what = one_line(error);
     const bool lacks_operator = what.find("Unknown builtin op") != std::string::npos;
@@ -60,13 +50,9 @@ torch::jit::Module read_script(const std::string& path, const std::string& key,
   }
 }
 
-ScriptCall::ScriptCall(uint64_t seed, at::Device device)
-    : generator_(generator_in_use), as_it_is_(false) {
+ScriptCall::ScriptCall(uint64_t seed) : generator_(generator_in_use), as_it_is_(false) {
   at::Generator generator = at::detail::getDefaultCPUGenerator();
   generator.set_current_seed(seed);
-  if (device.is_cpu()) return;
-  at::Generator there = at::globalContext().defaultGenerator(device);
-  there.set_current_seed(seed);
 }
 
 }  // namespace hanse

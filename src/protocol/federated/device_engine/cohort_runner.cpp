@@ -24,7 +24,7 @@ class CohortRunner final : public ClientRunner {
         cohorts_(std::move(cohorts)),
         devices_(std::move(devices)),
         model_(*cohorts_),
-        update_(parts.update.cohort_update(*cohorts_, parts.model.n_params())),
+        update_(parts.update.cohort_update(*cohorts_, parts.model.layout())),
         sink_(parts, settings, *cohorts_, model_, *devices_),
         losses_(size()),
         changes_(size() * controls()) {}

@@ -12,7 +12,8 @@ CohortSink::CohortSink(const RunnerParts& parts, const FederatedSettings& settin
       comm_(parts.comm),
       cohorts_(cohorts),
       model_(model),
-      devices_(devices) {
+      devices_(devices),
+      trained_(parts.model.layout().n_trainable()) {
   const int64_t n_params = parts.model.n_params();
   const Reduction reduction = reduction_of(settings);
   const auto value_bytes = reduction == Reduction::kExact ? sizeof(int64_t) : sizeof(float);
@@ -27,20 +28,25 @@ CohortSink::CohortSink(const RunnerParts& parts, const FederatedSettings& settin
   }
 }
 
+std::vector<FoldResult> CohortSink::fold(const at::Tensor& origin,
+                                         std::span<const double> coefficients,
+                                         std::span<double> losses) {
+  return sum_->fold_model(cohorts_.cohort().rows(), origin, coefficients, trained_,
+                          losses_to(losses));
+}
+
 std::vector<FoldResult> CohortSink::take(const at::Tensor& origin,
                                          std::span<const double> coefficients,
                                          std::span<const int64_t> positions,
                                          std::span<double> losses) {
-  const at::Tensor& rows = cohorts_.cohort().rows();
-  return kept_ ? kept_->keep(rows, origin, positions, losses_to(losses))
-               : sum_->fold(rows, origin, coefficients, 0, losses_to(losses));
+  if (!kept_) return fold(origin, coefficients, losses);
+  return kept_->keep(cohorts_.cohort().rows(), origin, positions, losses_to(losses));
 }
 
 // Adds zeros to the sum.
 std::vector<FoldResult> CohortSink::measure(const at::Tensor& origin, std::size_t rows,
                                             std::span<double> losses) {
-  return sum_->fold(cohorts_.cohort().rows(), origin, std::vector<double>(rows), 0,
-                    losses_to(losses));
+  return fold(origin, std::vector<double>(rows), losses);
 }
 
 ExchangeReport CohortSink::hand_over(std::span<float> model, const SumStep& step) {

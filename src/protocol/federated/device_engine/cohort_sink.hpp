@@ -79,6 +79,8 @@ class CohortSink final : public UpdateSink, private KeptUpdates {
   }
   void drop() override { kept_->clear(); }
 
+  std::vector<FoldResult> fold(const at::Tensor& origin, std::span<const double> coefficients,
+                               std::span<double> losses);
   bool step_on_devices(std::span<float> model, const SumStep& step, double& seconds);
   Along losses_to(std::span<double> losses) {
     return {.from = &cohorts_.cohort().losses(), .to = losses};
@@ -88,7 +90,7 @@ class CohortSink final : public UpdateSink, private KeptUpdates {
   CohortTraining& cohorts_;
   ModelOnDevice& model_;
   DeviceCommunicator& devices_;
-  int64_t sum_bytes_;
+  int64_t trained_, sum_bytes_;
   std::unique_ptr<DeviceSum> sum_;
   std::unique_ptr<DeviceUpdates> kept_;  // null: updates are added as they come
   std::unique_ptr<DeviceServer> server_;
