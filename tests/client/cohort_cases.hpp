@@ -92,7 +92,8 @@ inline Trained one_by_one(const Case& c, const Federation& federation,
 inline float furthest(const Row& one, const Row& other) {
   float found = 0;
   for (std::size_t i = 0; i < one.size(); ++i) {
-    found = std::max(found, std::abs(one[i] - other[i]));
+    const float difference = std::abs(one[i] - other[i]);
+    found = std::isnan(difference) ? INFINITY : std::max(found, difference);
   }
   return found;
 }
