@@ -100,9 +100,8 @@ std::shared_ptr<int64_t> hold_rows(const FederationSizes& sizes, const DataOptio
                                    Communicator& host) {
   if (!data.rows || find_data_kind(data.kind).traits.mapped) return nullptr;
   std::shared_ptr<std::byte> memory;
-  agree_on(host, [&] {
-    memory = host.allocate_shared(sizes.samples * static_cast<int64_t>(sizeof(int64_t)));
-  });
+  const auto bytes = sizes.samples * static_cast<int64_t>(sizeof(int64_t));
+  agree_on(host, [&] { memory = host.allocate_shared(bytes); });
   return {memory, reinterpret_cast<int64_t*>(memory.get())};
 }
 
@@ -127,10 +126,9 @@ void renumber(const std::vector<ClientRanges>& before, ClientLayout& layout) {
   std::vector<Preparation>& own = layout.record.preparations;
   if (!layout.client_names.empty() || own.size() != before.size()) return;
   for (std::size_t now = 0; now < layout.clients.size(); ++now) {
-    const auto old =
-        std::ranges::lower_bound(before, layout.clients[now].begin, {}, &ClientRanges::begin) -
-        before.begin();
-    own[to_index(old)].client = std::to_string(now);
+    const int64_t begin = layout.clients[now].begin;
+    const auto old = std::ranges::lower_bound(before, begin, {}, &ClientRanges::begin);
+    own[to_index(old - before.begin())].client = std::to_string(now);
   }
 }
 

@@ -46,12 +46,13 @@ std::string scores_text(const LabelForm& form, std::span<const float> said) {
   if (form.classes > 2) {
     std::vector<double> p(said.size());
     softmax(said, p);
-    for (const double share : p) text += "," + score_text(share);
+    for (const double share : p) text.append(1, ',').append(score_text(share));
     return text;
   }
   for (const float z : said) {
     const bool is_chance = form.classes == 2 || form.multi_label;
-    text += "," + (is_chance ? score_text(logistic(static_cast<double>(z))) : target_text(z));
+    text.append(1, ',');
+    text.append(is_chance ? score_text(logistic(static_cast<double>(z))) : target_text(z));
   }
   return text;
 }
@@ -61,7 +62,8 @@ std::string label_text(const Federation& federation, int64_t sample) {
   const int64_t each = federation.label_form().values;
   std::string text;
   for (int64_t k = 0; k < each; ++k) {
-    text += (k > 0 ? "," : "") + target_text(federation.targets()[to_index(sample * each + k)]);
+    if (k > 0) text.append(1, ',');
+    text.append(target_text(federation.targets()[to_index(sample * each + k)]));
   }
   return text;
 }

@@ -287,13 +287,13 @@ void bind_checkpoint(OptionTable& table, CheckpointOptions& checkpoint) {
       table.add("checkpoint.on-error", checkpoint.on_error, "when a checkpoint cannot be written"));
 }
 
-void bind_report(OptionTable& table, ReportOptions& report) {
+void bind_report(OptionTable& table, RunOptions& run) {
   may_change(
-      table.add("report.participation", report.participation,
+      table.add("report.participation", run.report.participation,
                 "write participation.csv, a line a round and participant; auto: where "
                 "run.rounds times the participants of a round are 1,000,000 or fewer, as the "
                 "first start finds it"));
-  may_change(table.add("report.tensorboard", report.tensorboard,
+  may_change(table.add("report.tensorboard", run.report.tensorboard,
                        "ignored: scripts/log-to writes TensorBoard's event files of a run"));
 }
 
@@ -339,7 +339,7 @@ constexpr Section kSections[] = {{"run", bind<&Job::run, bind_run>},
                                  {"comm", bind<&Job::comm, bind_comm>},
                                  {"evaluate", bind<&Job::evaluate, bind_evaluate>},
                                  {"checkpoint", bind<&Job::checkpoint, bind_checkpoint>},
-                                 {"report", bind<&Job::report, bind_report>},
+                                 {"report", bind<&Job::run, bind_report>},
                                  {"simulate", bind<&Job::simulate, bind_simulate>},
                                  {"clock", nullptr},
                                  {"async", nullptr},

@@ -6,6 +6,7 @@
 #include <csignal>
 #include <filesystem>
 #include <string_view>
+#include <utility>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -168,21 +169,26 @@ void write_file(const std::string& path, const std::string& text) {
   file.publish(path);
 }
 
-void write_lines(const std::string& path, std::string head, std::size_t count,
-                 const std::function<std::string(std::size_t i)>& lines_of) {
-  constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
+void write_file(const std::string& path, const std::function<std::string()>& next) {
   TemporaryFile file(path + ".tmp");
   Descriptor written(file.path(), O_WRONLY);
   int64_t offset = 0;
-  std::size_t at = 0;
-  std::string piece = std::move(head);
-  do {
-    while (at < count && piece.size() < kPieceBytes) piece += lines_of(at++);
+  for (std::string piece = next(); !piece.empty(); piece = next()) {
     written.write_at(offset, piece);
     offset += std::ssize(piece);
-    piece.clear();
-  } while (at < count);
+  }
   file.publish(path);
+}
+
+void write_lines(const std::string& path, std::string head, std::size_t count,
+                 const std::function<std::string(std::size_t i)>& lines_of) {
+  constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
+  std::size_t at = 0;
+  write_file(path, [&] {
+    std::string piece = std::exchange(head, {});
+    while (at < count && piece.size() < kPieceBytes) piece += lines_of(at++);
+    return piece;
+  });
 }
 
 void sync_file(const std::string& path) { Descriptor(path, O_RDWR).sync(); }

@@ -49,6 +49,15 @@ constexpr auto choices_of(DeviceGraphs) { return std::array{"auto", "off"}; }
 enum class OnDivergence { kError, kStop };
 constexpr auto choices_of(OnDivergence) { return std::array{"error", "stop"}; }
 
+// Does a run write participation.csv? auto: where it has few lines enough.
+enum class ReportParticipation { kAuto, kTrue, kFalse };
+constexpr auto choices_of(ReportParticipation) { return std::array{"auto", "true", "false"}; }
+
+struct ReportOptions {
+  ReportParticipation participation = ReportParticipation::kAuto;
+  bool tensorboard = false;  // ignored; jobs of older versions have it
+};
+
 struct RunOptions {
   std::string protocol = "federated";
   std::string name;  // default: the job file's name
@@ -72,6 +81,7 @@ struct RunOptions {
   bool check_rules = false;
   std::string state_dict = "false";  // true: state_dict.pt; safetensors: model.safetensors
   bool merge_adapters = false;
+  ReportOptions report;  // keys of [report]
 };
 
 // The shared model is evaluated; or every client's own, or what a round of training makes of the
@@ -104,15 +114,6 @@ struct CheckpointOptions {
   OnError on_error = OnError::kContinue;
 };
 
-// Does a run write participation.csv? auto: where it has few lines enough.
-enum class ReportParticipation { kAuto, kTrue, kFalse };
-constexpr auto choices_of(ReportParticipation) { return std::array{"auto", "true", "false"}; }
-
-struct ReportOptions {
-  ReportParticipation participation = ReportParticipation::kAuto;
-  bool tensorboard = false;  // ignored; jobs of older versions have it
-};
-
 struct Job {
   RunOptions run;
   DataOptions data;
@@ -128,7 +129,6 @@ struct Job {
   CommOptions comm;
   EvaluateOptions evaluate;
   CheckpointOptions checkpoint;
-  ReportOptions report;
   SimulateOptions simulate;
   ClockOptions clock;
   AsyncOptions async;

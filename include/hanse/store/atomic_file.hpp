@@ -67,6 +67,8 @@ class TemporaryFile {
 
 // Replaces the file by one with this text.
 void write_file(const std::string& path, const std::string& text);
+// The same of a text in pieces, `next()` after `next()` until one is empty.
+void write_file(const std::string& path, const std::function<std::string()>& next);
 // The same of a head and lines_of(i) of each i below `count`, none of them empty, which never stand
 // in memory together.
 void write_lines(const std::string& path, std::string head, std::size_t count,

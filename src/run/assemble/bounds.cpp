@@ -53,7 +53,6 @@ Job bound_options(const Job& job, Bound which) {
   bound.server.role = job.server.role;
   bound.comm = job.comm;
   bound.evaluate = job.evaluate;
-  bound.report = job.report;
   bound.client.alone = which == Bound::kLocal;
   return bound;
 }

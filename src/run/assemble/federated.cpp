@@ -36,7 +36,7 @@ namespace {
 constexpr int64_t kMostLines = 1'000'000;  // of participation.csv, unasked
 
 bool writes_participation(const Job& job, int64_t max_participants) {
-  const ReportParticipation asked = job.report.participation;
+  const ReportParticipation asked = job.run.report.participation;
   if (asked != ReportParticipation::kAuto) return asked == ReportParticipation::kTrue;
   return job.run.rounds <= kMostLines / std::max<int64_t>(1, max_participants);
 }

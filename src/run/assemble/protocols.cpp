@@ -151,7 +151,7 @@ void settle_job(const Assembly& parts, Job& job) {
   const int64_t idle = reading.reads("attack.idle") ? idle_attackers(job.attack) : 0;
   if (all > 0) job.federation.clients = all - idle;
   if (!reading.reads("report.participation")) return;
-  job.report.participation =
+  job.run.report.participation =
       parts.writes_participation ? ReportParticipation::kTrue : ReportParticipation::kFalse;
 }
 

@@ -136,14 +136,14 @@ std::unique_ptr<Assembly> assemble_statistics(const Job& job, Communicator& comm
 }
 
 std::vector<ResultFile> StatisticsAssembly::result_files() const {
-  std::vector<ResultFile> files;
+  std::vector<ResultFile> written;
   for (const StatisticsResult& result : statistics->results()) {
     for (const ResultTable& own : result.tables) {
-      files.push_back({own.name + ".csv", csv_text(own)});
+      written.push_back({own.name + ".csv", csv_text(own)});
     }
   }
-  files.push_back({"statistics.json", json_text(statistics->names(), statistics->results())});
-  return files;
+  written.push_back({"statistics.json", json_text(statistics->names(), statistics->results())});
+  return written;
 }
 
 std::string StatisticsAssembly::table() const {

@@ -168,8 +168,7 @@ class Execution {
           resume_ ? RunDirectory::reopen(job_.run.out, resume_->folder, resume_->round, text,
                                          columns, evaluated_)
                   : RunDirectory::create(job_.run.out, text, columns));
-      directory_->write_partition(parts_->federation);
-      if (parts_->model) directory_->write_features(parts_->federation.names());
+      write_start(*parts_, *directory_);
       if (job_.evaluate.history && reads("evaluate.history")) {
         last_.open_history(directory_->file(ClientHistory::kFile), resume_ ? evaluated_ : -1,
                            parts_->federation, asked_of(job_));

@@ -169,7 +169,7 @@ std::vector<std::string> unused_keys(const KeyedJob& job) {
 
 void tell_start(const KeyedJob& job, const std::vector<std::string>& lines, bool is_resumed) {
   for (const std::string& line : lines) notice(line);
-  if (job.report.tensorboard) {
+  if (job.run.report.tensorboard) {
     notice("report.tensorboard is ignored: scripts/log-to tensorboard writes its files");
   }
   const auto ignored = unused_keys(job);

@@ -194,6 +194,11 @@ void write_best(const Job& job, Assembly& parts, RunDirectory& directory) {
   write_samples(parts, RunDirectory::kBestScores, directory);
 }
 
+void write_start(const Assembly& parts, RunDirectory& directory) {
+  directory.write_partition(parts.federation);
+  if (parts.model) directory.write_features(parts.federation.names());
+}
+
 void write_results(const Job& job, Assembly& parts, const LastEvaluation& last,
                    RunDirectory& directory) {
   for (const auto& [name, text] : parts.result_files()) write_file(directory.file(name), text);

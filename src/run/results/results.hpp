@@ -72,11 +72,15 @@ void add_costs(const Job& job, const Assembly& parts, const RunDirectory& direct
 // file that ends in .pt (a state dict) or .h5. Rank 0, after collect(). Throws IoError.
 void write_present_model(const Job& job, Assembly& parts, const std::string& path);
 
+// Writes what a run knows of its data before it trains: partition.csv, and features.csv for a
+// model. Rank 0.
+void write_start(const Assembly& parts, RunDirectory& directory);
+
 // Writes best.h5, and best-scores.csv where the scores of samples are asked for. Rank 0, as above.
 void write_best(const Job& job, Assembly& parts, RunDirectory& directory);
 
-// Writes what training has come to: clients.csv, confusion.csv, scores.csv and the models; without a
-// model the files that the protocol's assembly has. Rank 0, as above.
+// Writes what training has come to: clients.csv, confusion.csv, scores.csv and the models; without
+// a model the files that the protocol's assembly has. Rank 0, as above.
 void write_results(const Job& job, Assembly& parts, const LastEvaluation& last,
                    RunDirectory& directory);
 
