@@ -60,7 +60,9 @@ void write_label(const FeatureRecord& record, std::string& text) {
   if (!record.client_column.empty()) {
     text += Line{.role = "client", .column = record.client_column}.text();
   }
-  if (record.has_vocabulary) text += Line{.role = "vocabulary"}.text();
+  for (const std::string& word : record.vocabulary) {
+    text += Line{.role = "word", .level = word}.text();
+  }
   for (const std::string& column : record.dropped) {
     text += Line{.role = "dropped", .column = column}.text();
   }
@@ -154,8 +156,8 @@ class Reader {
       record_.client_column = field(2);
     } else if (role == "dropped") {
       record_.dropped.push_back(field(2));
-    } else if (role == "vocabulary") {
-      record_.has_vocabulary = true;
+    } else if (role == "word") {
+      record_.vocabulary.push_back(field(3));
     } else if (role == "foreign") {
       record_.foreign.emplace_back(field(2), field(3));
     } else if (role == "channel") {

@@ -66,7 +66,9 @@ const Keys<Options> kTable{
     key("missing", &Options::missing,
         "missing values of features: refuse them; fill them with the mean or median of the samples "
         "that are trained on (data.standardize = client: of the client's own); category: one of "
-        "its own, numbers the mean and a column that marks them; drop: leave the rows out"),
+        "its own, numbers the mean and a column that marks them; drop: leave the rows out; keep: "
+        "they "
+        "stay missing, for run.protocol = statistics"),
     key("categories", &Options::categories,
         "columns of text: refuse them; one-hot: a column of 0 and 1 for each text that the clients "
         "in training have"),

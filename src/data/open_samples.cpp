@@ -121,12 +121,14 @@ class HeldSamples final : public NewSamples {
 };
 
 // All samples of the data, in one part.
-DataOptions whole(DataOptions data) {
+DataOptions whole(DataOptions data, const FeatureRecord& record) {
   data.labels.clear();
   data.test_path.clear();
   data.test_fraction = data.validation_fraction = 0;
   data.test = OwnTests::kOwn;
   data.standardize = Standardize::kNone;
+  data.words = record.vocabulary;
+  if (record.labels.multi_label) data.tag_names = record.class_names;
   return data;
 }
 
@@ -145,13 +147,9 @@ std::unique_ptr<NewSamples> open_new_samples(const DataOptions& data, const Feat
     throw InvalidArgument(fmt::format("data.kind = {} reads no file", data.kind), "data.kind",
                           "the run's samples were made up");
   }
-  if (record.has_vocabulary) {
-    throw InvalidArgument("the run has numbered its own words or characters, and has not kept them",
-                          "data.vocabulary", "data.vocabulary = ascii has a fixed list");
-  }
   if (!data_exist(data.path)) throw InvalidArgument(missing_text(data.path), "");
   if (is_table(data, record)) return open_new_rows(data.path, record, own, unknown);
-  return std::make_unique<HeldSamples>(whole(data), record, own);
+  return std::make_unique<HeldSamples>(whole(data, record), record, own);
 }
 
 }  // namespace hanse

@@ -119,7 +119,7 @@ void TokenSource::survey() {
   vocabulary_->freeze();
   layout_.shape = {data_.window};
   layout_.classes = vocabulary_->size();
-  layout_.record.has_vocabulary = vocabulary_->learns();
+  layout_.record.vocabulary = vocabulary_->learnt();
   layout_.label_values = every_ ? data_.window : 1;
   layout_.storage = token_storage(layout_.classes);
   layout_.unread = reader_->unread();
@@ -322,7 +322,8 @@ std::unique_ptr<ClientSource> make_token_source(std::unique_ptr<TextReader> read
 
 std::unique_ptr<ClientSource> make_role_source(const DataOptions& data, int64_t min_samples) {
   return make_token_source(std::make_unique<RoleReader>(data.path),
-                           make_character_vocabulary(data.vocabulary), data, min_samples);
+                           make_character_vocabulary(data.vocabulary, data.words), data,
+                           min_samples);
 }
 
 }  // namespace hanse

@@ -1,6 +1,7 @@
 #include "vocabulary.hpp"
 
 #include <algorithm>
+#include <charconv>
 
 #include <boost/locale/utf.hpp>
 #include <fmt/format.h>
@@ -25,9 +26,11 @@ void for_each_character(std::string_view text, const std::string& where, Work wo
 // The characters of the list, or of the texts, numbered from 1 by code point.
 class CharacterVocabulary final : public Vocabulary {
  public:
-  explicit CharacterVocabulary(bool of_the_texts) : learns_(of_the_texts), number_of_(127) {
+  CharacterVocabulary(bool of_the_texts, const std::vector<std::string>& known)
+      : is_fixed_(!of_the_texts), learns_(of_the_texts && known.empty()), number_of_(127) {
+    for (const std::string& code : known) see(static_cast<char32_t>(code_in(code)));
     if (learns_) return;
-    std::fill(number_of_.begin() + 32, number_of_.end(), 1);
+    if (is_fixed_) std::fill(number_of_.begin() + 32, number_of_.end(), 1);
     CharacterVocabulary::freeze();
   }
 
@@ -36,9 +39,7 @@ class CharacterVocabulary final : public Vocabulary {
     for_each_character(text, where, [&](char32_t code) {
       ++characters;
       if (!learns_ && (code >= number_of_.size() || number_of_[code] == kPadding)) ++unknown_;
-      if (!learns_) return;
-      if (code >= number_of_.size()) number_of_.resize(code + 1);
-      number_of_[code] = 1;
+      if (learns_) see(code);
     });
     return characters;
   }
@@ -58,13 +59,37 @@ class CharacterVocabulary final : public Vocabulary {
   std::string unread() const override {
     if (unknown_ == 0) return "";
     return counted(unknown_, "character", "characters") +
-           " that data.vocabulary = ascii does not have";
+           (is_fixed_ ? " that data.vocabulary = ascii does not have"
+                      : " that the run's vocabulary does not have");
   }
-  bool learns() const override { return learns_; }
+  std::vector<std::string> learnt() const override {
+    std::vector<std::string> codes;
+    for (std::size_t code = 0; !is_fixed_ && code < number_of_.size(); ++code) {
+      if (number_of_[code] != kPadding) codes.push_back(fmt::format("U+{:04X}", code));
+    }
+    return codes;
+  }
   int32_t separator() const override { return number_of_[U'\n']; }
   int64_t size() const override { return size_; }
 
  private:
+  static int64_t code_in(const std::string& text) {
+    int64_t code = -1;
+    const char* begin = text.data() + std::min<std::size_t>(2, text.size());
+    const auto read = std::from_chars(begin, text.data() + text.size(), code, 16);
+    if (!text.starts_with("U+") || read.ptr != text.data() + text.size() || code < 0 ||
+        code > 0x10FFFF) {
+      throw InvalidArgument(fmt::format("'{}' is no character", text), "the run's vocabulary",
+                            "a character stands there as U+0041");
+    }
+    return code;
+  }
+  void see(char32_t code) {
+    if (code >= number_of_.size()) number_of_.resize(code + 1);
+    number_of_[code] = 1;
+  }
+
+  bool is_fixed_;  // the characters are those of a list, whatever the texts have
   bool learns_;
   std::vector<int32_t> number_of_;  // [code points]; kPadding, and beyond: unknown
   int32_t size_ = 1;
@@ -73,7 +98,8 @@ class CharacterVocabulary final : public Vocabulary {
 
 class WordVocabulary final : public Vocabulary {
  public:
-  explicit WordVocabulary(int64_t size) : wanted_(size) {}
+  WordVocabulary(int64_t size, std::vector<std::string> known)
+      : wanted_(size), words_(std::move(known)) {}
 
   int64_t count(std::string_view text, const std::string& where) override {
     for_each_character(text, where, [](char32_t) {});
@@ -86,9 +112,9 @@ class WordVocabulary final : public Vocabulary {
   }
 
   void freeze() override {
-    const std::vector<std::string> words = most_frequent(counts_, wanted_);
+    if (words_.empty()) words_ = most_frequent(counts_, wanted_);
     counts_.clear();
-    for (const std::string& word : words) {
+    for (const std::string& word : words_) {
       number_of_.emplace(word, kFirstWord + static_cast<int32_t>(number_of_.size()));
     }
   }
@@ -100,7 +126,7 @@ class WordVocabulary final : public Vocabulary {
     });
   }
 
-  bool learns() const override { return true; }
+  std::vector<std::string> learnt() const override { return words_; }
   int32_t separator() const override { return 2; }
   int64_t size() const override { return kFirstWord + static_cast<int64_t>(number_of_.size()); }
 
@@ -120,6 +146,7 @@ class WordVocabulary final : public Vocabulary {
   }
 
   int64_t wanted_;
+  std::vector<std::string> words_;
   std::unordered_map<std::string, int64_t> counts_;
   std::unordered_map<std::string, int32_t> number_of_;
 };
@@ -140,12 +167,13 @@ void not_utf8(const std::string& where) {
                         "save it as UTF-8, e.g. iconv -f LATIN1 -t UTF-8");
 }
 
-std::unique_ptr<Vocabulary> make_character_vocabulary(Characters characters) {
-  return std::make_unique<CharacterVocabulary>(characters == Characters::kData);
+std::unique_ptr<Vocabulary> make_character_vocabulary(Characters characters,
+                                                      std::vector<std::string> known) {
+  return std::make_unique<CharacterVocabulary>(characters == Characters::kData, known);
 }
 
-std::unique_ptr<Vocabulary> make_word_vocabulary(int64_t size) {
-  return std::make_unique<WordVocabulary>(size);
+std::unique_ptr<Vocabulary> make_word_vocabulary(int64_t size, std::vector<std::string> known) {
+  return std::make_unique<WordVocabulary>(size, std::move(known));
 }
 
 std::vector<std::string> most_frequent(const std::unordered_map<std::string, int64_t>& counts,

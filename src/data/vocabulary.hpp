@@ -34,8 +34,9 @@ class Vocabulary {
   // Appends the text's tokens. REQUIRES: after freeze().
   virtual void encode(std::string_view text, const std::string& where,
                       std::vector<int32_t>& out) const = 0;
-  // Are tokens numbered by what the texts have?
-  virtual bool learns() const = 0;
+  // What it has learnt, in the order of tokens: words, or characters as "U+000A". Empty: the list
+  // is fixed. REQUIRES: after freeze().
+  virtual std::vector<std::string> learnt() const { return {}; }
   // The texts' parts that it lacks, for the line at the start: "3 characters ...". Empty: nothing,
   // or only what is left out on purpose.
   virtual std::string unread() const { return ""; }
@@ -45,12 +46,14 @@ class Vocabulary {
 };
 
 // Token 0 is padding, and every character outside the list. kAscii: 1 is the line feed, 2 to 96 are
-// the characters of codes 32 to 126. kData: the texts' characters by code point, from 1.
-std::unique_ptr<Vocabulary> make_character_vocabulary(Characters characters);
+// the characters of codes 32 to 126. kData: the texts' characters by code point, from 1; where it
+// is `known` what another one has learnt(), those.
+std::unique_ptr<Vocabulary> make_character_vocabulary(Characters characters,
+                                                      std::vector<std::string> known = {});
 
 // Words between white space: 0 padding, 1 any other word, 2 the end of a text, from 3 on the `size`
-// most frequent ones, equally frequent ones by their bytes.
-std::unique_ptr<Vocabulary> make_word_vocabulary(int64_t size);
+// most frequent ones, equally frequent ones by their bytes; or those that are `known`.
+std::unique_ptr<Vocabulary> make_word_vocabulary(int64_t size, std::vector<std::string> known = {});
 
 // The `wanted` most frequent words, or all, the most frequent one first, equally frequent ones by
 // their bytes.

@@ -52,7 +52,7 @@ void bind_statistics(OptionTable& table, StatisticsOptions& statistics) {
   add("by", statistics.by,
       "a column, client or label: one result a group of samples, and one for all; log-rank "
       "compares these groups");
-  add("level", statistics.level, Range{0, 1, true, true}, "of intervals");
+  add("level", statistics.level, Range{0, 1, true, true}, "share of intervals that hold the truth");
   add("least-count", statistics.least_count, between(0, 1000),
       "groups, cells and risk sets of fewer samples are left empty, and counted as suppressed; "
       "0: none");

@@ -41,6 +41,30 @@ TEST(Vocabulary, WordsByFrequencyThenBytes) {
   EXPECT_EQ(encoded(*vocabulary, "not to be or else"), (Tokens{1, 3, 4, 5, 1}));
 }
 
+// What one has learnt makes another one with the same tokens, whatever texts it counts.
+TEST(Vocabulary, IsMadeAgainOfWhatItHasLearnt) {
+  const auto characters = make_character_vocabulary(Characters::kData);
+  characters->count("b\xC3\xA9 a", "text");
+  characters->freeze();
+  const auto words = make_word_vocabulary(2);
+  words->count("to be or not to be", "text");
+  words->freeze();
+  EXPECT_EQ(characters->learnt(),
+            (std::vector<std::string>{"U+000A", "U+0020", "U+0061", "U+0062", "U+00E9"}));
+  const auto again = make_character_vocabulary(Characters::kData, characters->learnt());
+  const auto words_again = make_word_vocabulary(2, words->learnt());
+  again->count("zzz", "text");
+  words_again->count("or or or", "text");
+  again->freeze();
+  words_again->freeze();
+  EXPECT_EQ(encoded(*again, "\xC3\xA9z\nb"), (Tokens{5, 0, 1, 4}));
+  EXPECT_EQ(again->size(), characters->size());
+  EXPECT_EQ(again->learnt(), characters->learnt());
+  EXPECT_EQ(encoded(*words_again, "or to be"), encoded(*words, "or to be"));
+  EXPECT_TRUE(make_character_vocabulary(Characters::kAscii)->learnt().empty());
+  expect_invalid([] { make_character_vocabulary(Characters::kData, {"A"}); }, {"'A'"});
+}
+
 TEST(Vocabulary, RefusesWhatIsNotUtf8) {
   const auto vocabulary = make_character_vocabulary(Characters::kAscii);
   for (const std::string bad :

@@ -288,7 +288,8 @@ TEST(Job, NamesAreThoseOfTheCatalog) {
   KeyedJob job(catalog());
   for (const KindFamily& family : catalog()) {
     ASSERT_TRUE(job.table.contains(family.key));
-    EXPECT_EQ(job.table.at(family.key).choices, names_of(family.rows));
+    const auto names = family.several ? std::vector<std::string>() : names_of(family.rows);
+    EXPECT_EQ(job.table.at(family.key).choices, names);
     for (const auto& entry : family.rows) job.table.set(family.key, entry.name, "");
   }
   for (const Option& option : job.table.options()) {

@@ -65,8 +65,31 @@ class StatisticsTest(ScriptTest):
         self.assertEqual(groups_of(["all", 1, 2, 2]), [1, 2])
 
     def test_knows_its_figures(self):
-        with self.assertRaisesRegex(ValueError, "'forest'.*kaplan-meier"):
-            hanse.read(self.make()).figure("forest")
+        with self.assertRaisesRegex(ValueError, "'pie'.*kaplan-meier"):
+            hanse.read(self.make()).figure("pie")
+
+    def test_a_forest_has_each_group_and_all_samples(self):
+        self.make()
+        self.write("run/glm-groups.csv", "group,n,name,coefficient,standard_error,refusal\n"
+                   "A,9,(constant),1,1,\nA,9,age,0.5,0.1,\nB,8,(constant),1,1,\nB,8,age,0.9,0.2,\n"
+                   "C,1,,,,no more samples than coefficients\n")
+        self.write("run/glm-meta.csv", "name,groups,pooled,pooled_error,fixed,fixed_error,random,"
+                   "random_error\n(constant),2,1,1,1,1,1,1\nage,2,0.6,0.1,0.58,0.09,0.65,0.2\n")
+        axis = hanse.read(self.folder / "run").figure("forest").axes[0]
+        labels = [label.get_text() for label in axis.get_yticklabels()]
+        self.assertEqual(labels, ["A", "B", "random effect", "all samples"])
+        self.assertEqual([line.get_xdata()[0] for line in axis.lines if line.get_marker() in "sD"],
+                         [0.5, 0.9, 0.65, 0.6])
+
+    def test_a_histogram_has_the_shares_of_each_group(self):
+        self.make()
+        lines = ["client,column,low,high,count"]
+        for group, counts in {"all": (4, 4), "A": (1, 3), "B": (3, 1)}.items():
+            lines += [f"{group},age,{low},{low + 10},{count}" for low, count in zip((20, 30), counts)]
+        self.write("run/histogram.csv", "\n".join(lines) + "\n")
+        axis = hanse.read(self.folder / "run").figure("histogram").axes[0]
+        drawn = {patch.get_label(): list(patch.get_data().values) for patch in axis.patches}
+        self.assertEqual(drawn, {"A": [0.25, 0.75], "B": [0.75, 0.25]})
 
     def test_plot_draws_curves(self):
         result = self.script("plot", self.make())

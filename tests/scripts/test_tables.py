@@ -48,8 +48,15 @@ class FramesTest(ScriptTest):
         hanse.program.ask("convert", os.devnull, "file.h5", "--data.kind=csv",
                           f"--data.path={HEART / 'heart-920.csv'}", "--data.client-column=hospital",
                           "--data.standardize=client", "--data.test-fraction=0")
-        self.assertEqual(pathlib.Path("frame.h5").read_bytes(),
-                         pathlib.Path("file.h5").read_bytes())
+        # The file knows what was done to its columns, and that differs: heart-920.csv is coded and filled.
+        self.assertEqual(self.arrays("frame.h5"), self.arrays("file.h5"))
+
+    def arrays(self, path):
+        import h5py
+
+        with h5py.File(path) as file:
+            return {name: file[name][()].tolist() for name in file
+                    if name != "preparation"}
 
     def test_types_of_pandas(self):
         import h5py

@@ -66,7 +66,9 @@ struct FeatureRecord {
   std::optional<double> label_above;       // the label is 1 above it
   std::string client_column;               // empty: none
   std::vector<std::string> dropped;        // columns that were left out
-  bool has_vocabulary = false;             // tokens are numbered by the words of the data
+  // The data's own words in the order of their tokens, or their characters as "U+000A"; empty:
+  // tokens are none, or have a fixed list.
+  std::vector<std::string> vocabulary;
 
   bool has_columns() const { return !values.empty() && !values.front().column.empty(); }
   bool is_by_client() const { return preparations.size() > 1 || !preparations[0].client.empty(); }

@@ -87,6 +87,9 @@ struct DataOptions {
   std::optional<double> label_above;  // csv: the label is 1 above it, else 0
   // csv, no key: categories stay numbers of levels and missing values NaN, for statistics.
   bool as_is = false;
+  // text, no keys: what a run's record has of its own words (FeatureRecord::vocabulary) and tags,
+  // for new data.
+  std::vector<std::string> words = {}, tag_names = {};
   std::string normalize = "none";  // images: none | all | numbers, see src/data/normalize.hpp
 
   std::string test_path;       // tff: file of the clients' test samples; empty: none

@@ -66,7 +66,7 @@ class LeafSource final : public ClientSource {
       : folder_(data.path),
         seed_(seed),
         validation_fraction_(data.validation_fraction),
-        vocabulary_(make_character_vocabulary(data.vocabulary)) {
+        vocabulary_(make_character_vocabulary(data.vocabulary, data.words)) {
     find_files();
     test_fraction_ = files_[1].empty() ? data.test_fraction : 0;
     survey();
@@ -270,7 +270,7 @@ void LeafSource::describe_samples(const DataOptions& data) {
                           "write labels as numbers from 0: 4, not \"4\"");
   }
   layout_.classes = text_labels_ ? vocabulary_->size() : classes_;
-  layout_.record.has_vocabulary = (text_labels_ || text_features_) && vocabulary_->learns();
+  if (text_labels_ || text_features_) layout_.record.vocabulary = vocabulary_->learnt();
   layout_.storage = text_features_ ? token_storage(vocabulary_->size()) : Storage::kFloat;
   const bool image =
       !text_features_ && ClientLayout{.shape = data.shape}.sample_values() == values_;

@@ -370,8 +370,8 @@ std::unique_ptr<ClientSource> make_tff_source(const DataOptions& data, uint64_t 
   if (tags) return make_tag_source(std::move(files), example.features, example.names, data, seed);
   const bool words = std::ranges::count(kWords, example.features) > 0;
   return make_token_source(std::make_unique<TffTexts>(std::move(files), example),
-                           words ? make_word_vocabulary(data.vocabulary_size)
-                                 : make_character_vocabulary(data.vocabulary),
+                           words ? make_word_vocabulary(data.vocabulary_size, data.words)
+                                 : make_character_vocabulary(data.vocabulary, data.words),
                            data);
 }
 

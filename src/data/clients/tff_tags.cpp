@@ -40,7 +40,7 @@ class TagSource final : public ClientSource {
         features_(std::move(features)),
         data_(data),
         seed_(seed),
-        words_(make_word_vocabulary(data.vocabulary_size)) {
+        words_(make_word_vocabulary(data.vocabulary_size, data.words)) {
     has_title_ =
         data.feature_column.empty() && features_ != kTitle && std::ranges::count(names, kTitle) > 0;
     layout_.unread =
@@ -116,7 +116,7 @@ void TagSource::survey() {
   words_->freeze();
   counts.erase("");
   keep_tags(counts);
-  layout_.record.has_vocabulary = words_->learns();
+  layout_.record.vocabulary = words_->learnt();
   layout_.shape = {words_->size() - Vocabulary::kFirstWord};
   if (layout_.shape[0] == 0) {
     throw InvalidArgument("no text has a word", data_.path, "set data.feature-column");
@@ -136,7 +136,8 @@ void TagSource::survey() {
 }
 
 void TagSource::keep_tags(const std::unordered_map<std::string, int64_t>& counts) {
-  for (const std::string& tag : most_frequent(counts, data_.tags)) {
+  const bool known = !data_.tag_names.empty();
+  for (const std::string& tag : known ? data_.tag_names : most_frequent(counts, data_.tags)) {
     number_of_.emplace(tag, number_of_.size());
     layout_.class_names.push_back(tag);
   }

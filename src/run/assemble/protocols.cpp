@@ -137,9 +137,12 @@ std::unique_ptr<Assembly> assemble(const Job& job, Communicator& comm) {
   return assembly;
 }
 
-int64_t told_rounds(const Job& job) {
-  return protocol_kind(job).traits.ends_itself ? 0 : job.run.rounds;
+bool ends_itself(const std::string& protocol) {
+  const auto found = std::ranges::find(kProtocols.rows, protocol, &ProtocolKind::name);
+  return found != kProtocols.rows.end() && found->traits.ends_itself;
 }
+
+int64_t told_rounds(const Job& job) { return ends_itself(job.run.protocol) ? 0 : job.run.rounds; }
 
 void settle_job(const Assembly& parts, Job& job) {
   const ProtocolKind& protocol = protocol_kind(job);

@@ -17,6 +17,7 @@
 #include "hanse/base/progress.hpp"
 #include "hanse/base/text.hpp"
 #include "hanse/job/keyed_job.hpp"
+#include "hanse/run/catalog.hpp"
 #include "hanse/store/run_directory.hpp"
 #include "json_text.hpp"
 
@@ -233,7 +234,9 @@ RunStatus status_of(const fs::path& folder) {
     status.rounds = std::llround(rounds.number(rounds.lines.back(), "round").value_or(0));
     if (!simulated) status.rate = rate_of(rounds);
   }
-  status.of_rounds = std::llround(number_in(value_of(keys, "run.rounds")).value_or(-1));
+  if (!ends_itself(value_of(keys, "run.protocol"))) {
+    status.of_rounds = std::llround(number_in(value_of(keys, "run.rounds")).value_or(-1));
+  }
   read_metric(folder, keys, status);
   const double round_s = std::isnan(status.rate) ? 0 : 1 / status.rate;
   if (fs::exists(folder / "summary.json", code)) {
