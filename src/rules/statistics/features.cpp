@@ -122,6 +122,7 @@ std::vector<std::size_t> SampleGroups::columns() const {
 }
 
 double SampleGroups::value_of(const Samples& samples, std::size_t i) const {
+  if (kind_ == Kind::kNone) return kNoNumber;
   return kind_ == Kind::kClient ? static_cast<double>(samples.client)
                                 : static_cast<double>(samples.row(i)[column_]);
 }
@@ -138,6 +139,12 @@ void SampleGroups::check(const std::vector<double>& values) const {
   throw InvalidArgument(fmt::format("'{}' has {} values, {} are the most for groups", title_,
                                     values.size(), kMostGroups),
                         key_, "name a column of categories");
+}
+
+Question AskedGroups::question(int64_t step, const std::vector<double>& values) {
+  Question question{step, {static_cast<double>(values.size())}};
+  question.numbers.insert(question.numbers.end(), values.begin(), values.end());
+  return question;
 }
 
 int64_t place_among(const double* begin, const double* end, double value) {

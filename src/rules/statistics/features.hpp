@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -52,7 +53,8 @@ class SampleGroups {
   bool are_clients() const { return kind_ == Kind::kClient; }
   // The column, where there is one.
   std::vector<std::size_t> columns() const;
-  double value_of(const Samples& samples, std::size_t i) const;  // NaN: missing
+  // NaN: it is missing, or there are no groups.
+  double value_of(const Samples& samples, std::size_t i) const;
   std::string name_of(double value) const;
   const std::string& title() const { return title_; }
   // Throws InvalidArgument beyond 1,000 groups, or without any.
@@ -69,6 +71,25 @@ class SampleGroups {
 
 // The place of a value among sorted ones, or -1.
 int64_t place_among(const double* begin, const double* end, double value);
+
+// The groups in a question, whose first numbers are how many there are, and their sorted values.
+struct AskedGroups {
+  explicit AskedGroups(const Question& question)
+      : count(static_cast<std::size_t>(question.numbers.at(0))),
+        values(question.numbers.data() + 1),
+        rest(values + count) {}
+  // A question with these groups, to which more numbers may be added.
+  static Question question(int64_t step, const std::vector<double>& values);
+
+  // The group of a sample with this value: 0 is that of all samples. Nothing: it has none.
+  std::optional<std::size_t> place(double value) const {
+    const int64_t own = place_among(values, rest, value);
+    return own < 0 ? std::nullopt : std::optional(static_cast<std::size_t>(own) + 1);
+  }
+
+  std::size_t count;
+  const double *values, *rest;
+};
 
 // "3.5", or the name of a category's level.
 std::string value_text(const TableColumn& column, double value);

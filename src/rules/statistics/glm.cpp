@@ -86,7 +86,7 @@ class Glm final : public Analysis {
     for (std::size_t i = 0; i < samples.size(); ++i) {
       const float* row = samples.row(i);
       const bool known = known_features(features_, row, x.data()) && is_known(row);
-      const double group = groups_.are_asked() ? groups_.value_of(samples, i) : kNoNumber;
+      const double group = groups_.value_of(samples, i);
       if (question.step == kExtremes) {
         see_extremes(row, known, x, findings);
         if (known && !std::isnan(group)) findings.distinct[1].add(group);

@@ -35,9 +35,8 @@ class Histogram final : public Analysis {
 
   std::optional<Question> question() override {
     if (step_ == kEnd) return std::nullopt;
-    Question question{step_, {static_cast<double>(values_.size())}};
+    Question question = AskedGroups::question(step_, values_);
     auto& numbers = question.numbers;
-    numbers.insert(numbers.end(), values_.begin(), values_.end());
     if (step_ == kCounts) numbers.insert(numbers.end(), ends_.begin(), ends_.end());
     return question;
   }
@@ -47,7 +46,7 @@ class Histogram final : public Analysis {
     if (question.step == kGroups) findings.distinct.resize(1);
     if (question.step == kExtremes) findings.largest = SampleFindings::none(2 * features_.size());
     if (question.step == kCounts) {
-      const auto groups = static_cast<std::size_t>(question.numbers[0]) + 1;
+      const std::size_t groups = AskedGroups(question).count + 1;
       findings.counts.resize(groups * features_.size() * cells());
     }
     return findings;
@@ -55,10 +54,9 @@ class Histogram final : public Analysis {
 
   void look(const Question& question, const Samples& samples,
             SampleFindings& findings) const override {
-    const double* values = question.numbers.data() + 1;
-    const double* values_end = values + static_cast<std::size_t>(question.numbers[0]);
+    const AskedGroups groups(question);
     for (std::size_t i = 0; i < samples.size(); ++i) {
-      const double group = groups_.are_asked() ? groups_.value_of(samples, i) : std::nan("");
+      const double group = groups_.value_of(samples, i);
       if (question.step == kGroups) {
         if (!std::isnan(group)) findings.distinct[0].add(group);
         continue;
@@ -71,12 +69,12 @@ class Histogram final : public Analysis {
           findings.largest[2 * j + 1] = std::max(findings.largest[2 * j + 1], -x);
           continue;
         }
-        const double* ends = values_end + j * to_index(bins_ + 1);
-        const std::size_t cell = to_index(bin_of(ends, bins_, x) + 1);
-        const int64_t own = place_among(values, values_end, group);
-        ++findings.counts[j * cells() + cell];
-        if (own >= 0)
-          ++findings.counts[(to_index(own + 1) * features_.size() + j) * cells() + cell];
+        const double* ends = groups.rest + j * to_index(bins_ + 1);
+        const std::size_t cell = j * cells() + to_index(bin_of(ends, bins_, x) + 1);
+        ++findings.counts[cell];
+        if (const auto own = groups.place(group)) {
+          ++findings.counts[*own * features_.size() * cells() + cell];
+        }
       }
     }
   }

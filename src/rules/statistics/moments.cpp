@@ -47,9 +47,8 @@ class Moments final : public Analysis {
 
   std::optional<Question> question() override {
     if (step_ > kPowers) return std::nullopt;
-    Question question{step_, {static_cast<double>(values_.size())}};
+    Question question = AskedGroups::question(step_, values_);
     auto& numbers = question.numbers;
-    numbers.insert(numbers.end(), values_.begin(), values_.end());
     if (step_ == kSums) {
       for (const auto& m : moments_) numbers.push_back(std::max(std::abs(m.min), std::abs(m.max)));
     }
@@ -86,7 +85,7 @@ class Moments final : public Analysis {
     const Asked asked(question, p());
     std::vector<double> x(p());
     for (std::size_t i = 0; i < samples.size(); ++i) {
-      const double group = groups_.are_asked() ? groups_.value_of(samples, i) : kNoNumber;
+      const double group = groups_.value_of(samples, i);
       if (question.step == kGroups) {
         if (!std::isnan(group)) findings.distinct[0].add(group);
         continue;
@@ -94,8 +93,7 @@ class Moments final : public Analysis {
       const bool complete = known_features(features_, samples.row(i), x.data());
       findings.sums.next_sample();
       count(asked, question.step, 0, x, findings);
-      const int64_t own = place_among(asked.values, asked.values_end(), group);
-      if (own >= 0) count(asked, question.step, static_cast<std::size_t>(own) + 1, x, findings);
+      if (const auto own = asked.in.place(group)) count(asked, question.step, *own, x, findings);
       if (complete) count_complete(asked, question.step, x, findings);
     }
   }
@@ -116,21 +114,15 @@ class Moments final : public Analysis {
  private:
   // The numbers of a question.
   struct Asked {
-    Asked(const Question& question, std::size_t features) : p(features) {
-      if (question.numbers.empty()) return;
-      count = static_cast<std::size_t>(question.numbers[0]);
-      values = question.numbers.data() + 1;
-      numbers = values + count;
-    }
-    const double* values_end() const { return values + count; }
-    std::size_t groups() const { return count + 1; }
+    Asked(const Question& question, std::size_t features)
+        : in(question), p(features), numbers(in.rest) {}
+    std::size_t groups() const { return in.count + 1; }
     const double* reaches() const { return numbers + groups() * p; }
     const double* complete_means() const { return reaches() + groups() * p; }
 
+    AskedGroups in;
     std::size_t p;
-    std::size_t count = 0;
-    const double* values = nullptr;
-    const double* numbers = nullptr;  // [groups, p] bounds or means, and then those below
+    const double* numbers;  // [groups, p] bounds or means, and then those below
   };
 
   std::size_t p() const { return features_.size(); }

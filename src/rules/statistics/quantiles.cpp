@@ -42,10 +42,10 @@ class Quantiles final : public Analysis {
 
   std::optional<Question> question() override {
     if (bisections_ == kBisections) return std::nullopt;
-    Question question{step_, {static_cast<double>(values_.size())}};
-    auto& numbers = question.numbers;
-    numbers.insert(numbers.end(), values_.begin(), values_.end());
-    for (const Search& search : searches_) numbers.push_back(static_cast<double>(search.middle()));
+    Question question = AskedGroups::question(step_, values_);
+    for (const Search& search : searches_) {
+      question.numbers.push_back(static_cast<double>(search.middle()));
+    }
     return question;
   }
 
@@ -55,25 +55,24 @@ class Quantiles final : public Analysis {
       findings.distinct.resize(1);
       return findings;
     }
-    const std::size_t cells = (to_count(question) + 1) * features_.size();
+    const std::size_t cells = (AskedGroups(question).count + 1) * features_.size();
     findings.counts.resize(question.step == kCounts ? cells : cells * each());
     return findings;
   }
 
   void look(const Question& question, const Samples& samples,
             SampleFindings& findings) const override {
-    const double* values = question.numbers.data() + 1;
-    const double* values_end = values + to_count(question);
+    const AskedGroups groups(question);
     for (std::size_t i = 0; i < samples.size(); ++i) {
-      const double group = groups_.are_asked() ? groups_.value_of(samples, i) : std::nan("");
+      const double group = groups_.value_of(samples, i);
       if (question.step == kGroups) {
         if (!std::isnan(group)) findings.distinct[0].add(group);
         continue;
       }
-      const int64_t own = place_among(values, values_end, group);
-      count(question.step, values_end, 0, samples.row(i), findings);
-      if (own < 0) continue;
-      count(question.step, values_end, static_cast<std::size_t>(own) + 1, samples.row(i), findings);
+      count(question.step, groups.rest, 0, samples.row(i), findings);
+      if (const auto own = groups.place(group)) {
+        count(question.step, groups.rest, *own, samples.row(i), findings);
+      }
     }
   }
 
@@ -103,9 +102,6 @@ class Quantiles final : public Analysis {
   }
 
  private:
-  static std::size_t to_count(const Question& question) {
-    return static_cast<std::size_t>(question.numbers[0]);
-  }
   std::size_t each() const { return options_.probabilities.size(); }
 
   void count(int64_t step, const double* middles, std::size_t group, const float* row,
