@@ -69,8 +69,7 @@ const std::vector<double>& DistinctValues::sorted() {
 
 void DistinctValues::compact() {
   std::ranges::sort(values_);
-  const auto rest = std::ranges::unique(values_);
-  values_.erase(rest.begin(), rest.end());
+  values_.erase(std::unique(values_.begin(), values_.end()), values_.end());
   compacted_ = values_.size();
 }
 
