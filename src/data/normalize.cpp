@@ -184,7 +184,8 @@ std::vector<double> exact_sums(const Features& features, Samples samples,
 std::vector<ValueScale> pooled_scales(const Features& features, Samples samples) {
   const auto n = static_cast<double>(samples.size());
   const Extremes extremes = extremes_of(features, samples);
-  const auto& [least, most] = extremes;
+  const std::vector<double>& least = extremes.least;  // no binding: clang captures none
+  const std::vector<double>& most = extremes.most;
   std::vector<ValueScale> scales(features.width);
   std::vector<double> bounds(features.width);
   for (std::size_t d = 0; d < bounds.size(); ++d) bounds[d] = most[d] - least[d];
