@@ -65,6 +65,13 @@ function(hanse_module name)
   target_link_libraries(hanse_${name} PUBLIC ${ARG_LINKS} PRIVATE ${ARG_PRIVATE_LINKS} ${flags})
 endfunction()
 
+# A library that is loaded shows others its own names alone: exports.map.
+function(hanse_keep_names target)
+  set(exports ${PROJECT_SOURCE_DIR}/src/cmake/exports.map)
+  target_link_options(${target} PRIVATE "LINKER:--version-script=${exports}")
+  set_target_properties(${target} PROPERTIES LINK_DEPENDS ${exports})
+endfunction()
+
 # Flags of our own code. Contraction is off: a fused multiply-add on one machine and not on another
 # would change bits. Traps and errno are not used; without them loops vectorize.
 add_library(hanse_flags INTERFACE)
