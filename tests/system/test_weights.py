@@ -210,6 +210,11 @@ def second_torch():
     return [re.search("hanse-torch-(.*).so", name)[1] for name in names]
 
 
+class Loss(torch.nn.Module):
+    def forward(self, scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        return torch.relu(scores).mean()
+
+
 class SecondLibTorch(test_models.ModelCase):
     SECOND = {"HANSE_TORCH": "newest"}
     FIRST = {"HANSE_TORCH": "system"}
@@ -261,11 +266,12 @@ exec {harness.program()} "$@"
     def test_hints_name_it(self):
         version = max(second_torch(), key=lambda text: [int(part) for part in text.split(".")])
         self.assertIn(f"HANSE_TORCH={version}", self.hanse("--version").stdout())
+        torch.jit.script(Loss()).save(self.path("loss.pt"))
         path = self.path("newer.pt")
-        with zipfile.ZipFile(self.cnn()["model.path"]) as old, zipfile.ZipFile(path, "w") as new:
+        with zipfile.ZipFile(self.path("loss.pt")) as old, zipfile.ZipFile(path, "w") as new:
             for item in old.infolist():
                 new.writestr(item.filename, old.read(item).replace(b"torch.relu", b"torch.re"))
-        job = self.job({**test_models.CNN, "model.path": path})
+        job = self.job({"client.objective": path})
         for environment, hint in ((self.FIRST, f"hint: HANSE_TORCH={version} in the environment"),
                                   (self.SECOND, "hint: no newer LibTorch is there")):
             process = self.hanse("run", job, f"--run.out={self.path('no')}", expect=None,
