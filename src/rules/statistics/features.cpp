@@ -98,6 +98,12 @@ std::vector<StatisticsFeature> chosen_features(const AnalysisSetup& setup, Categ
                         "the columns are " + all_names(table));
 }
 
+AnalysisSetup of_all_samples(AnalysisSetup setup) {
+  setup.options.by.clear();
+  setup.options.least_count = 0;
+  return setup;
+}
+
 bool known_features(const std::vector<StatisticsFeature>& features, const float* row, double* x) {
   bool known = true;
   for (std::size_t j = 0; j < features.size(); ++j) {

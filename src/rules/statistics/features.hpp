@@ -39,6 +39,9 @@ enum class CategoryCoding { kNone, kEach, kAgainstFirst };
 std::vector<StatisticsFeature> chosen_features(const AnalysisSetup& setup, CategoryCoding coding,
                                                const std::vector<std::size_t>& apart = {});
 
+// The same analysis without groups, which hides nothing: one that others are made of.
+AnalysisSetup of_all_samples(AnalysisSetup setup);
+
 // Writes the features of a sample to `x`; false: one is missing.
 bool known_features(const std::vector<StatisticsFeature>& features, const float* row, double* x);
 

@@ -18,12 +18,6 @@ namespace {
 
 constexpr int64_t kMostCenters = 1000;
 
-AnalysisSetup ungrouped(AnalysisSetup setup) {
-  setup.options.by.clear();
-  setup.options.least_count = 0;
-  return setup;
-}
-
 // Uniform in (0, 1).
 double uniform_of(uint64_t bits) { return (static_cast<double>(bits >> 12) + 0.5) * 0x1p-52; }
 
@@ -57,7 +51,7 @@ KMeans::KMeans(const AnalysisSetup& setup)
     : options_(setup.options),
       seed_(setup.seed),
       clusters_(to_index(setup.options.clusters)),
-      moments_(make_moments(ungrouped(setup))) {
+      moments_(make_moments(of_all_samples(setup))) {
   columns_.features = chosen_features(setup, CategoryCoding::kEach);
 }
 

@@ -13,16 +13,10 @@ namespace hanse {
 
 namespace {
 
-AnalysisSetup of_all(AnalysisSetup setup) {
-  setup.options.by.clear();
-  setup.options.least_count = 0;
-  return setup;
-}
-
 class Components final : public Analysis {
  public:
   explicit Components(const AnalysisSetup& setup)
-      : options_(setup.options), moments_(make_moments(of_all(setup))) {}
+      : options_(setup.options), moments_(make_moments(of_all_samples(setup))) {}
 
   std::optional<Question> question() override { return moments_->question(); }
   SampleFindings open(const Question& question) const override { return moments_->open(question); }
