@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "hanse/base/index.hpp"
+#include "hanse/evaluation/softmax.hpp"
 #include "ranked_scores.hpp"
 
 namespace hanse {
@@ -65,16 +66,6 @@ ScoreSum auroc_of_classes(const ClassScores& samples, Weight weight) {
 }  // namespace
 
 double logistic(double z) { return 1 / (1 + std::exp(-z)); }
-
-void softmax(std::span<const float> z, std::span<double> p) {
-  const auto largest = static_cast<double>(*std::ranges::max_element(z));
-  double sum = 0;
-  for (std::size_t k = 0; k < z.size(); ++k) {
-    p[k] = std::exp(static_cast<double>(z[k]) - largest);
-    sum += p[k];
-  }
-  for (double& share : p) share /= sum;
-}
 
 void ClassScores::probabilities(int64_t i, std::span<double> p) const {
   if (classes > 2) return softmax(scores.subspan(to_index(i * classes), to_index(classes)), p);

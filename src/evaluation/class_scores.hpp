@@ -11,8 +11,6 @@ namespace hanse {
 
 // P(class 1) = 1 / (1 + exp(-z)).
 double logistic(double z);
-// p_k = exp(z_k - max z) / sum; all NaN where a logit is NaN or the largest is infinite.
-void softmax(std::span<const float> z, std::span<double> p);
 
 // Samples of one class each, and what a model says of them.
 struct ClassScores {

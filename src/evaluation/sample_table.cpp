@@ -10,6 +10,7 @@
 #include "class_scores.hpp"
 #include "hanse/base/choice.hpp"
 #include "hanse/base/index.hpp"
+#include "hanse/evaluation/softmax.hpp"
 
 namespace hanse {
 

@@ -11,6 +11,7 @@
 #include "hanse/base/index.hpp"
 #include "hanse/base/random.hpp"
 #include "hanse/evaluation/evaluation.hpp"
+#include "hanse/evaluation/softmax.hpp"
 #include "support/errors.hpp"
 
 namespace hanse {

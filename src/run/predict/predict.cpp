@@ -18,6 +18,7 @@
 #include "hanse/base/log.hpp"
 #include "hanse/base/subnormals.hpp"
 #include "hanse/base/text.hpp"
+#include "hanse/evaluation/softmax.hpp"
 #include "hanse/job/keyed_job.hpp"
 #include "hanse/model/loss_rule.hpp"
 #include "hanse/run/catalog.hpp"
@@ -70,15 +71,12 @@ class Outputs {
  private:
   std::vector<double> probabilities(std::span<const float> z) const {
     std::vector<double> p(z.begin(), z.end());
-    if (rule_ == LossRule::kBinaryLogistic) {
+    if (rule_ != LossRule::kBinaryLogistic) {
+      softmax(z, p);
+    } else {
       if (logits_ == 1 && !record_.labels.multi_label) p.insert(p.begin(), -p.front());
       for (double& value : p) value = logistic(value);
-      return p;
     }
-    const double most = *std::ranges::max_element(p);
-    double sum = 0;
-    for (double& value : p) sum += value = std::exp(value - most);
-    for (double& value : p) value /= sum;
     return p;
   }
 
