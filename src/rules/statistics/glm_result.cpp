@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "features.hpp"
+#include "hanse/base/choice.hpp"
 #include "information.hpp"
 #include "meta.hpp"
 

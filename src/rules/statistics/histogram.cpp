@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "features.hpp"
+#include "grouped_analysis.hpp"
 #include "hanse/base/index.hpp"
 
 namespace hanse {
@@ -17,23 +17,20 @@ int64_t bin_of(const double* ends, int64_t bins, double x) {
 }
 
 // Looks: the groups; extremes, unless the ends are given; counts.
-class Histogram final : public Analysis {
+class Histogram final : public GroupedAnalysis {
  public:
-  enum Step : int64_t { kGroups, kExtremes, kCounts, kEnd };
+  enum Step : int64_t { kExtremes = kGroups + 1, kCounts, kEnd };
 
   explicit Histogram(const AnalysisSetup& setup)
-      : options_(setup.options),
-        table_(setup.table),
-        groups_(table_, options_.by, "statistics.by"),
-        features_(chosen_features(setup, CategoryCoding::kNone, groups_.columns())),
+      : GroupedAnalysis(setup, CategoryCoding::kNone),
         bins_(options_.edges.empty() ? options_.bins : std::ssize(options_.edges) - 1),
-        step_(groups_.are_asked() ? kGroups : after_groups()) {
+        step_(options_.edges.empty() ? kExtremes : kCounts) {
     for (std::size_t j = 0; !options_.edges.empty() && j < features_.size(); ++j) {
       ends_.insert(ends_.end(), options_.edges.begin(), options_.edges.end());
     }
   }
 
-  std::optional<Question> question() override {
+  std::optional<Question> next_question() override {
     if (step_ == kEnd) return std::nullopt;
     Question question = AskedGroups::question(step_, values_);
     auto& numbers = question.numbers;
@@ -41,9 +38,8 @@ class Histogram final : public Analysis {
     return question;
   }
 
-  SampleFindings open(const Question& question) const override {
+  SampleFindings open_next(const Question& question) const override {
     SampleFindings findings;
-    if (question.step == kGroups) findings.distinct.resize(1);
     if (question.step == kExtremes) findings.largest = SampleFindings::none(2 * features_.size());
     if (question.step == kCounts) {
       const std::size_t groups = AskedGroups(question).count + 1;
@@ -52,15 +48,11 @@ class Histogram final : public Analysis {
     return findings;
   }
 
-  void look(const Question& question, const Samples& samples,
-            SampleFindings& findings) const override {
+  void look_next(const Question& question, const Samples& samples,
+                 SampleFindings& findings) const override {
     const AskedGroups groups(question);
     for (std::size_t i = 0; i < samples.size(); ++i) {
       const double group = groups_.value_of(samples, i);
-      if (question.step == kGroups) {
-        if (!std::isnan(group)) findings.distinct[0].add(group);
-        continue;
-      }
       for (std::size_t j = 0; j < features_.size(); ++j) {
         const double x = features_[j].of(samples.row(i));
         if (std::isnan(x)) continue;
@@ -79,27 +71,19 @@ class Histogram final : public Analysis {
     }
   }
 
-  void hear(SampleFindings findings) override {
-    if (step_ == kGroups) {
-      values_ = findings.distinct[0].sorted();
-      groups_.check(values_);
-      step_ = after_groups();
-      return;
-    }
+  void hear_next(SampleFindings& findings) override {
     if (step_ == kExtremes) make_ends(findings.largest);
     if (step_ == kCounts) counts_ = findings.counts;
     ++step_;
   }
 
   StatisticsResult result() const override {
-    ResultTable table{"histogram", {}};
-    if (groups_.are_asked()) table.columns.push_back(groups_.title());
-    for (const char* name : {"column", "low", "high", "count"}) table.columns.emplace_back(name);
+    ResultTable table = grouped_table("histogram", {"column", "low", "high", "count"});
     int64_t suppressed = 0;
     for (std::size_t group = 0; group <= values_.size(); ++group) {
       for (std::size_t j = 0; j < features_.size(); ++j) {
         for (std::size_t cell = 0; cell < cells(); ++cell) {
-          suppressed += add_row(table, group, j, cell) ? 1 : 0;
+          suppressed += add_bin(table, group, j, cell) ? 1 : 0;
         }
       }
     }
@@ -107,7 +91,6 @@ class Histogram final : public Analysis {
   }
 
  private:
-  Step after_groups() const { return options_.edges.empty() ? kExtremes : kCounts; }
   std::size_t cells() const { return to_index(bins_ + 2); }  // and those below and above
 
   // numpy's: of equal values, a bin of width 1 around them.
@@ -127,15 +110,12 @@ class Histogram final : public Analysis {
   }
 
   // Adds a line, but for those outside the ends without a sample; true: its count is not told.
-  bool add_row(ResultTable& table, std::size_t group, std::size_t j, std::size_t cell) const {
+  bool add_bin(ResultTable& table, std::size_t group, std::size_t j, std::size_t cell) const {
     const int64_t count = counts_[(group * features_.size() + j) * cells() + cell];
     const bool outside = cell == 0 || cell + 1 == cells();
     if (outside && count == 0) return false;
     const bool hidden = count > 0 && count < options_.least_count;
-    std::vector<Cell>& row = table.rows.emplace_back();
-    if (groups_.are_asked()) {
-      row.emplace_back(group == 0 ? "all" : groups_.name_of(values_[group - 1]));
-    }
+    std::vector<Cell>& row = add_row(table, group);
     row.emplace_back(features_[j].name);
     const double* ends = ends_.data() + j * to_index(bins_ + 1);
     row.emplace_back(cell == 0 ? -INFINITY : ends[cell - 1]);
@@ -148,13 +128,8 @@ class Histogram final : public Analysis {
     return hidden;
   }
 
-  StatisticsOptions options_;
-  TableFacts table_;
-  SampleGroups groups_;
-  std::vector<StatisticsFeature> features_;
   int64_t bins_;
   int64_t step_;
-  std::vector<double> values_;   // of the groups, sorted
   std::vector<double> ends_;     // [columns, bins + 1]
   std::vector<int64_t> counts_;  // [1 + groups, columns, bins + 2]
 };

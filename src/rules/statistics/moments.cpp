@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "features.hpp"
+#include "grouped_analysis.hpp"
 #include "hanse/base/error.hpp"
 
 namespace hanse {
@@ -34,18 +34,14 @@ struct ColumnMoments {
 
 // Looks: the groups; numbers and extremes; sums; powers and products of what is centred. Group 0 is
 // of all samples, the others of the values of statistics.by.
-class Moments final : public Analysis {
+class Moments final : public GroupedAnalysis {
  public:
-  enum Step : int64_t { kGroups, kExtremes, kSums, kPowers };
+  enum Step : int64_t { kExtremes = kGroups + 1, kSums, kPowers };
 
   explicit Moments(const AnalysisSetup& setup)
-      : options_(setup.options),
-        table_(setup.table),
-        groups_(table_, options_.by, "statistics.by"),
-        features_(chosen_features(setup, CategoryCoding::kEach, groups_.columns())),
-        step_(groups_.are_asked() ? kGroups : kExtremes) {}
+      : GroupedAnalysis(setup, CategoryCoding::kEach), step_(kExtremes) {}
 
-  std::optional<Question> question() override {
+  std::optional<Question> next_question() override {
     if (step_ > kPowers) return std::nullopt;
     Question question = AskedGroups::question(step_, values_);
     auto& numbers = question.numbers;
@@ -61,9 +57,8 @@ class Moments final : public Analysis {
     return question;
   }
 
-  SampleFindings open(const Question& question) const override {
+  SampleFindings open_next(const Question& question) const override {
     SampleFindings findings;
-    if (question.step == kGroups) findings.distinct.resize(1);
     const Asked asked(question, p());
     const std::size_t cells = asked.groups() * p();
     if (question.step == kExtremes) {
@@ -80,16 +75,12 @@ class Moments final : public Analysis {
     return findings;
   }
 
-  void look(const Question& question, const Samples& samples,
-            SampleFindings& findings) const override {
+  void look_next(const Question& question, const Samples& samples,
+                 SampleFindings& findings) const override {
     const Asked asked(question, p());
     std::vector<double> x(p());
     for (std::size_t i = 0; i < samples.size(); ++i) {
       const double group = groups_.value_of(samples, i);
-      if (question.step == kGroups) {
-        if (!std::isnan(group)) findings.distinct[0].add(group);
-        continue;
-      }
       const bool complete = known_features(features_, samples.row(i), x.data());
       findings.sums.next_sample();
       count(asked, question.step, 0, x, findings);
@@ -98,11 +89,7 @@ class Moments final : public Analysis {
     }
   }
 
-  void hear(SampleFindings findings) override {
-    if (step_ == kGroups) {
-      values_ = findings.distinct[0].sorted();
-      groups_.check(values_);
-    }
+  void hear_next(SampleFindings& findings) override {
     if (step_ == kExtremes) take_extremes(findings);
     if (step_ == kSums) take_sums(findings);
     if (step_ == kPowers) take_powers(findings);
@@ -218,12 +205,7 @@ class Moments final : public Analysis {
   ResultTable product_table(const std::string& name, bool scaled) const;
   std::optional<ResultTable> tests_table() const;
 
-  StatisticsOptions options_;
-  TableFacts table_;
-  SampleGroups groups_;
-  std::vector<StatisticsFeature> features_;
   int64_t step_;
-  std::vector<double> values_;          // of the groups, sorted
   std::vector<ColumnMoments> moments_;  // [1 + groups, p]
   int64_t complete_ = 0;                // samples without a missing value
   std::vector<double> complete_means_;  // [p] of those
@@ -231,19 +213,12 @@ class Moments final : public Analysis {
 };
 
 ResultTable Moments::moments_table() const {
-  ResultTable table{"moments", {}};
-  if (groups_.are_asked()) table.columns.push_back(groups_.title());
-  for (const char* name :
-       {"column", "n", "missing", "mean", "sd", "min", "max", "skewness", "kurtosis"}) {
-    table.columns.emplace_back(name);
-  }
+  ResultTable table = grouped_table(
+      "moments", {"column", "n", "missing", "mean", "sd", "min", "max", "skewness", "kurtosis"});
   for (std::size_t group = 0; group <= values_.size(); ++group) {
     for (std::size_t j = 0; j < p(); ++j) {
       const ColumnMoments& m = of(group, j);
-      std::vector<Cell>& row = table.rows.emplace_back();
-      if (groups_.are_asked()) {
-        row.emplace_back(group == 0 ? "all" : groups_.name_of(values_[group - 1]));
-      }
+      std::vector<Cell>& row = add_row(table, group);
       row.emplace_back(features_[j].name);
       const bool hidden = is_hidden(m);
       for (const int64_t count : {m.n, m.missing}) {

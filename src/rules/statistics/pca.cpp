@@ -6,6 +6,7 @@
 
 #include "decompositions.hpp"
 #include "features.hpp"
+#include "hanse/base/choice.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
 

@@ -2,7 +2,7 @@
 #include <bit>
 #include <cmath>
 
-#include "features.hpp"
+#include "grouped_analysis.hpp"
 
 namespace hanse {
 
@@ -29,18 +29,14 @@ struct Search {
 };
 
 // Looks: the groups; numbers of samples; and 32 of how many lie at or below the middles.
-class Quantiles final : public Analysis {
+class Quantiles final : public GroupedAnalysis {
  public:
-  enum Step : int64_t { kGroups, kCounts, kBisect };
+  enum Step : int64_t { kCounts = kGroups + 1, kBisect };
 
   explicit Quantiles(const AnalysisSetup& setup)
-      : options_(setup.options),
-        table_(setup.table),
-        groups_(table_, options_.by, "statistics.by"),
-        features_(chosen_features(setup, CategoryCoding::kNone, groups_.columns())),
-        step_(groups_.are_asked() ? kGroups : kCounts) {}
+      : GroupedAnalysis(setup, CategoryCoding::kNone), step_(kCounts) {}
 
-  std::optional<Question> question() override {
+  std::optional<Question> next_question() override {
     if (bisections_ == kBisections) return std::nullopt;
     Question question = AskedGroups::question(step_, values_);
     for (const Search& search : searches_) {
@@ -49,26 +45,18 @@ class Quantiles final : public Analysis {
     return question;
   }
 
-  SampleFindings open(const Question& question) const override {
+  SampleFindings open_next(const Question& question) const override {
     SampleFindings findings;
-    if (question.step == kGroups) {
-      findings.distinct.resize(1);
-      return findings;
-    }
     const std::size_t cells = (AskedGroups(question).count + 1) * features_.size();
     findings.counts.resize(question.step == kCounts ? cells : cells * each());
     return findings;
   }
 
-  void look(const Question& question, const Samples& samples,
-            SampleFindings& findings) const override {
+  void look_next(const Question& question, const Samples& samples,
+                 SampleFindings& findings) const override {
     const AskedGroups groups(question);
     for (std::size_t i = 0; i < samples.size(); ++i) {
       const double group = groups_.value_of(samples, i);
-      if (question.step == kGroups) {
-        if (!std::isnan(group)) findings.distinct[0].add(group);
-        continue;
-      }
       count(question.step, groups.rest, 0, samples.row(i), findings);
       if (const auto own = groups.place(group)) {
         count(question.step, groups.rest, *own, samples.row(i), findings);
@@ -76,27 +64,19 @@ class Quantiles final : public Analysis {
     }
   }
 
-  void hear(SampleFindings findings) override {
-    if (step_ == kGroups) {
-      values_ = findings.distinct[0].sorted();
-      groups_.check(values_);
-    }
+  void hear_next(SampleFindings& findings) override {
     if (step_ == kCounts) begin(findings.counts);
     if (step_ == kBisect) halve(findings.counts);
     if (step_ < kBisect) ++step_;
   }
 
   StatisticsResult result() const override {
-    ResultTable table{"quantiles", {}};
-    if (groups_.are_asked()) table.columns.push_back(groups_.title());
-    for (const char* name : {"column", "n", "probability", "quantile"}) {
-      table.columns.emplace_back(name);
-    }
+    ResultTable table = grouped_table("quantiles", {"column", "n", "probability", "quantile"});
     int64_t suppressed = 0;
     for (std::size_t cell = 0; cell < counts_.size(); ++cell) {
       const bool hidden = counts_[cell] < options_.least_count;
       suppressed += hidden ? 1 : 0;
-      for (std::size_t k = 0; k < each(); ++k) add_row(table, cell, k, hidden);
+      for (std::size_t k = 0; k < each(); ++k) add_quantile(table, cell, k, hidden);
     }
     return {.facts = {{"suppressed", suppressed}}, .tables = {std::move(table)}};
   }
@@ -144,12 +124,9 @@ class Quantiles final : public Analysis {
     ++bisections_;
   }
 
-  void add_row(ResultTable& table, std::size_t cell, std::size_t k, bool hidden) const {
+  void add_quantile(ResultTable& table, std::size_t cell, std::size_t k, bool hidden) const {
     const std::size_t group = cell / features_.size();
-    std::vector<Cell>& row = table.rows.emplace_back();
-    if (groups_.are_asked()) {
-      row.emplace_back(group == 0 ? "all" : groups_.name_of(values_[group - 1]));
-    }
+    std::vector<Cell>& row = add_row(table, group);
     row.emplace_back(features_[cell % features_.size()].name);
     if (hidden) {
       row.emplace_back(std::nan(""));
@@ -163,12 +140,7 @@ class Quantiles final : public Analysis {
                           : static_cast<double>(number_of(static_cast<uint32_t>(search.low))));
   }
 
-  StatisticsOptions options_;
-  TableFacts table_;
-  SampleGroups groups_;
-  std::vector<StatisticsFeature> features_;
   int64_t step_;
-  std::vector<double> values_;    // of the groups, sorted
   std::vector<int64_t> counts_;   // [1 + groups, columns] samples with a value
   std::vector<Search> searches_;  // [1 + groups, columns, probabilities]
   int64_t bisections_ = 0;
