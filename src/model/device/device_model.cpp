@@ -115,13 +115,17 @@ class DeviceModel final : public NetworkModel {
     } else if (passes_ != nullptr) {
       std::vector<at::Tensor> own;
       for (const at::Tensor& tensor : tensors_) own.push_back(tensor[0]);
-      z_ = passes_->forward(own, samples_, noise->next());
+      z_ = passes_->forward(own, samples_, passes_->draws() ? noise->next() : 0)
+               .reshape({batch.rows, -1});
     } else {
       masks_ = drawn_masks(batch.rows, *noise);
       leaves_ = leaves_of(tensors_);
       z_ = network_->logits(leaves_, samples_.unsqueeze(0), masks_);
     }
     logits_ = on_host(z_);
+    if (std::ssize(logits_) != batch.rows * loss().logits()) {
+      throw Error("a network's pass on a device has other outputs than on the host");
+    }
     return logits_.data();
   }
 
@@ -262,7 +266,7 @@ class DeviceModel final : public NetworkModel {
   at::TensorOptions there_;
   at::Tensor row_;                   // [1, P]
   std::vector<at::Tensor> tensors_;  // [1, shape of each tensor], on row_
-  // Of the last forward():
+  // The last forward() left these:
   at::Tensor samples_;                      // [rows, values]
   std::vector<at::Tensor> leaves_, masks_;  // in training
   at::Tensor z_;                            // logits, [1, rows, ...] or [rows, outputs]
