@@ -19,6 +19,7 @@ import pathlib
 import sys
 import time
 
+import numpy  # noqa: F401  by which hanse.export writes
 import torch
 from torch import nn
 
