@@ -70,6 +70,7 @@ CohortTraining::CohortTraining(const ClientOptions& options, const Federation& f
   streams_.reserve(places);
   while (streams_.size() < places) streams_.emplace_back(options, federation);
   noise_.resize(places);
+  rounds_.resize(places);
   steps_.resize(places);
   const int64_t steps = holds_all_ ? kStepsAtOnce : 1;
   counts_.resize(static_cast<std::size_t>(steps) * places);
@@ -120,13 +121,13 @@ void CohortTraining::bring(int64_t samples) {
 
 // The next mini-batch of a client, into its place of the step. Behind it stand samples of the same
 // client, with no weight: those of others might not be finite.
-void CohortTraining::next_batch(std::size_t step, std::size_t place, int64_t round) {
+void CohortTraining::next_batch(std::size_t step, std::size_t place) {
   const std::size_t at = step * streams_.size() + place;
   counts_[at] = 0;
   rates_[at] = 0;
   if (steps_left_[place] == 0) return;
   const int64_t all = streams_[place].steps();
-  rates_[at] = static_cast<float>(schedule_.rate(round, all - steps_left_[place], all));
+  rates_[at] = static_cast<float>(schedule_.rate(rounds_[place], all - steps_left_[place], all));
   --steps_left_[place];
   const auto [begin, order] = streams_[place].next_samples();
   const int64_t first = static_cast<int64_t>(at) * batch_;
@@ -141,11 +142,11 @@ std::vector<ClientOutcome> CohortTraining::train(std::span<const ClientTask> tas
                                                  const Step& make_step) {
   std::vector<ClientOutcome> outcomes(tasks.size());
   const std::size_t places = streams_.size();
-  const int64_t round = tasks.front().round;
   std::fill(steps_.begin(), steps_.end(), 0);
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     streams_[i].start(tasks[i]);
     noise_[i] = dropout_key(tasks[i]);
+    rounds_[i] = tasks[i].round;
     steps_[i] = streams_[i].steps();
   }
   steps_left_ = steps_;
@@ -157,7 +158,7 @@ std::vector<ClientOutcome> CohortTraining::train(std::span<const ClientTask> tas
   for (auto left = *std::max_element(steps_.begin(), steps_.end()); left > 0; left -= at_once) {
     const auto some = static_cast<std::size_t>(std::min(left, at_once));
     for (std::size_t step = 0; step < some; ++step) {
-      for (std::size_t place = 0; place < places; ++place) next_batch(step, place, round);
+      for (std::size_t place = 0; place < places; ++place) next_batch(step, place);
     }
     bring(clients_ * batch_);
     cohort_->put_steps({.places = std::span(rows_).first(some * places * to_index(batch_)),
@@ -198,7 +199,7 @@ void CohortTraining::make_steps(int64_t count, int64_t made, const Step& make_st
 void CohortTraining::finish(std::span<const double> losses,
                             std::span<ClientOutcome> outcomes) const {
   for (std::size_t i = 0; i < outcomes.size(); ++i) {
-    outcomes[i].loss = losses[i] / static_cast<double>(steps_[i]);
+    outcomes[i].loss = steps_[i] > 0 ? losses[i] / static_cast<double>(steps_[i]) : 0;
   }
 }
 

@@ -55,10 +55,10 @@ class CohortTraining final : public Evaluator {
   // 1, in the round. It must count the losses.
   using Step = std::function<void(int64_t number, int64_t step)>;
 
-  // Trains clients of one round from theta(), or as `start` has it, by Cohort::step() or by steps
-  // of the caller's; of a task it reads client, round and seed. An outcome for each task, whose
-  // loss stays on the device, in Cohort::losses(). Does not wait for the last steps. REQUIRES: 1 to
-  // C tasks.
+  // Trains clients from theta(), or as `start` has it, by Cohort::steps() or by steps of the
+  // caller's; of a task it reads client, round, repeat, seed and steps. An outcome for each task,
+  // whose loss stays on the device, in Cohort::losses(). Does not wait for the last steps.
+  // REQUIRES: 1 to C tasks.
   std::vector<ClientOutcome> train(std::span<const ClientTask> tasks,
                                    const Cohort::Start& start = {}, const Step& make_step = {});
 
@@ -72,7 +72,7 @@ class CohortTraining final : public Evaluator {
   void upload_all();
   void locate(int64_t begin, std::span<const int32_t> order, int64_t place);
   void bring(int64_t samples);
-  void next_batch(std::size_t step, std::size_t place, int64_t round);
+  void next_batch(std::size_t step, std::size_t place);
   int64_t acting(std::size_t step) const;
   void make_steps(int64_t count, int64_t made, const Step& make_step);
   EvaluationSums evaluate(int64_t begin, std::span<const int32_t> order, SampleResults results);
@@ -87,7 +87,7 @@ class CohortTraining final : public Evaluator {
   std::unique_ptr<Cohort> cohort_;
   std::vector<BatchStream> streams_;     // [C]
   std::vector<Cohort::NoiseKey> noise_;  // [C]
-  std::vector<int64_t> steps_;           // [C] of the last tasks
+  std::vector<int64_t> rounds_, steps_;  // [C] of the last tasks
   std::vector<int64_t> steps_left_;      // [C]
   std::vector<int64_t> counts_;          // [steps at once, C] samples
   std::vector<float> rates_;             // [steps at once, C] sizes of the steps
