@@ -18,12 +18,6 @@ constexpr Fact kTimed{"clients that differ in their model or steps", "async.kind
                                (f.job.clock.is_on() && f.job.clock.makes_partial());
                       },
                       kSeveralVersions.key_in};
-constexpr Fact kKeptMomentum{
-    "momentum that clients keep", "client.optimizer-state", [](const JobFacts& f) {
-      return f.job.client.optimizer.state == Moments::kKept && f.job.client.momentum > 0;
-    }};
-constexpr Fact kAccumulates{"steps of several batches", "client.accumulate",
-                            [](const JobFacts& f) { return f.job.client.accumulate > 1; }};
 constexpr Fact kOneByOne{"an update that trains one client after the other", "client.update",
                          [](const JobFacts& f) { return !f.trains_side_by_side(); }};
 constexpr Fact kWorkerMomentum{"momentum of what clients send", "client.worker-momentum",
@@ -44,10 +38,8 @@ constexpr Conflict kRows[] = {
      "use none or drop"},
     {&kGpus, &kOwnLoss, "another loss than model.loss is not trained on GPUs",
      "leave it as it is by default"},
-    {&kGpus, &kKeptMomentum, "momentum that clients keep is not trained on GPUs", "use fresh"},
     {&kGpus, &kAugments, "an augmented image is not trained on GPUs",
      "leave it as it is by default"},
-    {&kGpus, &kAccumulates, "a step of several batches is not trained on GPUs", "use 1"},
     {&kGpus, &kOneByOne, "{client.update} is not trained on GPUs with these options",
      "use sgd or prox"},
     {&kGpus, &kCompresses, "updates are not compressed on GPUs", "use none"},

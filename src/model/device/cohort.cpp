@@ -87,6 +87,9 @@ class NetworkCohort final : public Cohort {
     noise_.start(start.noise);
   }
 
+  int64_t moment_values() const override { return descent_.moment_values(); }
+  void take_moments(std::span<float> moments) const override { descent_.take_moments(moments); }
+
   void put_steps(const CohortSteps& steps) override {
     const bool moves = table_.put(steps, noise_.put_steps(steps.counts));
     if (moves && graphs_) graphs_->forget();
@@ -184,9 +187,7 @@ class NetworkCohort final : public Cohort {
   // The table's step of the first clients.
   void step(int64_t clients) {
     const at::Tensor means = differentiate(clients, losses_);
-    const at::NoGradGuard no_grad;
-    if (settings_.slope.base > 0) gradient_.narrow(0, 0, clients).mul_(slopes(means));
-    descent_.step(gradient_, table_.rates(), rows_, clients);
+    descent_.step(table_, means, gradient_, rows_);
     differentiation_->move_buffers();
   }
 
@@ -214,14 +215,6 @@ class NetworkCohort final : public Cohort {
   // The losses [C, B] from logits [C, B, outputs].
   at::Tensor losses_of(const at::Tensor& z, const at::Tensor& targets) const {
     return tensor_losses(*loss_, z, targets, at::Reduction::None).view(targets.sizes());
-  }
-
-  // Cohort::Slope [n, 1] at the mean losses [n] of n clients.
-  at::Tensor slopes(const at::Tensor& means) const {
-    const Slope& slope = settings_.slope;
-    const at::Tensor room = slope.base - means;
-    const at::Tensor beyond = at::full_like(room, slope.beyond);
-    return at::where(room >= slope.least, room.reciprocal(), beyond).to(at::kFloat).unsqueeze(1);
   }
 
   std::unique_ptr<CohortForward> network_;
