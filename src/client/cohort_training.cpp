@@ -247,17 +247,28 @@ void CohortTraining::finish(std::span<const double> losses,
 }
 
 EvaluationSums CohortTraining::range(SampleRange range, SampleResults results) {
+  EvaluationSums sums;
+  ask(range, results, sums);
+  finish();
+  return sums;
+}
+
+void CohortTraining::ask(SampleRange range, SampleResults results, EvaluationSums& sums) {
   std::vector<int32_t> order(static_cast<std::size_t>(range.size()));
   std::iota(order.begin(), order.end(), 0);
-  return evaluate(range.begin, order, results);
+  evaluate(range.begin, order, results, sums);
 }
 
 EvaluationSums CohortTraining::chosen(int64_t begin, std::span<const int32_t> order) {
-  return evaluate(begin, order, {});
+  EvaluationSums sums;
+  evaluate(begin, order, {}, sums);
+  finish();
+  return sums;
 }
 
-EvaluationSums CohortTraining::evaluate(int64_t begin, std::span<const int32_t> order,
-                                        SampleResults results) {
+void CohortTraining::evaluate(int64_t begin, std::span<const int32_t> order, SampleResults results,
+                              EvaluationSums& sums) {
+  sums = {};
   constexpr auto kMost = static_cast<std::size_t>(kEvaluationRows);
   for (std::size_t first = 0; first < order.size(); first += kMost) {
     const auto part = order.subspan(first, std::min(kMost, order.size() - first));
@@ -265,8 +276,14 @@ EvaluationSums CohortTraining::evaluate(int64_t begin, std::span<const int32_t> 
     bring(static_cast<int64_t>(part.size()));
     cohort_->evaluate(std::span(rows_).first(part.size()),
                       results.from(static_cast<int64_t>(first)));
+    asked_.push_back(&sums);
   }
-  return cohort_->take_evaluations();
+}
+
+void CohortTraining::finish() {
+  const std::vector<EvaluationSums> found = cohort_->take_evaluations();
+  for (std::size_t i = 0; i < found.size(); ++i) *asked_[i] += found[i];
+  asked_.clear();
 }
 
 }  // namespace hanse

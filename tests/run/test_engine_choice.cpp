@@ -8,6 +8,7 @@
 
 #include "hanse/base/choice.hpp"
 #include "hanse/base/error.hpp"
+#include "hanse/client/kinds.hpp"
 #include "hanse/config.hpp"
 #include "hanse/job/job.hpp"
 #include "hanse/kinds/aggregators.hpp"
@@ -91,6 +92,22 @@ TEST(EngineChoice, JobsThatGpusTrain) {
   }
 }
 
+TEST(EngineChoice, GpusMakeEveryStepOfAClient) {
+  for (const std::string& optimizer : names_of(client_optimizer_kinds())) {
+    for (const Moments state : {Moments::kFresh, Moments::kKept}) {
+      for (const int64_t accumulate : {1, 3}) {
+        Job job;
+        fill_job(job);
+        job.client.optimizer.kind = optimizer;
+        job.client.optimizer.state = state;
+        job.client.momentum = optimizer == "sgd" || optimizer == "rmsprop" ? 0.5 : 0;
+        job.client.accumulate = accumulate;
+        EXPECT_FALSE(MadeJob(job).off_gpus(job)) << optimizer;
+      }
+    }
+  }
+}
+
 TEST(EngineChoice, WhatGpusDoNotTrainIsRefusedByItsKey) {
   const auto refused = [](const std::string& key, const std::function<void(Job&)>& change) {
     Job job;
@@ -115,8 +132,6 @@ TEST(EngineChoice, WhatGpusDoNotTrainIsRefusedByItsKey) {
     job.aggregator.kind = "fedlf";
     job.aggregator.absent = AbsentClients::kWindow;
   });
-  refused("client.optimizer", [](Job& job) { job.client.optimizer.kind = "adamw"; });
-  refused("client.accumulate", [](Job& job) { job.client.accumulate = 2; });
   refused("client.label-smoothing", [](Job& job) { job.client.label_smoothing = 0.1; });
   refused("client.class-weights", [](Job& job) { job.client.class_weights = "client"; });
   refused("evaluate.view", [](Job& job) { job.evaluate.view = EvaluateView::kPersonalised; });

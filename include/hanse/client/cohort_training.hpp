@@ -68,6 +68,8 @@ class CohortTraining final : public Evaluator {
   void finish(std::span<const double> losses, std::span<ClientOutcome> outcomes) const;
 
   EvaluationSums range(SampleRange range, SampleResults results = {}) override;
+  void ask(SampleRange range, SampleResults results, EvaluationSums& sums) override;
+  void finish() override;
   EvaluationSums chosen(int64_t begin, std::span<const int32_t> order) override;
 
  private:
@@ -80,7 +82,8 @@ class CohortTraining final : public Evaluator {
   void keep_moments(std::span<const ClientTask> tasks);
   int64_t acting(std::size_t step) const;
   void make_steps(int64_t count, int64_t made, const Step& make_step);
-  EvaluationSums evaluate(int64_t begin, std::span<const int32_t> order, SampleResults results);
+  void evaluate(int64_t begin, std::span<const int32_t> order, SampleResults results,
+                EvaluationSums& sums);
 
   Schedule schedule_;
   std::unique_ptr<const Stepping> stepping_;
@@ -104,7 +107,8 @@ class CohortTraining final : public Evaluator {
   std::vector<float> moments_;           // [tasks, values], where clients keep them
   std::vector<int64_t> rows_;            // places on the device: [steps at once, C, B], or [window]
   // On their way to the device.
-  GatheredBatch staged_;  // [window]; empty when the device holds all
+  GatheredBatch staged_;                // [window]; empty when the device holds all
+  std::vector<EvaluationSums*> asked_;  // where the sums go that Cohort::evaluate() finds
 };
 
 }  // namespace hanse

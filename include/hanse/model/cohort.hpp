@@ -107,10 +107,10 @@ class Cohort {
   virtual void put_theta(std::span<const float> row) = 0;
   // Evaluates theta() on the samples in these places, as Model::evaluate(). The shape of each
   // kernel call depends on their number and the model alone, and the bits on nothing else of the
-  // call. take_evaluations() brings the results, and the sums over all calls since it was called
+  // call. take_evaluations() brings the results, and the sums of each call since it was called
   // last, in one transfer of up to some 64 MiB: it waits for the device.
   virtual void evaluate(std::span<const int64_t> places, SampleResults results) = 0;
-  virtual EvaluationSums take_evaluations() = 0;
+  virtual std::vector<EvaluationSums> take_evaluations() = 0;
   // [batches, C] mean losses, in evaluation mode, of each of rows() on each of these ranges of
   // samples on the device. Waits for the device.
   virtual std::vector<double> row_losses(std::span<const SampleRange> batches) = 0;

@@ -139,9 +139,9 @@ class NetworkCohort final : public Cohort {
   void evaluate(std::span<const int64_t> places, SampleResults results) override {
     const at::NoGradGuard no_grad;
     const auto n = static_cast<int64_t>(places.size());
-    // On the CPU that is the host's memory, which outlives what is computed of it.
-    const at::Tensor order =
-        at::from_blob(const_cast<int64_t*>(places.data()), {n}, at::kLong).to(on_device_.device());
+    const at::Tensor numbers = staged({n}, at::kLong, on_device_.device());
+    std::ranges::copy(places, numbers.data_ptr<int64_t>());
+    const at::Tensor order = sent(numbers, on_device_.device());
     const at::Tensor input = features_.index_select(0, order).unsqueeze(0);
     const at::Tensor targets = targets_.index_select(0, order).unsqueeze(0);
     const at::Tensor z = network_->logits(theta_tensors_, input, {});  // [1, n, outputs]
@@ -157,10 +157,9 @@ class NetworkCohort final : public Cohort {
     if (evaluations_.bytes() > kMostToBring) evaluations_.bring();
   }
 
-  EvaluationSums take_evaluations() override {
+  std::vector<EvaluationSums> take_evaluations() override {
     evaluations_.bring();
-    EvaluationSums sums;
-    for (const EvaluationSums& part : evaluated_) sums += part;
+    const std::vector<EvaluationSums> sums(evaluated_.begin(), evaluated_.end());
     evaluated_.clear();
     return sums;
   }
