@@ -65,6 +65,15 @@ inline CohortJob lowering(LoweringRate rate, int64_t batch, int64_t pairs, int64
   return job;
 }
 
+// Moments that clients keep, of steps of three batches, and such as begin anew.
+inline CohortJob stepping(const std::string& optimizer, Moments state, double momentum = 0) {
+  CohortJob job{.client = {{.epochs = 2, .batch = 4}, {.lr = 0.03, .weight_decay = 0.02}}};
+  job.client.optimizer = {.kind = optimizer, .state = state, .beta2 = 0.95, .eps = 1e-2};
+  job.client.momentum = momentum;
+  job.client.accumulate = state == Moments::kKept ? 3 : 1;
+  return job;
+}
+
 inline CohortJob with_momentum(CohortJob job) {
   job.client.momentum = 0.6;
   return job;
@@ -134,6 +143,10 @@ inline NamedJobs device_jobs(const std::string& device) {
       {"personal scaffold", personal(stateful("scaffold").client)},
       {"alone", personal({{.epochs = 2, .batch = 4}, {.lr = 0.1, .momentum = 0.5}}, true)},
       {"optimal scaffold", optimal(stateful("scaffold"))},
+      {"adam", stepping("adam", Moments::kFresh)},
+      {"kept adamw", stepping("adamw", Moments::kKept)},
+      {"kept momentum", optimal(stepping("sgd", Moments::kKept, 0.6))},
+      {"kept rmsprop", stepping("rmsprop", Moments::kKept, 0.6)},
       {"dqn-fed", lowering(LoweringRate::kLbfgs, 4, 2)},
       {"dqn-fed with kept pairs", lowering(LoweringRate::kLbfgs, 4, 5, 3)},
       {"dqn-fed of full batches", lowering(LoweringRate::kLbfgs, 0, 5)},

@@ -8,6 +8,7 @@
 
 #include "hanse/base/choice.hpp"
 #include "hanse/base/error.hpp"
+#include "hanse/client/kinds.hpp"
 #include "hanse/config.hpp"
 #include "hanse/job/job.hpp"
 #include "hanse/kinds/aggregators.hpp"
@@ -89,6 +90,22 @@ TEST(EngineChoice, JobsThatGpusTrainSideBySide) {
   }
 }
 
+TEST(EngineChoice, GpusMakeEveryStepOfAClient) {
+  for (const std::string& optimizer : names_of(client_optimizer_kinds())) {
+    for (const Moments state : {Moments::kFresh, Moments::kKept}) {
+      for (const int64_t accumulate : {1, 3}) {
+        Job job;
+        fill_job(job);
+        job.client.optimizer.kind = optimizer;
+        job.client.optimizer.state = state;
+        job.client.momentum = optimizer == "sgd" || optimizer == "rmsprop" ? 0.5 : 0;
+        job.client.accumulate = accumulate;
+        EXPECT_EQ(MadeJob(job).one_by_one(job), "") << optimizer;
+      }
+    }
+  }
+}
+
 // The line of the notice names the option that makes it so.
 TEST(EngineChoice, WhatGpusTrainOneByOneIsSaidWithItsKey) {
   const auto said = [](const std::string& key, const std::function<void(Job&)>& change) {
@@ -114,8 +131,6 @@ TEST(EngineChoice, WhatGpusTrainOneByOneIsSaidWithItsKey) {
     job.aggregator.kind = "fedlf";
     job.aggregator.absent = AbsentClients::kWindow;
   });
-  said("client.optimizer", [](Job& job) { job.client.optimizer.kind = "adamw"; });
-  said("client.accumulate", [](Job& job) { job.client.accumulate = 2; });
   said("client.label-smoothing", [](Job& job) { job.client.label_smoothing = 0.1; });
   said("client.class-weights", [](Job& job) { job.client.class_weights = "client"; });
   said("evaluate.view", [](Job& job) { job.evaluate.view = EvaluateView::kPersonalised; });

@@ -63,9 +63,7 @@ bool JobFacts::keeps_state() const {
 bool JobFacts::trains_side_by_side() const {
   if (job.simulate.is_on()) return false;
   if (rule.rates) return true;
-  const ClientOptions& client = job.client;
-  return !update.solves && client.accumulate == 1 && client.optimizer.kind == "sgd" &&
-         !keeps_moments(client);
+  return !update.solves;
 }
 
 bool JobFacts::keeps_own_model() const {

@@ -27,14 +27,6 @@ constexpr Fact kTimed{"clients that differ in their model or steps", "async.kind
                                (f.job.clock.is_on() && f.job.clock.makes_partial());
                       },
                       kSeveralVersions.key_in};
-constexpr Fact kKeptMomentum{
-    "momentum that clients keep", "client.optimizer-state", [](const JobFacts& f) {
-      return f.job.client.optimizer.state == Moments::kKept && f.job.client.momentum > 0;
-    }};
-constexpr Fact kOtherSteps{"clients' steps other than sgd", "client.optimizer",
-                           [](const JobFacts& f) { return f.job.client.optimizer.kind != "sgd"; }};
-constexpr Fact kAccumulates{"steps of several batches", "client.accumulate",
-                            [](const JobFacts& f) { return f.job.client.accumulate > 1; }};
 constexpr Fact kSimulated{"training that is not done", "simulate.sample-us",
                           [](const JobFacts& f) { return f.job.simulate.is_on(); }};
 constexpr Fact kOneByOne{"an update that trains one client after the other", "client.update",
@@ -57,10 +49,7 @@ constexpr OneByOne kRows[] = {
     {&kSquares, "{sampler.kind} asks for the losses of single samples"},
     {&kTimed, "clients start from several models, or make fewer steps"},
     {&kOwnLoss, "clients minimise another loss than model.loss"},
-    {&kKeptMomentum, "clients keep their momentum in the hosts' memory"},
-    {&kOtherSteps, "the steps of {client.optimizer} are made in the hosts' memory"},
     {&kAugments, "images are changed in the hosts' memory"},
-    {&kAccumulates, "a step has several batches"},
     {&kSimulated, "the training is simulated"},
     {&kOneByOne, "{client.update} works in the hosts' memory"},
     {&kCompresses, "updates are compressed in the hosts' memory"},

@@ -82,10 +82,14 @@ class NetworkCohort final : public Cohort {
 
   void start(const Start& start) override {
     descent_.clear(theta_, rows_, losses_);
+    receive(start.received);
     put_rows(start.rows);
-    descent_.start(start, rows_, theta_);
+    descent_.start(start, rows_, received());
     noise_.start(start.noise);
   }
+
+  int64_t moment_values() const override { return descent_.moment_values(); }
+  void take_moments(std::span<float> moments) const override { descent_.take_moments(moments); }
 
   void put_steps(const CohortSteps& steps) override {
     const bool moves = table_.put(steps, noise_.put_steps(steps.counts));
@@ -120,6 +124,7 @@ class NetworkCohort final : public Cohort {
   const at::Tensor& losses() const override { return losses_; }
   void take_losses(std::span<double> losses) const override { download(losses_, losses.data()); }
 
+  const at::Tensor& received() const override { return has_several_ ? received_ : theta_; }
   const at::Tensor& rows() const override { return rows_; }
 
   void take_rows(std::span<float> rows) const override {
@@ -136,9 +141,9 @@ class NetworkCohort final : public Cohort {
   void evaluate(std::span<const int64_t> places, SampleResults results) override {
     const at::NoGradGuard no_grad;
     const auto n = static_cast<int64_t>(places.size());
-    // On the CPU that is the host's memory, which outlives what is computed of it.
-    const at::Tensor order =
-        at::from_blob(const_cast<int64_t*>(places.data()), {n}, at::kLong).to(on_device_.device());
+    const at::Tensor numbers = staged({n}, at::kLong, on_device_.device());
+    std::ranges::copy(places, numbers.data_ptr<int64_t>());
+    const at::Tensor order = sent(numbers, on_device_.device());
     const at::Tensor input = features_.index_select(0, order).unsqueeze(0);
     const at::Tensor targets = targets_.index_select(0, order).unsqueeze(0);
     const at::Tensor z = network_->logits(theta_tensors_, input, {});  // [1, n, outputs]
@@ -154,10 +159,9 @@ class NetworkCohort final : public Cohort {
     if (evaluations_.bytes() > kMostToBring) evaluations_.bring();
   }
 
-  EvaluationSums take_evaluations() override {
+  std::vector<EvaluationSums> take_evaluations() override {
     evaluations_.bring();
-    EvaluationSums sums;
-    for (const EvaluationSums& part : evaluated_) sums += part;
+    const std::vector<EvaluationSums> sums(evaluated_.begin(), evaluated_.end());
     evaluated_.clear();
     return sums;
   }
@@ -181,12 +185,21 @@ class NetworkCohort final : public Cohort {
   static constexpr int64_t kMostToBring = int64_t{64} << 20;
   static constexpr int64_t kFewKernels = 32;  // steps of a graph, where a step has some ten kernels
 
+  // The first rows become these.
+  void receive(std::span<const std::span<const float>> rows) {
+    has_several_ = !rows.empty();
+    if (!has_several_) return;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      upload(rows_, static_cast<int64_t>(i), 1, rows[i].data());
+    }
+    if (!received_.defined()) received_ = aligned_like(rows_);
+    received_.copy_(rows_);
+  }
+
   // The table's step of the first clients.
   void step(int64_t clients) {
     const at::Tensor means = differentiate(clients, losses_);
-    const at::NoGradGuard no_grad;
-    if (settings_.slope.base > 0) gradient_.narrow(0, 0, clients).mul_(slopes(means));
-    descent_.step(gradient_, table_.rates(), rows_, clients);
+    descent_.step(table_, means, gradient_, rows_);
     differentiation_->move_buffers();
   }
 
@@ -216,14 +229,6 @@ class NetworkCohort final : public Cohort {
     return tensor_losses(*loss_, z, targets, at::Reduction::None).view(targets.sizes());
   }
 
-  // Cohort::Slope [n, 1] at the mean losses [n] of n clients.
-  at::Tensor slopes(const at::Tensor& means) const {
-    const Slope& slope = settings_.slope;
-    const at::Tensor room = slope.base - means;
-    const at::Tensor beyond = at::full_like(room, slope.beyond);
-    return at::where(room >= slope.least, room.reciprocal(), beyond).to(at::kFloat).unsqueeze(1);
-  }
-
   std::unique_ptr<CohortForward> network_;
   LossPtr loss_;
   Settings settings_;
@@ -234,6 +239,8 @@ class NetworkCohort final : public Cohort {
   at::Tensor targets_;                     // [samples] labels, int32; targets, float32
   at::Tensor theta_;                       // [P]
   at::Tensor rows_;                        // [C, P]
+  at::Tensor received_;                    // [C, P] each client's own theta, before rows move ...
+  bool has_several_ = false;               // ... where they differ
   at::Tensor gradient_;                    // [C, P]
   at::Tensor losses_;                      // [C] float64
   std::vector<at::Tensor> theta_tensors_;  // [1, shape of each tensor], on theta_
