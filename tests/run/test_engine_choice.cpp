@@ -136,6 +136,24 @@ TEST(EngineChoice, WhatGpusTrainOneByOneIsSaidWithItsKey) {
   said("evaluate.view", [](Job& job) { job.evaluate.view = EvaluateView::kPersonalised; });
 }
 
+// `check` says it of jobs that may get a GPU.
+TEST(EngineChoice, CheckSaysWhatIsTrainedOneByOne) {
+  Job job;
+  fill_job(job);
+  job.aggregator.kind = "krum";
+  job.run.device = RunDevice::kCpu;
+  EXPECT_EQ(one_by_one_text(job), "");
+  job.run.device = RunDevice::kCuda;
+  EXPECT_EQ(one_by_one_text(job).empty(), why_one_by_one(facts_of(job)).empty());
+  job.evaluate.tune_steps = 2;
+  EXPECT_EQ(one_by_one_text(job).rfind("clients are trained one after the other on the GPU: ", 0),
+            0U);
+  job.run.protocol = "local";  // where tune_steps holds, too
+  EXPECT_NE(one_by_one_text(job), "");
+  job.run.protocol = "bandit";
+  EXPECT_EQ(one_by_one_text(job), "");
+}
+
 // What a row says of GPUs is what the objects of its kind need.
 TEST(EngineChoice, RowsKnowWhatGpusTrain) {
   Job job;
