@@ -91,7 +91,7 @@ struct Trained {
 };
 
 // Two rounds; complete on rank 0. Collective.
-Trained train(const Job& job, Communicator& comm, const RankDevice* given) {
+Trained train(const Job& job, Communicator& comm, const RankGpu* given) {
   const auto parts = assemble(job, comm, given);
   Protocol& protocol = parts->protocol();
   protocol.initialize_model();
@@ -104,7 +104,7 @@ Trained train(const Job& job, Communicator& comm, const RankDevice* given) {
   return trained;
 }
 
-RankDevice pretended() { return {.name = test_devices().front(), .kind = "pretended"}; }
+RankGpu pretended() { return {.name = test_devices().front(), .kind = "pretended"}; }
 
 void expect_near(const Trained& found, const Trained& expected, double tolerance) {
   ASSERT_EQ(found.model.size(), expected.model.size());
@@ -124,7 +124,7 @@ void expect_near(const Trained& found, const Trained& expected, double tolerance
 // Trains the job on the CPU and on the GPU.
 void expect_trains(const Job& job, double tolerance = 1e-4) {
   const auto single = make_single_communicator();
-  const RankDevice device = pretended();
+  const RankGpu device = pretended();
   const Trained expected = train(job, *single, nullptr), found = train(job, *single, &device);
   EXPECT_EQ(expected.on, "cpu");
   EXPECT_EQ(found.on, "pretended");
@@ -278,7 +278,7 @@ struct DeviceTraining {
   }
 
   const BaseJob base;
-  const RankDevice device = pretended();
+  const RankGpu device = pretended();
   KeyedJob job{catalog()};
   std::unique_ptr<Assembly> parts;
   Protocol* trainer;

@@ -38,7 +38,7 @@ bool needs_gpus(const Job& job) {
   return job.run.device == RunDevice::kCuda || (job.run.device == RunDevice::kAuto && is_tf32(job));
 }
 
-bool uses_nccl(const Job& job, const RankDevice& device, const Communicator& comm) {
+bool uses_nccl(const Job& job, const RankGpu& device, const Communicator& comm) {
   if (job.comm.devices != DeviceLinks::kAuto) return job.comm.devices == DeviceLinks::kNccl;
   return !device.shared && comm.size() > 1;
 }
@@ -51,7 +51,7 @@ constexpr int64_t kMostSideBySide = 32;
 constexpr int64_t kRowBytes = int64_t{8} << 30;  // for rows, gradients and velocities
 
 // "12 clients side by side on NVIDIA H100 (2 ranks), sums through NCCL"
-void tell_of_gpu(const Job& job, const std::string& gpu, const RankDevice& device,
+void tell_of_gpu(const Job& job, const std::string& gpu, const RankGpu& device,
                  const std::string& one_by_one, int64_t clients, const Communicator& comm) {
   const bool is_alone = comm.size() == 1;
   const std::string where =
@@ -66,7 +66,7 @@ void tell_of_gpu(const Job& job, const std::string& gpu, const RankDevice& devic
                                                   : "through the host's memory"));
 }
 
-RankDevice claim_gpu(const Job& job, const std::string& one_by_one, int64_t clients,
+RankGpu claim_gpu(const Job& job, const std::string& one_by_one, int64_t clients,
                      Communicator& comm, Communicator& host) {
   int64_t mine = -1;
   Gpu gpu;
@@ -84,7 +84,7 @@ RankDevice claim_gpu(const Job& job, const std::string& one_by_one, int64_t clie
   int64_t most = 0;
   agree_on(comm, [&] { most = ranks_on_one_gpu(identities, job.run.ranks_per_gpu); });
   require_same(comm, "GPUs", gpu.name, "their results differ in the last bits; use one kind");
-  RankDevice device{.shared = comm.allreduce_one(most, ReduceOp::kMax) > 1};
+  RankGpu device{.shared = comm.allreduce_one(most, ReduceOp::kMax) > 1};
   agree_on(comm, [&] {
     device.name = torch_library().gpu.use(mine, job.model.precision);
     device.kind = fmt::format("{}, CUDA {}, LibTorch {}", gpu.name,
@@ -199,7 +199,7 @@ bool is_worth_a_gpu(const StepCost& work) {
 }
 
 Engine choose_engine(const Job& job, const std::string& one_by_one, StepCost work,
-                     Communicator& comm, Communicator& host, const RankDevice* given) {
+                     Communicator& comm, Communicator& host, const RankGpu* given) {
   if (given != nullptr) return {*given, one_by_one};
   if (job.run.device == RunDevice::kCpu || (job.run.device == RunDevice::kAuto && !kHasCuda))
     return {};
@@ -221,7 +221,7 @@ Engine choose_engine(const Job& job, const std::string& one_by_one, StepCost wor
   }
 }
 
-void make_on_device(const Job& job, RankDevice& device, Communicator& comm,
+void make_on_device(const Job& job, RankGpu& device, Communicator& comm,
                     const std::function<void()>& make) {
   try {
     agree_on(comm, make);
@@ -235,21 +235,18 @@ void make_on_device(const Job& job, RankDevice& device, Communicator& comm,
 void move_model(const Job& job, Engine& engine, Communicator& comm, Assembly& assembly) {
   if (!engine.on_gpu() || engine.has_cohorts()) return;
   const Federation& federation = assembly.federation;
-  PartModel* const part = assembly.part;
+  auto& network = assembly.part != nullptr ? assembly.part->network() : assembly.model;
   std::unique_ptr<Model> moved;
   make_on_device(job, engine.device, comm, [&] {
-    moved = torch_library().make_device_model(part != nullptr ? part->network() : *assembly.model,
-                                              job.model, federation.sample_shape(),
+    moved = torch_library().make_device_model(*network, job.model, federation.sample_shape(),
                                               federation.label_form(), engine.device.name);
   });
-  if (!engine.on_gpu()) return;
-  assembly.host_network = part != nullptr ? part->exchange_network(std::move(moved))
-                                          : std::exchange(assembly.model, std::move(moved));
+  if (engine.on_gpu()) assembly.host_network = std::exchange(network, std::move(moved));
 }
 
 RunnerPtr make_runner(const Job& job, Engine& engine, const FederatedSettings& settings,
                       const RunnerParts& parts) {
-  RankDevice& device = engine.device;
+  RankGpu& device = engine.device;
   std::unique_ptr<CohortTraining> cohorts;
   if (engine.has_cohorts()) {
     const int64_t participants = settings.max_participants;
