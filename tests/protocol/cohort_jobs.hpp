@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "hanse/client/options.hpp"
+#include "hanse/job/job.hpp"
+#include "hanse/kinds/conflicts.hpp"
 #include "hanse/kinds/families.hpp"
 #include "hanse/model/part_model.hpp"
 #include "hanse/protocol/federated_settings.hpp"
@@ -156,13 +158,17 @@ inline NamedJobs device_jobs(const std::string& device) {
   return jobs;
 }
 
-// The kinds of a family that GPUs train; rules in files or formulas have tests of their own.
+// The kinds of a family that GPUs train side by side; rules in files or formulas have tests of
+// their own.
 inline std::vector<std::string> kinds_on_devices(const std::string& key) {
   std::vector<std::string> names;
   for (const KindFamily& family : kind_families()) {
     for (const auto& row : family.rows) {
       const bool is_own = row.name == "python" || row.name == "plugin" || row.name == "formula";
-      if (family.key == key && !row.cpus_alone && !is_own) names.push_back(row.name);
+      if (family.key != key || is_own) continue;
+      Job job;
+      family.choice(job) = row.name;
+      if (why_one_by_one(facts_of(job)).empty()) names.push_back(row.name);
     }
   }
   return names;

@@ -62,10 +62,11 @@ class Cohort {
   // Where steps begin, and which forces act besides the gradient:
   //   g <- g + mu (w - anchor) + pull,  before momentum
   struct Start {
-    double mu = 0;                      // weight of the proximal term; 0: off
-    bool to_theta = false;              // its anchor is theta; else what the rows start from
-    std::span<const float> rows = {};   // [n, P] of the first clients; the others start from theta
-    std::span<const float> pulls = {};  // [n, P]; empty: none
+    double mu = 0;                     // weight of the proximal term; 0: off
+    bool to_theta = false;             // its anchor is theta; else what the rows start from
+    std::span<const float> rows = {};  // [n, P] of the first clients; the others start from theta
+    std::span<const std::span<const float>> received = {};  // [n] of [P]: each client's own theta
+    std::span<const float> pulls = {};                      // [n, P]; empty: none
     // [n, moment_values()] what the clients' moments start from; empty: zero.
     std::span<const float> moments = {};
     std::span<const NoiseKey> noise = {};  // [n] streams of the clients' dropout masks
@@ -98,6 +99,9 @@ class Cohort {
   virtual const at::Tensor& losses() const = 0;
   // Copies losses() to the host's memory. Waits for the device.
   virtual void take_losses(std::span<double> losses) const = 0;
+  // float32 on the device: theta() [P], or [C, P] where clients have started from thetas of their
+  // own.
+  virtual const at::Tensor& received() const = 0;
   // [C, P] float32 on the device; unchanged until the next start(), steps() or put_rows().
   virtual const at::Tensor& rows() const = 0;
   // Copies the first rows, [n, P], from and to the host's memory; and theta(), [P].

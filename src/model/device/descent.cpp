@@ -45,13 +45,15 @@ void Descent::clear(const at::Tensor& theta, at::Tensor& rows, at::Tensor& losse
 }
 
 void Descent::start(const Cohort::Start& start, const at::Tensor& rows, const at::Tensor& theta) {
+  const bool moved = !start.to_theta && !start.rows.empty();
   form_ = {.mu = start.mu,
-           .own_anchor = start.mu > 0 && !start.to_theta && !start.rows.empty(),
+           .own_anchor = start.mu > 0 && (moved || theta.dim() > 1),
            .pulls = !start.pulls.empty()};
-  theta_ = theta;
   if (form_.own_anchor) {
     if (!anchor_.defined()) anchor_ = aligned_like(rows);
-    anchor_.copy_(rows);
+    anchor_.copy_(moved ? rows : theta);
+  } else {
+    theta_ = theta;
   }
   if (form_.pulls) {
     if (!pulls_.defined()) pulls_ = aligned_like(rows);

@@ -18,7 +18,7 @@ class Descent {
 
   // All rows are theta [P], and losses [C] are zero.
   void clear(const at::Tensor& theta, at::Tensor& rows, at::Tensor& losses);
-  // Starts from `rows`, which have their values by now.
+  // Starts from `rows`, which have their values by now. `theta`: Cohort::received().
   void start(const Cohort::Start& start, const at::Tensor& rows, const at::Tensor& theta);
 
   // Moves the first n of `rows` [C, P] against their `gradient` [C, P] in the table's step, which
