@@ -143,12 +143,14 @@ inline NamedJobs device_jobs(const std::string& device) {
   return jobs;
 }
 
-// The kinds of a family that GPUs train; rules in files or formulas have tests of their own.
+// The kinds of a family that GPUs train; rules in files or formulas have tests of their own, as the
+// one by the server's own update.
 inline std::vector<std::string> kinds_on_devices(const std::string& key) {
   std::vector<std::string> names;
   for (const KindFamily& family : kind_families()) {
     for (const auto& row : family.rows) {
-      const bool is_own = row.name == "python" || row.name == "plugin" || row.name == "formula";
+      const bool is_own = row.name == "python" || row.name == "plugin" || row.name == "formula" ||
+                          row.name == "fltrust";
       if (family.key == key && !row.cpus_alone && !is_own) names.push_back(row.name);
     }
   }

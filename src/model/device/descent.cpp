@@ -28,16 +28,25 @@ void Descent::clear(const at::Tensor& theta, at::Tensor& rows, at::Tensor& losse
   run(work, rows.size(1), rows.device());
 }
 
-void Descent::start(const Cohort::Start& start, const at::Tensor& rows, const at::Tensor& theta) {
+void Descent::receive(std::span<const std::span<const float>> received, at::Tensor& rows,
+                      const at::Tensor& theta) {
+  received_ = theta;
+  if (received.empty()) return;
+  for (std::size_t i = 0; i < received.size(); ++i) {
+    upload(rows, static_cast<int64_t>(i), 1, received[i].data());
+  }
+  received_ = aligned_like(rows);
+  received_.copy_(rows);
+}
+
+void Descent::start(const Cohort::Start& start, const at::Tensor& rows) {
   const bool moved = !start.to_theta && !start.rows.empty();
   form_ = {.mu = start.mu,
-           .own_anchor = start.mu > 0 && (moved || theta.dim() > 1),
+           .own_anchor = start.mu > 0 && (moved || received_.dim() > 1),
            .pulls = !start.pulls.empty()};
   if (form_.own_anchor) {
     if (!anchor_.defined()) anchor_ = aligned_like(rows);
-    anchor_.copy_(moved ? rows : theta);
-  } else {
-    theta_ = theta;
+    anchor_.copy_(moved ? rows : received_);
   }
   if (form_.pulls) {
     if (!pulls_.defined()) pulls_ = aligned_like(rows);
@@ -54,7 +63,7 @@ void Descent::step(at::Tensor& gradient, const at::Tensor& rates, at::Tensor& ro
     acting.mul_(at::clamp_max(clip_ / norm, 1.0).to(at::kFloat));
   }
   const int64_t stride = rows.stride(0);
-  const at::Tensor& anchor = form_.own_anchor ? anchor_ : theta_;
+  const at::Tensor& anchor = form_.own_anchor ? anchor_ : received_;
   const DescentWork work{.rule = {.weight_decay = static_cast<float>(weight_decay_),
                                   .momentum = static_cast<float>(momentum_),
                                   .mu = static_cast<float>(form_.mu),

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include <ATen/ATen.h>
 
@@ -16,8 +17,12 @@ class Descent {
 
   // All rows are theta [P], and losses [C] are zero.
   void clear(const at::Tensor& theta, at::Tensor& rows, at::Tensor& losses);
-  // Starts from `rows`, which have their values by now. `theta`: Cohort::received().
-  void start(const Cohort::Start& start, const at::Tensor& rows, const at::Tensor& theta);
+  // The first of `rows` become what clients have received, where it is not theta.
+  void receive(std::span<const std::span<const float>> received, at::Tensor& rows,
+               const at::Tensor& theta);
+  const at::Tensor& received() const { return received_; }  // Cohort::received()
+  // Starts from `rows`, which have their values by now.
+  void start(const Cohort::Start& start, const at::Tensor& rows);
 
   // Moves the first `clients` of `rows` [C, P] with rates [C]; overwrites their `gradient` [C, P].
   void step(at::Tensor& gradient, const at::Tensor& rates, at::Tensor& rows, int64_t clients) const;
@@ -34,7 +39,7 @@ class Descent {
   int64_t trained_;
   bool nesterov_;
   Form form_;
-  at::Tensor theta_;     // [P]
+  at::Tensor received_;  // [P], or [C, P] where clients have theirs
   at::Tensor anchor_;    // [C, P] what the rows started from; undefined before it is asked for
   at::Tensor pulls_;     // [C, P]; likewise
   at::Tensor velocity_;  // [C, P], with momentum
