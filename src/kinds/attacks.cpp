@@ -167,8 +167,7 @@ const std::vector<AttackKind> kAttacks{
            "class whose samples get attack.target, all others keep theirs; with target = auto "
            "all are flipped, and attack_success is that of this class"),
        kTarget},
-      check_poison,
-      kCpusAlone},
+      check_poison},
      {.poison = Poison::kFlip}},
     {{"backdoor",
       "training on samples with a patch, which get the label attack.target",
@@ -176,8 +175,7 @@ const std::vector<AttackKind> kAttacks{
        key("patch", &Options::patch, at_least(1),
            "side in pixels of the patch of ones in the lower right corner"),
        key("poison", &Options::poison, above_to(0, 1), "share of a batch that is patched")},
-      check_poison,
-      kCpusAlone},
+      check_poison},
      {.poison = Poison::kBackdoor}},
     {{"replace",
       "updates of attackers are multiplied, so that they replace the model (Bagdasaryan et al. "
@@ -275,6 +273,7 @@ KindFamily attack_family() {
 }
 
 bool attack_searches(const Job& job) { return traits_of(job).searches; }
+bool attack_replaces(const Job& job) { return traits_of(job).replaces; }
 bool attack_poisons(const Job& job) { return traits_of(job).poison != Poison::kNone; }
 
 ForgeNeeds forge_needs(const Job& job) {

@@ -51,7 +51,9 @@ class CohortNodes::OnDevice final : public Model {
       cohort_.put(0, part_of(batch, {first, first + rows}, values_));
       cohort_.evaluate(std::span(places_).first(to_index(rows)), results.from(first));
     }
-    return cohort_.take_evaluations();
+    EvaluationSums sums;
+    for (const EvaluationSums& part : cohort_.take_evaluations()) sums += part;
+    return sums;
   }
 
   // REQUIRES: batches that have room together, those of a rank's nodes.

@@ -1,20 +1,17 @@
-// What cohorts on GPUs cannot do, beside the kinds whose rows say cpus_alone.
+// What cohorts on GPUs cannot do: there these jobs train one client after the other.
 #include "facts.hpp"
+#include "hanse/kinds/attacks.hpp"
 
 namespace hanse {
 
 namespace {
 
-constexpr Fact kGpus{"clients on GPUs", "run.device", [](const JobFacts& f) { return f.on_gpus; }};
-
-constexpr Fact kOfSamples{"rounds that are private for samples", "privacy.unit",
+constexpr Fact kPoisons{"an attack on the training", "attack.kind",
+                        [](const JobFacts& f) { return attack_poisons(f.job); }};
+constexpr Fact kOfSamples{"steps that are private for samples", "privacy.unit",
                           [](const JobFacts& f) { return f.job.privacy.of_samples(); }};
-constexpr Fact kKeptMomentum{
-    "momentum that clients keep", "client.optimizer-state", [](const JobFacts& f) {
-      return f.job.client.optimizer.state == Moments::kKept && f.job.client.momentum > 0;
-    }};
-constexpr Fact kAccumulates{"steps of several batches", "client.accumulate",
-                            [](const JobFacts& f) { return f.job.client.accumulate > 1; }};
+constexpr Fact kSimulated{"training that is not done", "simulate.sample-us",
+                          [](const JobFacts& f) { return f.job.simulate.is_on(); }};
 constexpr Fact kOneByOne{"an update that trains one client after the other", "client.update",
                          [](const JobFacts& f) { return !f.trains_side_by_side(); }};
 constexpr Fact kTunes{"models tuned for evaluations", "evaluate.tune-steps",
@@ -23,24 +20,20 @@ constexpr Fact kMakesOwnModels{
     "models that clients do not keep", "evaluate.view",
     [](const JobFacts& f) { return evaluates_own_models(f.job) && !f.keeps_own_model(); }};
 
-constexpr Conflict kRows[] = {
-    {&kGpus, &kSquares, "the losses of single samples do not leave GPUs", "use another"},
-    {&kGpus, &kOfSamples, "gradients of samples are not clipped on GPUs", "use client"},
-    {&kGpus, &kOwnLoss, "another loss than model.loss is not trained on GPUs",
-     "leave it as it is by default"},
-    {&kGpus, &kKeptMomentum, "momentum that clients keep is not trained on GPUs", "use fresh"},
-    {&kGpus, &kAugments, "an augmented image is not trained on GPUs",
-     "leave it as it is by default"},
-    {&kGpus, &kAccumulates, "a step of several batches is not trained on GPUs", "use 1"},
-    {&kGpus, &kOneByOne, "{client.update} is not trained on GPUs with these options",
-     "use sgd or prox"},
-    {&kGpus, &kTunes, "models are not tuned for evaluations on GPUs", "use 0"},
-    {&kGpus, &kMakesOwnModels, "models that clients do not keep are not made on GPUs",
-     "use evaluate.view = global"},
+constexpr OneByOne kRows[] = {
+    {&kPoisons, "{attack.kind} changes samples of a batch in the hosts' memory"},
+    {&kOfSamples, "gradients of samples get their noise in the hosts' memory"},
+    {&kSquares, "{sampler.kind} asks for the losses of single samples"},
+    {&kOwnLoss, "clients minimise another loss than model.loss"},
+    {&kAugments, "images are changed in the hosts' memory"},
+    {&kSimulated, "the training is simulated"},
+    {&kOneByOne, "{client.update} works in the hosts' memory"},
+    {&kTunes, "models are tuned before they are evaluated"},
+    {&kMakesOwnModels, "clients make their own models for evaluations alone"},
 };
 
 }  // namespace
 
-std::span<const Conflict> conflicts_of_gpus() { return kRows; }
+std::span<const OneByOne> one_by_one_facts() { return kRows; }
 
 }  // namespace hanse

@@ -88,6 +88,9 @@ class NetworkCohort final : public Cohort {
     noise_.start(start.noise);
   }
 
+  int64_t moment_values() const override { return descent_.moment_values(); }
+  void take_moments(std::span<float> moments) const override { descent_.take_moments(moments); }
+
   void put_steps(const CohortSteps& steps) override {
     const bool moves = table_.put(steps, noise_.put_steps(steps.counts));
     if (moves && graphs_) graphs_->forget();
@@ -138,9 +141,9 @@ class NetworkCohort final : public Cohort {
   void evaluate(std::span<const int64_t> places, SampleResults results) override {
     const at::NoGradGuard no_grad;
     const auto n = static_cast<int64_t>(places.size());
-    // On the CPU that is the host's memory, which outlives what is computed of it.
-    const at::Tensor order =
-        at::from_blob(const_cast<int64_t*>(places.data()), {n}, at::kLong).to(on_device_.device());
+    const at::Tensor numbers = staged({n}, at::kLong, on_device_.device());
+    std::ranges::copy(places, numbers.data_ptr<int64_t>());
+    const at::Tensor order = sent(numbers, on_device_.device());
     const at::Tensor input = features_.index_select(0, order).unsqueeze(0);
     const at::Tensor targets = targets_.index_select(0, order).unsqueeze(0);
     const at::Tensor z = network_->logits(theta_tensors_, input, {});  // [1, n, outputs]
@@ -156,10 +159,9 @@ class NetworkCohort final : public Cohort {
     if (evaluations_.bytes() > kMostToBring) evaluations_.bring();
   }
 
-  EvaluationSums take_evaluations() override {
+  std::vector<EvaluationSums> take_evaluations() override {
     evaluations_.bring();
-    EvaluationSums sums;
-    for (const EvaluationSums& part : evaluated_) sums += part;
+    const std::vector<EvaluationSums> sums(evaluated_.begin(), evaluated_.end());
     evaluated_.clear();
     return sums;
   }
@@ -186,9 +188,7 @@ class NetworkCohort final : public Cohort {
   // The table's step of the first clients.
   void step(int64_t clients) {
     const at::Tensor means = differentiate(clients, losses_);
-    const at::NoGradGuard no_grad;
-    if (settings_.slope.base > 0) gradient_.narrow(0, 0, clients).mul_(slopes(means));
-    descent_.step(gradient_, table_.rates(), rows_, clients);
+    descent_.step(table_, means, gradient_, rows_);
     differentiation_->move_buffers();
   }
 
@@ -216,14 +216,6 @@ class NetworkCohort final : public Cohort {
   // The losses [C, B] from logits [C, B, outputs].
   at::Tensor losses_of(const at::Tensor& z, const at::Tensor& targets) const {
     return tensor_losses(*loss_, z, targets, at::Reduction::None).view(targets.sizes());
-  }
-
-  // Cohort::Slope [n, 1] at the mean losses [n] of n clients.
-  at::Tensor slopes(const at::Tensor& means) const {
-    const Slope& slope = settings_.slope;
-    const at::Tensor room = slope.base - means;
-    const at::Tensor beyond = at::full_like(room, slope.beyond);
-    return at::where(room >= slope.least, room.reciprocal(), beyond).to(at::kFloat).unsqueeze(1);
   }
 
   std::unique_ptr<CohortForward> network_;

@@ -29,6 +29,7 @@ class ClientPasses {
   virtual void backward(const at::Tensor& delta, const std::vector<at::Tensor>& gradients) = 0;
   // Overwrites those of `leaves` that are buffers by what the last forward() has made of them.
   virtual void move_buffers(std::span<const at::Tensor> leaves) const = 0;
+  virtual bool draws() const = 0;  // does forward() use its seed?
 
  protected:
   ~ClientPasses() = default;
