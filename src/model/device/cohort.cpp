@@ -82,9 +82,9 @@ class NetworkCohort final : public Cohort {
 
   void start(const Start& start) override {
     descent_.clear(theta_, rows_, losses_);
-    receive(start.received);
+    descent_.receive(start.received, rows_, theta_);
     put_rows(start.rows);
-    descent_.start(start, rows_, received());
+    descent_.start(start, rows_);
     noise_.start(start.noise);
   }
 
@@ -124,7 +124,7 @@ class NetworkCohort final : public Cohort {
   const at::Tensor& losses() const override { return losses_; }
   void take_losses(std::span<double> losses) const override { download(losses_, losses.data()); }
 
-  const at::Tensor& received() const override { return has_several_ ? received_ : theta_; }
+  const at::Tensor& received() const override { return descent_.received(); }
   const at::Tensor& rows() const override { return rows_; }
 
   void take_rows(std::span<float> rows) const override {
@@ -185,17 +185,6 @@ class NetworkCohort final : public Cohort {
   static constexpr int64_t kMostToBring = int64_t{64} << 20;
   static constexpr int64_t kFewKernels = 32;  // steps of a graph, where a step has some ten kernels
 
-  // The first rows become these.
-  void receive(std::span<const std::span<const float>> rows) {
-    has_several_ = !rows.empty();
-    if (!has_several_) return;
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      upload(rows_, static_cast<int64_t>(i), 1, rows[i].data());
-    }
-    if (!received_.defined()) received_ = aligned_like(rows_);
-    received_.copy_(rows_);
-  }
-
   // The table's step of the first clients.
   void step(int64_t clients) {
     const at::Tensor means = differentiate(clients, losses_);
@@ -239,8 +228,6 @@ class NetworkCohort final : public Cohort {
   at::Tensor targets_;                     // [samples] labels, int32; targets, float32
   at::Tensor theta_;                       // [P]
   at::Tensor rows_;                        // [C, P]
-  at::Tensor received_;                    // [C, P] each client's own theta, before rows move ...
-  bool has_several_ = false;               // ... where they differ
   at::Tensor gradient_;                    // [C, P]
   at::Tensor losses_;                      // [C] float64
   std::vector<at::Tensor> theta_tensors_;  // [1, shape of each tensor], on theta_
