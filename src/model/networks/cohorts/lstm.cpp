@@ -15,7 +15,7 @@ class LstmForward final : public CohortForward {
  public:
   LstmForward(const SequenceSizes& sizes, bool narrow) : sizes_(sizes), products_(narrow) {
     for (int64_t k = 0; k < sizes.layers && sizes.dropout > 0; ++k) {
-      const int64_t steps = k + 1 < sizes.layers ? sizes.length : 1;
+      const int64_t steps = k + 1 < sizes.layers || sizes.every ? sizes.length : 1;
       dropouts_.push_back({steps * sizes.units, sizes.dropout, steps});
     }
   }
@@ -27,13 +27,14 @@ class LstmForward final : public CohortForward {
     for (int64_t k = 0; k < sizes_.layers; ++k) {
       const auto layer = leaves.subspan(to_index(1 + 4 * k), 4);
       const std::vector<at::Tensor> h = hidden(layer, x);
-      const bool is_last = k + 1 == sizes_.layers;
+      const bool is_last = k + 1 == sizes_.layers && !sizes_.every;  // of which the head reads one
       x = is_last ? h.back() : at::stack(h, 1);
       if (masks.empty()) continue;
       const at::Tensor& mask = masks[to_index(k)];
       x = x * (is_last ? mask : mask.view({c, b, sizes_.length, -1}).transpose(1, 2));
     }
     const std::size_t head = leaves.size() - 2;
+    if (sizes_.every) x = x.transpose(1, 2).contiguous();  // [C, B, length, units]
     return dense(products_, x, leaves[head], leaves[head + 1]);
   }
 
