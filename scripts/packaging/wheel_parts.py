@@ -3,6 +3,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+import tempfile
 
 # Every Linux with Python has them: the list of manylinux.
 SYSTEM = {"libc.so.6", "libm.so.6", "libdl.so.2", "librt.so.1", "libpthread.so.0", "libz.so.1",
@@ -33,17 +34,41 @@ def known_libraries():
     return found
 
 
+def names(path, which):
+    """The names that a library has, or needs: which = --defined-only, --undefined-only."""
+    return {line.split()[-1].split("@")[0] for line in lines_of("nm", "-D", which, path)}
+
+
+def link_called(archive, library, callers, out):
+    """Links `out`, in the place of `library`, from its archive, with what the callers call of it alone:
+    of OpenBLAS the kernels stay as they are, LAPACK and the libraries of Fortran stay away."""
+    wanted = set().union(*[names(path, "--undefined-only") for path in callers])
+    called = sorted(names(library, "--defined-only") & wanted)
+    with tempfile.NamedTemporaryFile("w", suffix=".map") as script:
+        script.write(f"{{ global: {' '.join(f'{name};' for name in called)} local: *; }};")
+        script.flush()
+        subprocess.run(["gcc", "-shared", "-o", out, f"-Wl,-soname,{out.name}",
+                        f"-Wl,--version-script,{script.name}", "-Wl,--gc-sections", "-Wl,--no-undefined",
+                        "-s", *[word for name in called for word in ("-u", name)], archive, "-lm",
+                        "-lpthread"], check=True)
+
+
 def gather(folder):
     """Copies what the libraries in `folder` need of this machine's into it; returns their names."""
     known, added = known_libraries(), []
     left = [path for path in sorted(folder.iterdir()) if is_elf(path)]
+    callers = list(left)
     own = {path.name for path in left}
     while left:
         for name in needed(left.pop()):
             if name in SYSTEM or name in own or name.startswith(OF_TORCH):
                 continue
             path = folder / name
-            shutil.copyfile(pathlib.Path(known[name]).resolve(), path)
+            library = pathlib.Path(known[name]).resolve()
+            if name.startswith("libopenblas"):
+                link_called(library.with_name("libopenblas.a"), library, callers, path)
+            else:
+                shutil.copyfile(library, path)
             path.chmod(0o755)
             own.add(name)
             added.append(name)

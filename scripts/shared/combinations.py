@@ -115,6 +115,32 @@ def listed(program):
     return read_listing(ask("list", program=program))
 
 
+def needed(options, choose):
+    """The options with what their kinds and words need; `choose` takes one of a list."""
+    options, met = dict(options), set()
+    while left := [pair for pair in options.items() if pair not in met and pair in NEEDS]:
+        for pair in left:
+            options.update({option: choose(value) if isinstance(value, list) else value
+                            for option, value in NEEDS[pair].items()})
+            met.add(pair)
+    return options
+
+
+def one_of_each(families):
+    """(name, options) of a job for each kind of the families that rounds have, all else as in BASE."""
+    for family in FAMILIES:
+        key, kinds = families[family]
+        for kind in kinds:
+            if kind not in LEFT_OUT:
+                rule = "trimmed-mean" if family == "attacks" and kind != "none" else "fedavg"
+                options = {**BASE, "clock.kind": "none", "attack.kind": "none",
+                           "aggregator.kind": rule, key: kind}
+                options = needed(options, lambda values: values[0])
+                if options["attack.kind"] == "none":
+                    options = {k: value for k, value in options.items() if k[:7] != "attack."}
+                yield f"{key} = {kind}", options
+
+
 def draw_options(seed, families):
     """The options of a seed's job."""
     draw = random.Random(seed)

@@ -62,8 +62,8 @@ explains how a job file works.
 
 A key with "only for" belongs to the named kinds, and kinds may give one key defaults and meanings
 of their own. Where none of its kinds is chosen the key is ignored, and the run says so in one line.
-`hanse resume` takes only keys marked "may change on resume". GPUs train jobs without kinds marked
-"CPUs alone", but for some of the options ([which](clusters-and-gpus.md#gpus)).
+`hanse resume` takes only keys marked "may change on resume". GPUs train all jobs but those with
+kinds marked "CPUs alone" ([how](clusters-and-gpus.md#gpus)).
 )";
 
 // A cell of a table, which '|' would end.
@@ -116,14 +116,24 @@ the number of clients or the layers of a model, is checked when they have been r
 |---|---|---|---|
 )";
 
-// A conflict's text without a job: {KEY} is `KEY`.
-std::string without_job(std::string text, const Conflict& conflict) {
+constexpr const char* kOneByOneHead = R"(
+## What GPUs train one client after the other
+
+With one of these a GPU trains a round's clients one after the other, as a CPU does, and a line at
+the start says so; else it trains them side by side ([GPUs](clusters-and-gpus.md#gpus)).
+
+| With this | because | Key |
+|---|---|---|
+)";
+
+// A text without a job, about a fact: {KEY} is `KEY`.
+std::string without_job(std::string text, const Fact& fact) {
   const auto put = [&text](const std::string& name, const std::string& value) {
     for (std::size_t at = 0; (at = text.find(name, at)) != std::string::npos; at += value.size()) {
       text.replace(at, name.size(), value);
     }
   };
-  put("{key}", conflict.other->key);
+  put("{key}", fact.key);
   put(": {detail}", "");
   put("{", "`");
   put("}", "`");
@@ -256,9 +266,13 @@ std::string conflicts_page() {
   for (const Conflict& conflict : conflicts()) {
     const std::string hint = conflict.hint;
     text += fmt::format("| {} | {} | {} | {}{} |\n", conflict.one->name, conflict.other->name,
-                        without_job(conflict.what, conflict),
+                        without_job(conflict.what, *conflict.other),
                         conflict.key ? conflict.key : conflict.other->key,
-                        hint.empty() ? "" : ": " + without_job(hint, conflict));
+                        hint.empty() ? "" : ": " + without_job(hint, *conflict.other));
+  }
+  text += kOneByOneHead;
+  for (const auto& [fact, why] : one_by_one_facts()) {
+    text += fmt::format("| {} | {} | {} |\n", fact->name, without_job(why, *fact), fact->key);
   }
   return text;
 }

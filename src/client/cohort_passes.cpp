@@ -21,14 +21,14 @@ class CohortPasses final : public CohortUpdate {
 
   bool reads_received() const override { return !rows_.empty(); }
   std::vector<ClientOutcome> train(std::span<const ClientTask> tasks,
-                                   std::span<const float> received) override;
-  void finish(std::span<const double> losses, std::span<const float> received,
+                                   const ReceivedModels& received) override;
+  void finish(std::span<const double> losses, const ReceivedModels& received,
               std::span<ClientOutcome> outcomes) override;
-  const at::Tensor& origin() override { return cohorts_.cohort().theta(); }
+  const at::Tensor& origin() override { return cohorts_.cohort().received(); }
 
  private:
   std::vector<ClientOutcome> run(std::size_t pass, std::span<const ClientTask> tasks,
-                                 std::span<const float> received);
+                                 const ReceivedModels& received);
 
   PassUpdate& update_;
   CohortTraining& cohorts_;
@@ -54,7 +54,7 @@ CohortPasses::CohortPasses(PassUpdate& update, CohortTraining& cohorts,
 }
 
 std::vector<ClientOutcome> CohortPasses::train(std::span<const ClientTask> tasks,
-                                               std::span<const float> received) {
+                                               const ReceivedModels& received) {
   before_.clear();
   for (std::size_t pass = 0; pass + 1 < passes_.size(); ++pass) {
     auto outcomes = run(pass, tasks, received);
@@ -66,7 +66,7 @@ std::vector<ClientOutcome> CohortPasses::train(std::span<const ClientTask> tasks
   return run(passes_.size() - 1, tasks, received);
 }
 
-void CohortPasses::finish(std::span<const double> losses, std::span<const float>,
+void CohortPasses::finish(std::span<const double> losses, const ReceivedModels&,
                           std::span<ClientOutcome> outcomes) {
   cohorts_.finish(losses, outcomes);
   for (std::size_t i = 0; i < before_.size(); ++i) {
@@ -75,7 +75,7 @@ void CohortPasses::finish(std::span<const double> losses, std::span<const float>
 }
 
 std::vector<ClientOutcome> CohortPasses::run(std::size_t number, std::span<const ClientTask> tasks,
-                                             std::span<const float> received) {
+                                             const ReceivedModels& received) {
   const Pass& pass = passes_[number];
   const std::size_t size = tasks.size() * n_params_;
   const auto part = [&](std::vector<float>& rows, std::size_t i) {
@@ -84,7 +84,7 @@ std::vector<ClientOutcome> CohortPasses::run(std::size_t number, std::span<const
   std::vector<ClientTask> here(tasks.begin(), tasks.end());
   for (std::size_t i = 0; i < here.size() && !rows_.empty(); ++i) {
     here[i].row = part(rows_, i);
-    std::copy(received.begin(), received.end(), here[i].row.begin());
+    std::ranges::copy(received[i], here[i].row.begin());
     update_.before(number, here[i],
                    pass.pulls ? part(pulls_, i).first(trained_) : std::span<float>());
   }
@@ -93,12 +93,13 @@ std::vector<ClientOutcome> CohortPasses::run(std::size_t number, std::span<const
       tasks, {.mu = pass.mu.value_or(0),
               .to_theta = pass.to_received,
               .rows = pass.moves_start ? std::span(rows_).first(size) : std::span<float>(),
+              .received = received.each(),
               .pulls = pass.pulls ? std::span(pulls_).first(size) : std::span<float>()});
   if (!pass.looks_back) return outcomes;
   cohorts_.cohort().take_rows(std::span(rows_).first(size));
   bool changed = false;
   for (std::size_t i = 0; i < here.size(); ++i) {
-    changed = update_.after(number, here[i], part(starts_, i), received) || changed;
+    changed = update_.after(number, here[i], part(starts_, i), received[i]) || changed;
   }
   if (changed) cohorts_.cohort().put_rows(std::span(rows_).first(size));
   return outcomes;

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "batch_stream.hpp"
 #include "hanse/base/index.hpp"
 #include "hanse/model/torch_library.hpp"
+#include "optimizer.hpp"
 
 namespace hanse {
 
@@ -22,9 +24,8 @@ Cohort::Settings cohort_settings(const ClientOptions& options, const std::string
       .clients = clients,
       .batch = batch,
       .samples = samples,
-      .weight_decay = options.weight_decay,
-      .momentum = options.momentum,
-      .nesterov = options.optimizer.nesterov,
+      .step = Stepping(options).numbers(),
+      .accumulates = options.accumulate > 1,
       .clip = options.clip,
       .slope = {.base = options.propfair.base,
                 .least = PropfairOptions::kLeastRoom,
@@ -61,6 +62,9 @@ CohortTraining::CohortTraining(const ClientOptions& options, const Federation& f
                                int64_t clients, int64_t sample_bytes, bool graphs,
                                const PartModel* part)
     : schedule_(options),
+      stepping_(std::make_unique<Stepping>(options)),
+      accumulate_(options.accumulate),
+      keeps_moments_(keeps_moments(options)),
       federation_(federation),
       device_(device),
       clients_(clients),
@@ -79,10 +83,13 @@ CohortTraining::CohortTraining(const ClientOptions& options, const Federation& f
   streams_.reserve(places);
   while (streams_.size() < places) streams_.emplace_back(options, federation);
   noise_.resize(places);
+  rounds_.resize(places);
   steps_.resize(places);
   const int64_t steps = holds_all_ && !changes_ ? kStepsAtOnce : 1;
   counts_.resize(static_cast<std::size_t>(steps) * places);
-  rates_.resize(counts_.size());
+  sizes_.resize(counts_.size());
+  ages_.resize(places);
+  gathered_.resize(places);
   rows_.resize(std::max(window, static_cast<std::size_t>(steps * clients_ * batch_)));
   if (holds_all_) {
     upload_all();
@@ -151,14 +158,11 @@ void CohortTraining::bring(int64_t samples) {
 
 // The next mini-batch of a client, into its place of the step. Behind it stand samples of the same
 // client, with no weight: those of others might not be finite.
-void CohortTraining::next_batch(std::size_t step, std::size_t place, int64_t round) {
+void CohortTraining::next_batch(std::size_t step, std::size_t place) {
   const std::size_t at = step * streams_.size() + place;
   counts_[at] = 0;
-  rates_[at] = 0;
+  sizes_[at] = {.scale = 0};
   if (steps_left_[place] == 0) return;
-  const int64_t all = streams_[place].steps();
-  rates_[at] = static_cast<float>(schedule_.rate(round, all - steps_left_[place], all));
-  --steps_left_[place];
   const int64_t first = static_cast<int64_t>(at) * batch_;
   if (changes_) {
     counts_[at] = put_changed(place);
@@ -169,6 +173,43 @@ void CohortTraining::next_batch(std::size_t step, std::size_t place, int64_t rou
   }
   const auto rows = rows_.begin() + first;
   std::fill(rows + counts_[at], rows + batch_, *rows);
+  next_size(sizes_[at], place, counts_[at]);
+  --steps_left_[place];
+}
+
+// The size of the step that ends with a mini-batch of so many samples; without one it stays.
+void CohortTraining::next_size(StepSize& size, std::size_t place, int64_t samples) {
+  const int64_t all = steps_[place], done = all - steps_left_[place];
+  gathered_[place] += samples;
+  if (done + 1 < all && (done + 1) % accumulate_ != 0) return;
+  const double lr =
+      schedule_.rate(rounds_[place], done / accumulate_, (all + accumulate_ - 1) / accumulate_);
+  const auto gathered = static_cast<double>(std::exchange(gathered_[place], 0));
+  size = stepping_->size(lr, accumulate_ > 1 ? 1 / gathered : 1, ++ages_[place]);
+}
+
+// A task's state begins with its moments and their age.
+void CohortTraining::read_moments(std::span<const ClientTask> tasks) {
+  std::ranges::fill(ages_, 0);
+  if (!keeps_moments_) return;
+  const std::size_t width = to_index(cohort_->moment_values());
+  moments_.clear();
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    const auto own = tasks[i].state.first(width);
+    moments_.insert(moments_.end(), own.begin(), own.end());
+    ages_[i] = static_cast<int64_t>(tasks[i].state[width]);
+  }
+}
+
+void CohortTraining::keep_moments(std::span<const ClientTask> tasks) {
+  if (!keeps_moments_) return;
+  const std::size_t width = to_index(cohort_->moment_values());
+  cohort_->take_moments(moments_);
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    std::copy_n(moments_.begin() + static_cast<std::ptrdiff_t>(i * width), width,
+                tasks[i].state.begin());
+    tasks[i].state[width] = static_cast<float>(ages_[i]);
+  }
 }
 
 std::vector<ClientOutcome> CohortTraining::train(std::span<const ClientTask> tasks,
@@ -176,11 +217,12 @@ std::vector<ClientOutcome> CohortTraining::train(std::span<const ClientTask> tas
                                                  const Step& make_step) {
   std::vector<ClientOutcome> outcomes(tasks.size());
   const std::size_t places = streams_.size();
-  const int64_t round = tasks.front().round;
-  std::fill(steps_.begin(), steps_.end(), 0);
+  std::ranges::fill(steps_, 0);
+  std::ranges::fill(gathered_, 0);
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     streams_[i].start(tasks[i]);
     noise_[i] = dropout_key(tasks[i]);
+    rounds_[i] = tasks[i].round;
     steps_[i] = streams_[i].steps();
     const auto weights = streams_[i].class_weights();
     if (i == 0) class_weights_.assign(tasks.size() * weights.size(), 0);
@@ -192,18 +234,20 @@ std::vector<ClientOutcome> CohortTraining::train(std::span<const ClientTask> tas
   begin.noise = std::span(noise_).first(tasks.size());
   begin.class_weights = class_weights_;
   begin.squares = squares_;
+  read_moments(tasks);
+  begin.moments = moments_;
   cohort_->start(begin);
   const auto at_once = static_cast<int64_t>(counts_.size()) / clients_;
   int64_t made = 0;
   for (auto left = *std::max_element(steps_.begin(), steps_.end()); left > 0; left -= at_once) {
     const auto some = static_cast<std::size_t>(std::min(left, at_once));
     for (std::size_t step = 0; step < some; ++step) {
-      for (std::size_t place = 0; place < places; ++place) next_batch(step, place, round);
+      for (std::size_t place = 0; place < places; ++place) next_batch(step, place);
     }
     if (!changes_) bring(clients_ * batch_);
     cohort_->put_steps({.places = std::span(rows_).first(some * places * to_index(batch_)),
                         .counts = std::span(counts_).first(some * places),
-                        .rates = std::span(rates_).first(some * places)});
+                        .sizes = std::span(sizes_).first(some * places)});
     make_steps(static_cast<int64_t>(some), made, make_step);
     made += static_cast<int64_t>(some);
     for (std::size_t step = 0; step < some; ++step) {
@@ -212,6 +256,7 @@ std::vector<ClientOutcome> CohortTraining::train(std::span<const ClientTask> tas
       }
     }
   }
+  keep_moments(tasks);
   return outcomes;
 }
 
@@ -239,7 +284,7 @@ void CohortTraining::make_steps(int64_t count, int64_t made, const Step& make_st
 void CohortTraining::finish(std::span<const double> losses,
                             std::span<ClientOutcome> outcomes) const {
   for (std::size_t i = 0; i < outcomes.size(); ++i) {
-    outcomes[i].loss = losses[i] / static_cast<double>(steps_[i]);
+    outcomes[i].loss = steps_[i] > 0 ? losses[i] / static_cast<double>(steps_[i]) : 0;
   }
   if (!squares_) return;
   std::vector<double> squares(streams_.size());
@@ -248,17 +293,28 @@ void CohortTraining::finish(std::span<const double> losses,
 }
 
 EvaluationSums CohortTraining::range(SampleRange range, SampleResults results) {
+  EvaluationSums sums;
+  ask(range, results, sums);
+  finish();
+  return sums;
+}
+
+void CohortTraining::ask(SampleRange range, SampleResults results, EvaluationSums& sums) {
   std::vector<int32_t> order(static_cast<std::size_t>(range.size()));
   std::iota(order.begin(), order.end(), 0);
-  return evaluate(range.begin, order, results);
+  evaluate(range.begin, order, results, sums);
 }
 
 EvaluationSums CohortTraining::chosen(int64_t begin, std::span<const int32_t> order) {
-  return evaluate(begin, order, {});
+  EvaluationSums sums;
+  evaluate(begin, order, {}, sums);
+  finish();
+  return sums;
 }
 
-EvaluationSums CohortTraining::evaluate(int64_t begin, std::span<const int32_t> order,
-                                        SampleResults results) {
+void CohortTraining::evaluate(int64_t begin, std::span<const int32_t> order, SampleResults results,
+                              EvaluationSums& sums) {
+  sums = {};
   constexpr auto kMost = static_cast<std::size_t>(kEvaluationRows);
   for (std::size_t first = 0; first < order.size(); first += kMost) {
     const auto part = order.subspan(first, std::min(kMost, order.size() - first));
@@ -266,8 +322,14 @@ EvaluationSums CohortTraining::evaluate(int64_t begin, std::span<const int32_t> 
     bring(static_cast<int64_t>(part.size()));
     cohort_->evaluate(std::span(rows_).first(part.size()),
                       results.from(static_cast<int64_t>(first)));
+    asked_.push_back(&sums);
   }
-  return cohort_->take_evaluations();
+}
+
+void CohortTraining::finish() {
+  const std::vector<EvaluationSums> found = cohort_->take_evaluations();
+  for (std::size_t i = 0; i < found.size(); ++i) *asked_[i] += found[i];
+  asked_.clear();
 }
 
 }  // namespace hanse

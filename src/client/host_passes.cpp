@@ -37,10 +37,6 @@ HostPasses::HostPasses(const ClientOptions& options, const Federation& federatio
   if (options.accumulate > 1) sum_.resize(n);
 }
 
-bool HostPasses::cohorts_can() const {
-  return options_.accumulate == 1 && state_width_ == 0 && optimizer_.is_sgd();
-}
-
 void HostPasses::make_room(const std::vector<Pass>& passes) {
   const std::size_t n = to_index(model_.n_params());
   if (keeps_received(passes)) received_.resize(n);
@@ -161,7 +157,5 @@ PassUpdate::PassUpdate(const PassUpdate& inner, std::vector<Pass> passes,
 }
 
 ClientOutcome PassUpdate::train(const ClientTask& task) { return host_->run(*this, task); }
-
-bool PassUpdate::trains_side_by_side() const { return host_->cohorts_can(); }
 
 }  // namespace hanse

@@ -27,8 +27,6 @@ class HostPasses {
 
   // The moments that clients keep.
   std::vector<StateBlock> state_blocks() const { return optimizer_.state_blocks(); }
-  // Are the steps those that a cohort makes?
-  bool cohorts_can() const;
 
  private:
   ClientOutcome make_pass(PassUpdate& update, std::size_t number, const ClientTask& task);

@@ -14,93 +14,72 @@ namespace hanse {
 
 namespace {
 
-// The direction that a value goes against, from its gradient; overwrites the moments.
-using Direction = float (*)(const StepSizes& s, float g, float& first, float& second);
-
-inline float sgd(const StepSizes&, float g, float&, float&) { return g; }
-
-inline float heavy_ball(const StepSizes& s, float g, float& v, float&) {
-  return with_momentum(s.rule, g, v);
-}
-
-inline float adam(const StepSizes& s, float g, float& m, float& v) {
-  m = s.beta1 * m + s.rest1 * g;
-  v = s.beta2 * v + s.rest2 * g * g;
-  return m / (std::sqrt(v) * s.root + s.eps);
-}
-
-inline float adagrad(const StepSizes& s, float g, float& v, float&) {
-  v += g * g;
-  return g / (std::sqrt(v) + s.eps);
-}
-
-inline float rmsprop(const StepSizes& s, float g, float& v, float&) {
-  v = s.beta2 * v + s.rest2 * g * g;
-  return g / (std::sqrt(v) + s.eps);
-}
-
-inline float rmsprop_momentum(const StepSizes& s, float g, float& v, float& b) {
-  b = s.rule.momentum * b + rmsprop(s, g, v, b);
-  return b;
-}
-
 // The bits do not depend on how many values an instruction takes.
-template <Direction kDirection, int kMoments, bool kAnchors, bool kPulls>
-inline __attribute__((always_inline)) void walk(const StepSizes s, const StepRows rows, int64_t n) {
+template <StepRule kRule, bool kAnchors, bool kPulls>
+inline __attribute__((always_inline)) void walk(const StepNumbers s, const StepSize size,
+                                                const StepRows rows, int64_t n) {
+  constexpr int64_t kMoments = moments_of(kRule);
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) {
     const float* anchor = kAnchors ? rows.anchor + i : nullptr;
     const float* pull = kPulls ? rows.pull + i : nullptr;
-    const float g = pulled_gradient(s.rule, s.scale * rows.gradient[i], rows.w[i], pull, anchor);
+    const float g = pulled_gradient(s.rule, size.scale * rows.gradient[i], rows.w[i], pull, anchor);
     float m = kMoments > 0 ? rows.first[i] : 0;
     float v = kMoments > 1 ? rows.second[i] : 0;
-    rows.w[i] = s.keep * rows.w[i] - s.rate * kDirection(s, g, m, v);
+    rows.w[i] = size.keep * rows.w[i] - size.rate * direction<kRule>(s, size.root, g, m, v);
     if (kMoments > 0) rows.first[i] = m;
     if (kMoments > 1) rows.second[i] = v;
   }
 }
 
-template <Direction kDirection, int kMoments>
-inline __attribute__((always_inline)) void walk_rows(const StepSizes& s, const StepRows& rows,
-                                                     int64_t n) {
+template <StepRule kRule>
+inline __attribute__((always_inline)) void walk_rows(const StepNumbers& s, const StepSize& size,
+                                                     const StepRows& rows, int64_t n) {
   const bool anchors = rows.anchor != nullptr, pulls = rows.pull != nullptr;
-  if (anchors && pulls) return walk<kDirection, kMoments, true, true>(s, rows, n);
-  if (anchors) return walk<kDirection, kMoments, true, false>(s, rows, n);
-  if (pulls) return walk<kDirection, kMoments, false, true>(s, rows, n);
-  walk<kDirection, kMoments, false, false>(s, rows, n);
+  if (anchors && pulls) return walk<kRule, true, true>(s, size, rows, n);
+  if (anchors) return walk<kRule, true, false>(s, size, rows, n);
+  if (pulls) return walk<kRule, false, true>(s, size, rows, n);
+  walk<kRule, false, false>(s, size, rows, n);
 }
 
-template <Direction kDirection, int kMoments>
-void plain_walk(const StepSizes& s, const StepRows& rows, int64_t n) {
-  walk_rows<kDirection, kMoments>(s, rows, n);
+template <StepRule kRule>
+void plain_walk(const StepNumbers& s, const StepSize& size, const StepRows& rows, int64_t n) {
+  walk_rows<kRule>(s, size, rows, n);
 }
 
 #if defined(__x86_64__)
-template <Direction kDirection, int kMoments>
-HANSE_AVX512 void wide_walk(const StepSizes& s, const StepRows& rows, int64_t n) {
-  walk_rows<kDirection, kMoments>(s, rows, n);
+template <StepRule kRule>
+HANSE_AVX512 void wide_walk(const StepNumbers& s, const StepSize& size, const StepRows& rows,
+                            int64_t n) {
+  walk_rows<kRule>(s, size, rows, n);
 }
 #endif
 
-struct StepRule {
-  int64_t moments;
-  StepLoop loop;
-};
-
-template <Direction kDirection, int kMoments>
-StepRule rule_of() {
+template <StepRule kRule>
+StepLoop loop_of() {
 #if defined(__x86_64__)
-  if (has_avx512()) return {kMoments, wide_walk<kDirection, kMoments>};
+  if (has_avx512()) return wide_walk<kRule>;
 #endif
-  return {kMoments, plain_walk<kDirection, kMoments>};
+  return plain_walk<kRule>;
+}
+
+StepLoop loop_of(StepRule rule) {
+  switch (rule) {
+    case StepRule::kSgd: return loop_of<StepRule::kSgd>();
+    case StepRule::kMomentum: return loop_of<StepRule::kMomentum>();
+    case StepRule::kAdam: return loop_of<StepRule::kAdam>();
+    case StepRule::kAdagrad: return loop_of<StepRule::kAdagrad>();
+    case StepRule::kRmsprop: return loop_of<StepRule::kRmsprop>();
+    case StepRule::kRmspropMomentum: break;
+  }
+  return loop_of<StepRule::kRmspropMomentum>();
 }
 
 struct ClientOptimizerKind : KindRow<ClientOptions> {
-  StepRule (*rule)(bool momentum);
-  bool takes_momentum = false;
+  StepRule rule;
+  StepRule with_momentum;  // the same: it has moments of its own
   bool decoupled = false;
   bool corrected = false;
-  bool is_sgd = false;
 };
 
 using Own = OptimizerOptions;
@@ -129,43 +108,40 @@ const std::vector<ClientOptimizerKind> kClientOptimizers{
     {{"sgd",
       "along the gradient, with momentum or without",
       {optimizer_key("nesterov", &Own::nesterov, "look ahead by client.momentum"), kState}},
-     [](bool momentum) { return momentum ? rule_of<heavy_ball, 1>() : rule_of<sgd, 0>(); },
-     true,
-     false,
-     false,
-     true},
-    {{"adam", "with L2 decay in the gradient (Kingma and Ba 2015)", kAdam, nullptr, kCpusAlone},
-     [](bool) { return rule_of<adam, 2>(); },
-     false,
-     false,
-     true},
-    {{"adamw", "with decay beside the gradient (Loshchilov and Hutter 2019)", kAdam, nullptr,
-      kCpusAlone},
-     [](bool) { return rule_of<adam, 2>(); },
-     false,
-     true,
-     true},
-    {{"adagrad",
-      "by all squared gradients (Duchi et al. 2011)",
-      {eps_key(1e-10), kState},
-      nullptr,
-      kCpusAlone},
-     [](bool) { return rule_of<adagrad, 1>(); }},
-    {{"rmsprop",
-      "by recent squared gradients (Hinton 2012)",
-      {kSquares, eps_key(1e-8), kState},
-      nullptr,
-      kCpusAlone},
-     [](bool momentum) {
-       return momentum ? rule_of<rmsprop_momentum, 2>() : rule_of<rmsprop, 1>();
-     },
-     true}};
+     StepRule::kSgd,
+     StepRule::kMomentum},
+    {{"adam", "with L2 decay in the gradient (Kingma and Ba 2015)", kAdam},
+     StepRule::kAdam,
+     StepRule::kAdam,
+     /*decoupled=*/false,
+     /*corrected=*/true},
+    {{"adamw", "with decay beside the gradient (Loshchilov and Hutter 2019)", kAdam},
+     StepRule::kAdam,
+     StepRule::kAdam,
+     /*decoupled=*/true,
+     /*corrected=*/true},
+    {{"adagrad", "by all squared gradients (Duchi et al. 2011)", {eps_key(1e-10), kState}},
+     StepRule::kAdagrad,
+     StepRule::kAdagrad},
+    {{"rmsprop", "by recent squared gradients (Hinton 2012)", {kSquares, eps_key(1e-8), kState}},
+     StepRule::kRmsprop,
+     StepRule::kRmspropMomentum}};
+
+const ClientOptimizerKind& kind_of(const StepOptions& options) {
+  return find_kind(kClientOptimizers, "client.optimizer", options.optimizer.kind);
+}
+
+StepRule rule_of(const StepOptions& options) {
+  const ClientOptimizerKind& kind = kind_of(options);
+  return options.momentum > 0 ? kind.with_momentum : kind.rule;
+}
+
+float number(double value) { return static_cast<float>(value); }
 
 }  // namespace
 
 std::string beyond_plain_steps(const StepOptions& options) {
-  const auto& kind = find_kind(kClientOptimizers, "client.optimizer", options.optimizer.kind);
-  if (!kind.is_sgd) return "client.optimizer";
+  if (kind_of(options).rule != StepRule::kSgd) return "client.optimizer";
   if (options.momentum > 0) return "client.momentum";
   if (options.clip > 0) return "client.clip";
   if (options.accumulate > 1) return "client.accumulate";
@@ -173,52 +149,73 @@ std::string beyond_plain_steps(const StepOptions& options) {
 }
 
 bool keeps_moments(const StepOptions& options) {
-  const auto& kind = find_kind(kClientOptimizers, "client.optimizer", options.optimizer.kind);
-  return options.optimizer.state == Moments::kKept && kind.rule(options.momentum > 0).moments > 0;
+  return options.optimizer.state == Moments::kKept && moments_of(rule_of(options)) > 0;
 }
 
 std::vector<KindRow<ClientOptions>> client_optimizer_kinds() {
   return {kClientOptimizers.begin(), kClientOptimizers.end()};
 }
 
-ClientOptimizer::ClientOptimizer(const StepOptions& options, int64_t n_trainable)
-    : options_(options), size_(n_trainable) {
-  const auto& kind = find_kind(kClientOptimizers, "client.optimizer", options.optimizer.kind);
-  const bool momentum = options.momentum > 0;
-  if (momentum && !kind.takes_momentum) {
+Stepping::Stepping(const StepOptions& options) : options_(options) {
+  const ClientOptimizerKind& kind = kind_of(options);
+  const OptimizerOptions& o = options.optimizer;
+  if (options.momentum > 0 && kind.rule == kind.with_momentum) {
     throw InvalidArgument(fmt::format("{} has moments of its own", kind.name), "client.momentum",
                           "leave it at 0, or use client.optimizer = sgd or rmsprop");
   }
-  if (options.optimizer.nesterov && !momentum && kind.is_sgd) {
+  if (o.nesterov && options.momentum == 0 && kind.rule == StepRule::kSgd) {
     throw InvalidArgument("without momentum there is nothing to look ahead by", "client.nesterov",
                           "use client.momentum = 0.9");
   }
-  is_sgd_ = kind.is_sgd;
-  const StepRule rule = kind.rule(momentum);
-  moments_ = rule.moments;
-  loop_ = rule.loop;
   decoupled_ = kind.decoupled;
   corrected_ = kind.corrected;
-  if (keeps()) return;
+  numbers_ = {.kind = rule_of(options),
+              .rule = {.weight_decay = decoupled_ ? 0.0F : number(options.weight_decay),
+                       .momentum = number(options.momentum),
+                       .nesterov = o.nesterov},
+              .beta1 = number(o.beta1),
+              .rest1 = number(1 - o.beta1),
+              .beta2 = number(o.beta2),
+              .rest2 = number(1 - o.beta2),
+              .eps = number(o.eps)};
+}
+
+StepSize Stepping::size(double lr, double scale, int64_t age) const {
+  const OptimizerOptions& o = options_.optimizer;
+  const auto rest = [&](double beta) { return 1 - std::pow(beta, static_cast<double>(age)); };
+  return {.rate = number(corrected_ ? lr / rest(o.beta1) : lr),
+          .scale = number(scale),
+          .keep = decoupled_ ? number(1 - lr * options_.weight_decay) : 1.0F,
+          .root = corrected_ ? number(1 / std::sqrt(rest(o.beta2))) : 1.0F};
+}
+
+ClientOptimizer::ClientOptimizer(const StepOptions& options, int64_t n_trainable)
+    : stepping_(options),
+      numbers_(stepping_.numbers()),
+      moments_(moments_of(numbers_.kind)),
+      size_(n_trainable),
+      keeps_(keeps_moments(options)),
+      loop_(loop_of(numbers_.kind)) {
+  if (keeps_) return;
   fresh_.assign(static_cast<std::size_t>(moments_), AlignedFloats(static_cast<std::size_t>(size_)));
 }
 
 std::vector<StateBlock> ClientOptimizer::state_blocks() const {
-  if (!keeps() || moments_ == 0) return {};
+  if (!keeps_) return {};
   return {{"moments", moments_ * size_}, {"steps", 1}};
 }
 
 float* ClientOptimizer::moment(int64_t which, std::span<float> state) {
   if (which >= moments_) return nullptr;
-  if (keeps()) return state.data() + which * size_;
+  if (keeps_) return state.data() + which * size_;
   return fresh_[static_cast<std::size_t>(which)].data();
 }
 
 void ClientOptimizer::start(std::span<float> row, std::span<float> state,
                             const StepForces& forces) {
   for (AlignedFloats& moments : fresh_) std::fill(moments.begin(), moments.end(), 0.0F);
-  age_ = keeps() && moments_ > 0 ? static_cast<int64_t>(state.back()) : 0;
-  mu_ = static_cast<float>(forces.mu);
+  age_ = keeps_ ? static_cast<int64_t>(state.back()) : 0;
+  numbers_.rule.mu = number(forces.mu);
   rows_ = {.w = row.data(),
            .gradient = nullptr,
            .anchor = forces.anchor,
@@ -227,29 +224,11 @@ void ClientOptimizer::start(std::span<float> row, std::span<float> state,
            .second = moment(1, state)};
 }
 
-void ClientOptimizer::next(double lr, double scale) {
-  ++age_;
-  const OptimizerOptions& o = options_.optimizer;
-  const auto rest = [&](double beta) { return 1 - std::pow(beta, static_cast<double>(age_)); };
-  const auto number = [](double value) { return static_cast<float>(value); };
-  sizes_ = {.scale = number(scale),
-            .rule = {.weight_decay = decoupled_ ? 0.0F : number(options_.weight_decay),
-                     .momentum = number(options_.momentum),
-                     .mu = mu_,
-                     .nesterov = o.nesterov},
-            .keep = decoupled_ ? number(1 - lr * options_.weight_decay) : 1.0F,
-            .rate = number(corrected_ ? lr / rest(o.beta1) : lr),
-            .beta1 = number(o.beta1),
-            .rest1 = number(1 - o.beta1),
-            .beta2 = number(o.beta2),
-            .rest2 = number(1 - o.beta2),
-            .root = corrected_ ? number(1 / std::sqrt(rest(o.beta2))) : 1.0F,
-            .eps = number(o.eps)};
-}
+void ClientOptimizer::next(double lr, double scale) { step_ = stepping_.size(lr, scale, ++age_); }
 
 void ClientOptimizer::apply(int64_t offset, const float* gradient, int64_t size) {
   const auto at = [&](auto* row) { return row == nullptr ? nullptr : row + offset; };
-  loop_(sizes_,
+  loop_(numbers_, step_,
         {.w = rows_.w + offset,
          .gradient = gradient,
          .anchor = at(rows_.anchor),
@@ -260,7 +239,7 @@ void ClientOptimizer::apply(int64_t offset, const float* gradient, int64_t size)
 }
 
 void ClientOptimizer::finish(std::span<float> state) const {
-  if (keeps() && moments_ > 0) state.back() = static_cast<float>(age_);
+  if (keeps_) state.back() = number(static_cast<double>(age_));
 }
 
 }  // namespace hanse

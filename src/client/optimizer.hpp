@@ -9,20 +9,9 @@
 #include "hanse/client/options.hpp"
 #include "hanse/client/state_store.hpp"
 #include "hanse/model/row_step.hpp"
-#include "hanse/model/sgd_rule.hpp"
+#include "hanse/model/step_rule.hpp"
 
 namespace hanse {
-
-// The numbers of one step, the same for all values of a row.
-struct StepSizes {
-  float scale = 1;                                   // of the gradient: clipping, PropFair's slope
-  SgdRule rule;                                      // decay, pull and momentum
-  float keep = 1;                                    // share of w that decoupled decay leaves
-  float rate = 0;                                    // lr, over 1 - beta1^t (adam, adamw)
-  float beta1 = 0, rest1 = 0, beta2 = 0, rest2 = 0;  // rest = 1 - beta
-  float root = 1;                                    // 1 / sqrt(1 - beta2^t) (adam, adamw), else 1
-  float eps = 0;
-};
 
 // What draws a row besides its gradient: pull + mu (w - anchor).
 struct StepForces {
@@ -40,20 +29,37 @@ struct StepRows {
   float* first;         // moments; null: the rule has none
   float* second;
 };
-using StepLoop = void (*)(const StepSizes& sizes, const StepRows& rows, int64_t n);
+using StepLoop = void (*)(const StepNumbers& numbers, const StepSize& size, const StepRows& rows,
+                          int64_t n);
 
-// One client's optimizer, of StepOptions::optimizer; client_optimizer_kinds() has the formulas.
-// Moments start from zero in every participation, or lie in the client's state. Memory: a row a
-// moment where they do not.
-class ClientOptimizer final : public RowStep {
+// The numbers of StepOptions::optimizer's steps; client_optimizer_kinds() has the formulas.
+class Stepping {
  public:
   // Throws InvalidArgument for options that do not go together.
+  explicit Stepping(const StepOptions& options);
+
+  // Those of all steps, without mu.
+  const StepNumbers& numbers() const { return numbers_; }
+  // Those of a step: its learning rate, a factor on the gradient, and t, the steps that the moments
+  // have seen with this one.
+  StepSize size(double lr, double scale, int64_t age) const;
+
+ private:
+  StepOptions options_;
+  StepNumbers numbers_;
+  bool decoupled_ = false;  // weight decay
+  bool corrected_ = false;  // moments by their age
+};
+
+// One client's optimizer. Moments start from zero in every participation, or lie in the client's
+// state. Memory: a row a moment where they do not.
+class ClientOptimizer final : public RowStep {
+ public:
+  // Throws InvalidArgument as Stepping does.
   ClientOptimizer(const StepOptions& options, int64_t n_trainable);
 
   // What the client keeps between rounds, with optimizer.state = kept; else nothing.
   std::vector<StateBlock> state_blocks() const;
-  // Is it client.optimizer = sgd?
-  bool is_sgd() const { return is_sgd_; }
   // Are the steps that were started w <- w - lr g, with g of the loss and decay alone? Then
   // Model::sgd_step() does the same.
   bool is_plain() const {
@@ -70,18 +76,15 @@ class ClientOptimizer final : public RowStep {
   void finish(std::span<float> state) const;
 
  private:
-  bool keeps() const { return options_.optimizer.state == Moments::kKept; }
   float* moment(int64_t which, std::span<float> state);
 
-  StepOptions options_;
-  float mu_ = 0;  // of the steps that were started
+  Stepping stepping_;
+  StepNumbers numbers_;  // with the mu of the steps that were started
+  int64_t moments_;
   int64_t size_;  // values of a moment
-  int64_t moments_ = 0;
-  bool decoupled_ = false;  // weight decay
-  bool corrected_ = false;  // moments by their age
-  bool is_sgd_ = false;
-  StepLoop loop_ = nullptr;
-  StepSizes sizes_;
+  bool keeps_;
+  StepLoop loop_;
+  StepSize step_;
   StepRows rows_{};
   int64_t age_ = 0;  // t, steps that the moments have seen
   std::vector<AlignedFloats> fresh_;

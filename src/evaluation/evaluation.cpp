@@ -1,8 +1,10 @@
 #include "hanse/evaluation/evaluation.hpp"
 
 #include <algorithm>
+#include <deque>
 #include <iterator>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -23,76 +25,123 @@ struct Kept {
   SampleTable* samples = nullptr;
 };
 
-TestScores scores_on(const Federation& federation, Evaluator& model, int64_t client,
-                     SampleRange samples, const AskedMetrics& asked, Kept kept) {
-  const LabelForm form = federation.label_form();
+constexpr int64_t kMostResults = int64_t{16} << 20;  // bytes that answers may take together
+
+// What is asked of a model on some samples of a client; it stays where it is until finish().
+struct Question {
+  int64_t client;
+  SampleRange samples;
+  Kept kept;
+  ScoredSamples found;
+  std::vector<int32_t> taken_for = {};
+  EvaluationSums sums = {};
+
+  void ask(Evaluator& model) {
+    SampleResults results = found.results();
+    if (!taken_for.empty()) results.classes = taken_for.data();
+    model.ask(samples, results, sums);
+  }
+  int64_t bytes() const {
+    return std::ssize(found.ranks) * 4 + std::ssize(found.scores) * 4 +
+           std::ssize(found.outputs) * 4 + std::ssize(taken_for) * 4;
+  }
+  void keep(const Federation& federation) const {
+    if (kept.samples) kept.samples->add(client, federation, samples, found.said());
+  }
+};
+
+Question tested_on(const Federation& federation, int64_t client, SampleRange samples,
+                   const AskedMetrics& asked, Kept kept) {
+  Question question{
+      client, samples, kept,
+      ScoredSamples(asked, federation.label_form(), samples.size(), asked.any(), true)};
+  if (asked.confusion && kept.counts)
+    question.taken_for.resize(labels_of(federation, samples).size());
+  return question;
+}
+
+Question trained_on(const Federation& federation, int64_t client, const AskedMetrics& asked,
+                    Kept kept) {
+  const AskedMetrics table{.sample_table = asked.sample_table && kept.samples};
+  const SampleRange train = federation.train(client);
+  return {client, train, kept, ScoredSamples(table, federation.label_form(), train.size(), false)};
+}
+
+TestScores scores_of(const Federation& federation, const Question& question,
+                     const AskedMetrics& asked) {
+  const SampleRange samples = question.samples;
+  const ScoredSamples& answer = question.found;
+  const EvaluationSums& sums = question.sums;
   const std::span<const int32_t> labels = labels_of(federation, samples);
-  ScoredSamples found_of(asked, form, samples.size(), asked.any(), true);
-  const std::vector<int32_t>& ranks = found_of.ranks;
-  ClassCounts* const counts = kept.counts;
-  std::vector<int32_t> taken_for(asked.confusion && counts ? labels.size() : 0);
-  SampleResults results = found_of.results();
-  if (!taken_for.empty()) results.classes = taken_for.data();
-  const EvaluationSums sums = model.range(samples, results);
-  if (kept.samples) kept.samples->add(client, federation, samples, found_of.said());
+  question.keep(federation);
   const auto n = static_cast<double>(sums.samples);
   TestScores found{.samples = n,
                    .loss = sums.loss / n,
                    .accuracy = sums.correct / n,
                    .auroc = std::numeric_limits<double>::quiet_NaN(),
                    .asked = {}};
-  if (!found_of.scores.empty()) found.auroc = area_under_roc(found_of.scores, labels);
+  if (!answer.scores.empty()) found.auroc = area_under_roc(answer.scores, labels);
   if (!asked.any()) return found;
-  const RankCounts own(labels, ranks, form.classes);
-  ScoreSums scores = sum_scores(asked.scores, federation, samples, found_of, sums.loss);
-  add_whole_scores(asked.scores, federation, samples, found_of.said(), scores);
+  const RankCounts own(labels, answer.ranks, federation.label_form().classes);
+  ScoreSums scores = sum_scores(asked.scores, federation, samples, answer, sums.loss);
+  add_whole_scores(asked.scores, federation, samples, answer.said(), scores);
   found.asked = asked_scores(asked, own, scores);
-  if (counts) counts->add(own);
-  if (!taken_for.empty()) counts->add(labels, taken_for);
-  return found;
-}
-
-EvaluationSums sums_on_train(const Federation& federation, Evaluator& model, int64_t client,
-                             const AskedMetrics& asked, Kept kept) {
-  const SampleRange train = federation.train(client);
-  if (!kept.samples) return model.range(train);
-  const AskedMetrics table{.sample_table = asked.sample_table};
-  ScoredSamples found(table, federation.label_form(), train.size(), false);
-  const EvaluationSums sums = model.range(train, found.results());
-  kept.samples->add(client, federation, train, found.said());
-  return sums;
-}
-
-ClientEvaluation evaluate_one(const Federation& federation, Evaluator& model, int64_t client,
-                              const EvaluationRequest& request, Kept kept) {
-  const bool trained = client < federation.clients();
-  const SampleRange own = evaluated_samples(federation, client, request.asked.on);
-  const TestScores on_own = scores_on(federation, model, client, own, request.asked,
-                                      {trained ? kept.counts : nullptr, kept.samples});
-  ClientEvaluation found{.samples = on_own.samples,
-                         .loss = on_own.loss,
-                         .accuracy = on_own.accuracy,
-                         .train_loss = std::numeric_limits<double>::quiet_NaN(),
-                         .auroc = on_own.auroc,
-                         .asked = on_own.asked};
-  found.client = client;
-  if (trained && request.asked.on == EvaluateOn::kBoth) {
-    const bool is_apart = federation.has_validation(client);
-    found.validation = scores_on(federation, model, client, federation.validation(client),
-                                 request.asked, {nullptr, is_apart ? kept.samples : nullptr});
-  }
-  if (request.split == Split::kTest) return found;
-  const SampleRange train = federation.train(client);
-  if (own.begin == train.begin) {
-    found.train_samples = found.samples;
-    found.train_loss = found.loss;
-  } else {
-    const EvaluationSums on_train = sums_on_train(federation, model, client, request.asked, kept);
-    found.train_samples = static_cast<double>(on_train.samples);
-    found.train_loss = on_train.loss / found.train_samples;
+  if (ClassCounts* const counts = question.kept.counts) {
+    counts->add(own);
+    if (!question.taken_for.empty()) counts->add(labels, question.taken_for);
   }
   return found;
 }
+
+// What is asked of a client's model.
+struct ClientQuestions {
+  Question own;
+  std::optional<Question> validation, train;  // of others than its own
+
+  ClientQuestions(const Federation& federation, int64_t client, const EvaluationRequest& request,
+                  Kept kept)
+      : own(tested_on(federation, client, evaluated_samples(federation, client, request.asked.on),
+                      request.asked,
+                      {client < federation.clients() ? kept.counts : nullptr, kept.samples})) {
+    if (client < federation.clients() && request.asked.on == EvaluateOn::kBoth) {
+      const bool is_apart = federation.has_validation(client);
+      validation = tested_on(federation, client, federation.validation(client), request.asked,
+                             {nullptr, is_apart ? kept.samples : nullptr});
+    }
+    const bool is_own = own.samples.begin == federation.train(client).begin;
+    if (request.split == Split::kTest || is_own) return;
+    train = trained_on(federation, client, request.asked, {nullptr, kept.samples});
+  }
+
+  // Returns the bytes that the answers take.
+  int64_t ask(Evaluator& model) {
+    int64_t bytes = 0;
+    for (Question* question :
+         {&own, validation ? &*validation : nullptr, train ? &*train : nullptr}) {
+      if (question == nullptr) continue;
+      question->ask(model);
+      bytes += question->bytes();
+    }
+    return bytes;
+  }
+
+  ClientEvaluation answer(const Federation& federation, const EvaluationRequest& request) const {
+    const TestScores on_own = scores_of(federation, own, request.asked);
+    ClientEvaluation found{.samples = on_own.samples,
+                           .loss = on_own.loss,
+                           .accuracy = on_own.accuracy,
+                           .train_loss = std::numeric_limits<double>::quiet_NaN(),
+                           .auroc = on_own.auroc,
+                           .asked = on_own.asked};
+    found.client = own.client;
+    if (validation) found.validation = scores_of(federation, *validation, request.asked);
+    if (request.split == Split::kTest) return found;
+    if (train) train->keep(federation);
+    found.train_samples = train ? static_cast<double>(train->sums.samples) : found.samples;
+    found.train_loss = train ? train->sums.loss / found.train_samples : found.loss;
+    return found;
+  }
+};
 
 }  // namespace
 
@@ -118,8 +167,19 @@ EvaluationTable evaluate(const Federation& federation, const EvaluationRequest& 
   const Kept kept{counts, request.asked.sample_table ? samples : nullptr};
   EvaluationTable found;
   found.reserve(request.clients.size());
+  std::deque<ClientQuestions> waiting;
+  int64_t bytes = 0;
+  Evaluator* model = nullptr;
   for (std::size_t i = 0; i < request.clients.size(); ++i) {
-    found.push_back(evaluate_one(federation, model_of(i), request.clients[i], request, kept));
+    Evaluator* const own = &model_of(i);
+    if (model != nullptr && model != own) model->finish();
+    model = own;
+    bytes += waiting.emplace_back(federation, request.clients[i], request, kept).ask(*model);
+    if (bytes < kMostResults && i + 1 < request.clients.size()) continue;
+    model->finish();
+    for (const ClientQuestions& one : waiting) found.push_back(one.answer(federation, request));
+    waiting.clear();
+    bytes = 0;
   }
   return found;
 }
@@ -211,20 +271,38 @@ Pieces evaluate_pieces(const Federation& federation, Evaluator& model, Communica
                        const AskedMetrics& asked, bool keeps_said, RankCounts& counts) {
   const SampleRange all = federation.common_test();
   Pieces found;
+  std::deque<Question> waiting;
+  int64_t bytes = 0;
+  const auto answer = [&] {
+    model.finish();
+    for (const Question& piece : waiting) {
+      found.sums.push_back(piece.sums);
+      found.scores.push_back(
+          sum_scores(asked.scores, federation, piece.samples, piece.found, piece.sums.loss));
+      const std::span<const float> said = piece.found.said();
+      if (keeps_said) found.said.insert(found.said.end(), said.begin(), said.end());
+      if (!asked.any()) continue;
+      counts +=
+          RankCounts(labels_of(federation, piece.samples), piece.found.ranks, federation.classes());
+    }
+    waiting.clear();
+    bytes = 0;
+  };
   for (int64_t begin = all.begin; begin < all.end; begin += kPieceSamples) {
     const int64_t piece = (begin - all.begin) / kPieceSamples;
     if (piece % comm.size() != comm.rank()) continue;
     const SampleRange part{begin, std::min(begin + kPieceSamples, all.end)};
-    ScoredSamples scored(asked, federation.label_form(), part.size(), asked.any());
     found.places.push_back(piece);
-    found.sums.push_back(model.range(part, scored.results()));
-    found.scores.push_back(
-        sum_scores(asked.scores, federation, part, scored, found.sums.back().loss));
-    const std::span<const float> said = scored.said();
-    if (keeps_said) found.said.insert(found.said.end(), said.begin(), said.end());
-    if (!asked.any()) continue;
-    counts += RankCounts(labels_of(federation, part), scored.ranks, federation.classes());
+    waiting.push_back(
+        {.client = SampleTable::kNobody,
+         .samples = part,
+         .kept = {},
+         .found = ScoredSamples(asked, federation.label_form(), part.size(), asked.any())});
+    waiting.back().ask(model);
+    bytes += waiting.back().bytes();
+    if (bytes >= kMostResults) answer();
   }
+  answer();
   return found;
 }
 

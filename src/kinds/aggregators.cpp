@@ -294,9 +294,7 @@ const Family<AggregatorKind> kPlain{
             "than this share of its rounds"),
         with_default(key("beta", &Options::beta, above_to(0, 1),
                          "how fast a client's weight follows its share of the distances"),
-                     &beta_of, 0.4)},
-       nullptr,
-       kCpusAlone},
+                     &beta_of, 0.4)}},
       {},
       [](const Job& job, int64_t clients, double) {
         return make_fedheal(job.aggregator.threshold, job.aggregator.beta, clients);

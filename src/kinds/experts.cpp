@@ -63,12 +63,16 @@ const Family<ExpertKind> kExperts{
        key("lambda", &Options::lambda, above_to(0, 1),
            "power of the weights in sum_j L_j w_j^lambda - lambda sum_j log w_j, which a node's "
            "weights minimise"),
-       check_gradients, kCpusAlone},
+       check_gradients},
       Exchange::kGradients}}};
 
 }  // namespace
 
 KindFamily expert_family() { return listed(kExperts); }
+
+bool exchanges_gradients(const OnlineOptions& options) {
+  return kExperts.find(options.kind).exchange == Exchange::kGradients;
+}
 
 double online_eta(const OnlineOptions& options, int64_t nodes, int64_t horizon) {
   if (kExperts.find(options.kind).exchange != Exchange::kAll) return 0;

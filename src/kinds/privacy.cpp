@@ -119,7 +119,7 @@ std::string seed_text(const PrivacyOptions& o, bool draws_are_secret) {
 }
 
 KindRow<Job> row(const std::string& name, const std::string& summary, const Keys<Job>& keys) {
-  return {name, summary, keys, check_private_rounds, kCpusAlone};
+  return {name, summary, keys, check_private_rounds};
 }
 
 }  // namespace

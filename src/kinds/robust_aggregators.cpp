@@ -114,7 +114,6 @@ Keys<Job> robust_keys() {
 std::vector<KindRow<Job>> robust_kinds() {
   std::vector<KindRow<Job>> rows = rows_by_products();
   for (KindRow<Job>& row : rows_by_columns()) rows.push_back(std::move(row));
-  for (KindRow<Job>& row : rows) row.cpus_alone = true;
   return rows;
 }
 

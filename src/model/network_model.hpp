@@ -77,6 +77,8 @@ class NetworkModel : public Model {
   int64_t outputs() const { return loss_->outputs(); }
   int64_t positions() const { return loss_->positions(); }
   const Loss& loss() const { return *loss_; }
+  // Does backward() know the target's `samples`?
+  virtual bool parts_samples() const { return false; }
 
  protected:
   explicit NetworkModel(LossPtr loss) : loss_(std::move(loss)) {}
@@ -92,9 +94,6 @@ class NetworkModel : public Model {
   // live until the next call and may be overwritten. Dropout is drawn from `noise`; null:
   // evaluation, and no backward() follows.
   virtual float* forward(const float* row, const Batch& batch, RandomStream* noise) = 0;
-
-  // Does backward() know the target's `samples`?
-  virtual bool parts_samples() const { return false; }
 
   // Hands the gradient to `target`, which may be the row of forward() itself. The deltas of the
   // logits stand where the last forward() left the logits.

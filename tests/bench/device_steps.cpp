@@ -82,14 +82,14 @@ double step_ms(const Case& c, const Data& data, const Cohort::Settings& settings
     samples.push_back(static_cast<int64_t>(i) % kSamples);
   }
   const std::vector<int64_t> counts(places, settings.batch);
-  const std::vector<float> rates(places, 1e-3F);
+  const std::vector<StepSize> sizes(places, {.rate = 1e-3F});
   std::vector<double> losses(static_cast<std::size_t>(settings.clients));
   std::vector<Cohort::NoiseKey> noise(losses.size());
   double least = 1e9;
   for (int pass = 0; pass < 6; ++pass) {  // the first two warm up and record
     const auto start = std::chrono::steady_clock::now();
     cohort->start({.noise = noise});
-    cohort->put_steps({samples, counts, rates});
+    cohort->put_steps({samples, counts, sizes});
     cohort->steps(0, kSteps, settings.clients);
     cohort->take_losses(losses);
     const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;

@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 """Steps of SGD of the modules of tests/scripts/zoo.py, as one writes them with PyTorch.
 
-  PYTHON tests/bench/module_steps.py FOLDER
+  PYTHON tests/bench/module_steps.py FOLDER [DEVICE]
 
-One thread. Prints a JSON object: torch's version, and the names of modules. Then it answers lines:
+One thread, on the CPU or DEVICE. Prints a JSON object: torch's version, and the names of modules. Then
+it answers lines:
 
   NAME          writes NAME as a graph, and the samples of one client, and prints the keys of a job
                 that trains it, and its steps a round
   step          prints the seconds of a step of eager PyTorch, the mean of a round
+  compiled      the same by torch.compile
+  recorded      the same by one CUDA graph
 """
 import contextlib
 import json
@@ -16,6 +19,7 @@ import pathlib
 import sys
 import time
 
+import numpy  # noqa: F401  by which hanse.export writes
 import torch
 from torch import nn
 
@@ -33,17 +37,19 @@ ROUND_S, LEAST_EPOCHS = 0.15, 4  # of a round, whose own cost the steps share
 class Steps:
     """A module in training: `x` and `y` are its batches, `steps` the number of a round."""
 
-    def __init__(self, name, folder):
+    def __init__(self, name, folder, device):
         torch.manual_seed(0)
         self.module, sample, more = {**zoo.ZOO, **zoo.RECIPES}[name]()
         self.contract = exporting._contract(torch, sample, more.get("call"), more.get("axis"))
         with contextlib.redirect_stdout(sys.stderr):
             self.keys = hanse.export(self.module, sample, folder / "graph", **more)
-        self.module.train()
+        self.device = torch.device(device)
+        self.module.to(device).train()
         trained = [p for p in self.module.parameters() if p.requires_grad]
         self.optimizer = torch.optim.SGD(trained, lr=LR)
         rows = self.contract.rows(BATCH * BATCHES)
-        shape = self.contract.output = list(self.contract.forward(self.module, rows[:2]).shape[1:])
+        shape = list(self.contract.forward(self.module, rows[:2].to(device)).shape[1:])
+        self.contract.output = shape
         generator = torch.Generator().manual_seed(1)
         if shape == [1]:
             labels = torch.rand(len(rows), generator=generator)
@@ -51,17 +57,20 @@ class Steps:
         else:
             labels = torch.randint(shape[-1], (len(rows), *shape[:-1]), generator=generator)
             self.loss, shaped = nn.functional.cross_entropy, lambda y: y.flatten()
-        self.batches = [(self.contract.inputs(x), shaped(y))
+        self.batches = [(self.contract.inputs(x.to(device)), shaped(y.to(device)))
                         for x, y in zip(rows.split(BATCH), labels.split(BATCH))]
-        (folder / "samples.h5").unlink(missing_ok=True)
-        hanse.write_federation(folder / "samples.h5", {"one": (rows.numpy(), labels.numpy())},
-                               classes=None if shape == [1] else shape[-1])
+        self.data = samples(folder / "samples.h5", rows, labels,
+                            classes=None if shape == [1] else shape[-1])
         self.run(1)
         self.epochs = max(LEAST_EPOCHS,
                           round(ROUND_S / BATCHES / min(self.run(1) for _ in range(3))))
 
     def step(self, inputs, labels):
         self.optimizer.zero_grad()
+        self.find(inputs, labels)
+        self.optimizer.step()
+
+    def find(self, inputs, labels):
         keywords = dict(zip(self.contract.names, inputs)) if self.contract.names else {}
         call = self.contract.call or (lambda module, *a, **k: module(*a, **k))
         output = exporting._tensor(call(self.module, *([] if keywords else inputs), **keywords))
@@ -69,21 +78,67 @@ class Steps:
         if output.dim() == 3:
             output = output.flatten(0, 1)
         self.loss(output, labels).backward()
-        self.optimizer.step()
 
-    def run(self, epochs):
+    def run(self, epochs, step=None):
         """Seconds of a step."""
+        self.wait()
         begin = time.perf_counter()
         for _ in range(epochs):
             for inputs, labels in self.batches:
-                self.step(inputs, labels)
+                (step or self.step)(inputs, labels)
+        self.wait()
         return (time.perf_counter() - begin) / epochs / BATCHES
 
-    def told(self, folder):
-        keys = {"data.kind": "hanse", "data.path": str(folder / "samples.h5"),
-                "client.epochs": self.epochs, "client.batch": BATCH, "client.lr": LR,
+    def wait(self):
+        if self.device.type == "cuda":
+            torch.cuda.synchronize()
+
+    def compiled(self):
+        """Seconds of a step whose module is compiled; the first batches compile it."""
+        eager, self.module = self.module, torch.compile(self.module)
+        try:
+            self.run(1)
+            return self.run(self.epochs)
+        finally:
+            self.module = eager
+
+    def recorded(self):
+        """Seconds of a step that is one CUDA graph, into whose memory each batch is copied."""
+        inputs, labels = [x.clone() for x in self.batches[0][0]], self.batches[0][1].clone()
+        aside = torch.cuda.Stream()
+        with torch.cuda.stream(aside):
+            for _ in range(3):
+                self.step(inputs, labels)
+        torch.cuda.current_stream().wait_stream(aside)
+        self.optimizer.zero_grad()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self.find(inputs, labels)
+            self.optimizer.step()
+
+        def step(new_inputs, new_labels):
+            for old, new in zip(inputs, new_inputs):
+                old.copy_(new)
+            labels.copy_(new_labels)
+            graph.replay()
+
+        return self.run(self.epochs, step)
+
+    def told(self):
+        keys = {**self.data, "client.epochs": self.epochs, "client.batch": BATCH, "client.lr": LR,
                 "model.loss": "squared-error" if self.contract.output == [1] else "cross-entropy"}
         return {"keys": {**keys, **self.keys}, "steps": self.epochs * BATCHES}
+
+
+def samples(path, rows, labels, classes):
+    """The keys of a client's samples; without h5py of as many images that the program draws."""
+    path.unlink(missing_ok=True)
+    try:
+        hanse.write_federation(path, {"one": (rows.numpy(), labels.numpy())}, classes=classes)
+    except ImportError:
+        return {"data.kind": "random", "data.shape": ",".join(map(str, rows.shape[1:])),
+                "data.classes": classes, "federation.clients": 1, "federation.samples": len(rows)}
+    return {"data.kind": "hanse", "data.path": str(path)}
 
 
 def has_packages(name):
@@ -93,18 +148,20 @@ def has_packages(name):
         return False
 
 
-def main(folder):
+def main(folder, device="cpu"):
     torch.set_num_threads(1)
     names = [name for name in {**zoo.ZOO, **zoo.RECIPES} if has_packages(name)]
     answer({"torch": torch.__version__, "names": names})
     steps = None
     for line in sys.stdin:
-        if line.strip() == "step":
-            answer(steps.run(steps.epochs))
-            continue
+        ways = {"step": lambda: steps.run(steps.epochs), "compiled": lambda: steps.compiled(),
+                "recorded": lambda: steps.recorded()}
         try:
-            steps = Steps(line.strip(), folder)
-            answer(steps.told(folder))
+            if measure := ways.get(line.strip()):
+                answer(measure())
+                continue
+            steps = Steps(line.strip(), folder, device)
+            answer(steps.told())
         except Exception as error:   # the module's own code may raise anything
             answer({"failed": f"{type(error).__name__}: {error}"})
 
@@ -114,4 +171,4 @@ def answer(value):
 
 
 if __name__ == "__main__":
-    main(pathlib.Path(sys.argv[1]))
+    main(pathlib.Path(sys.argv[1]), *sys.argv[2:])

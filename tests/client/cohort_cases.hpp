@@ -88,11 +88,8 @@ inline Trained one_by_one(const Case& c, const Federation& federation,
   Trained trained;
   for (const int64_t client : clients) {
     Row& row = trained.rows.emplace_back(initial_row(*model, c));
-    trained.outcomes.push_back(update->train({.client = client,
-                                              .round = round,
-                                              .seed = kSeed,
-                                              .row = row,
-                                              .squares = c.squares}));
+    trained.outcomes.push_back(update->train(
+        {.client = client, .round = round, .seed = kSeed, .row = row, .squares = c.squares}));
   }
   return trained;
 }

@@ -111,11 +111,12 @@ void expect_same_evaluation(const Case& c, const Federation& federation, const s
         classes[side] = ranks[side];
         logits[side].resize(to_index(range.size() * outputs));
         Evaluator& evaluator = side == 0 ? static_cast<Evaluator&>(expected) : training;
-        sums[side] = evaluator.range(range, {.ranks = form.classes > 0 ? ranks[side].data() : nullptr,
-                                             .classes = form.classes > 0 ? classes[side].data() : nullptr,
-                                             .outputs = logits[side].data(),
-                                             .values = values,
-                                             .logits = outputs});
+        sums[side] =
+            evaluator.range(range, {.ranks = form.classes > 0 ? ranks[side].data() : nullptr,
+                                    .classes = form.classes > 0 ? classes[side].data() : nullptr,
+                                    .outputs = logits[side].data(),
+                                    .values = values,
+                                    .logits = outputs});
       }
       EXPECT_NEAR(sums[1].loss, sums[0].loss, 1e-5 * static_cast<double>(sums[0].samples)) << what;
       EXPECT_NEAR(sums[1].correct, sums[0].correct, 1e-9) << what;
@@ -175,7 +176,8 @@ TEST(CohortLosses, SmoothedAndWeighedLabels) {
     expect([](ClientOptions& o) { o.class_weights = "0.5,0,2", o.clip = 0.4; }, "listed");
     expect([](ClientOptions& o) { o.class_weights = "all", o.label_smoothing = 0.1; }, "both");
   }
-  Case parts = with("mlp", [](ClientOptions& o) { o.label_smoothing = 0.3, o.class_weights = "all"; });
+  Case parts =
+      with("mlp", [](ClientOptions& o) { o.label_smoothing = 0.3, o.class_weights = "all"; });
   parts.part = {.train = {"fc2*"}, .rank = 2, .layers = {"fc1*"}};
   expect_agreement(parts, "of a part");
   const Federation positions = labelled_positions();
@@ -190,14 +192,15 @@ const std::string kCrossEntropy =
 
 // Each with something that only its own arguments tell.
 TEST(CohortLosses, ObjectivesOfTheUsersOwn) {
-  const std::string weighed = objective_file(
-      "logits, labels, sample_weights", kCrossEntropy + "  return (loss * sample_weights).mean()\n");
+  const std::string weighed =
+      objective_file("logits, labels, sample_weights",
+                     kCrossEntropy + "  return (loss * sample_weights).mean()\n");
   const std::string near = objective_file(
       "logits, labels, row, received_row",
       kCrossEntropy + "  return loss.mean() + 0.3 * (row - received_row).square().sum()\n");
-  const std::string distilled =
-      objective_file("logits, labels, received_logits",
-                     kCrossEntropy + "  return loss.mean() + (logits - received_logits + 0.1).square().mean()\n");
+  const std::string distilled = objective_file(
+      "logits, labels, received_logits",
+      kCrossEntropy + "  return loss.mean() + (logits - received_logits + 0.1).square().mean()\n");
   for (const char* name : {"linear", "mlp", "cnn-cifar", "graph"}) {
     for (const std::string& file : {weighed, near, distilled}) {
       const auto change = [&](ClientOptions& o) { o.objective = file, o.class_weights = "client"; };
@@ -209,18 +212,20 @@ TEST(CohortLosses, ObjectivesOfTheUsersOwn) {
       }
     }
   }
-  Case prox = with("mlp", [&](ClientOptions& o) { o.objective = near, o.kind = "prox", o.mu = 0.5; });
+  Case prox =
+      with("mlp", [&](ClientOptions& o) { o.objective = near, o.kind = "prox", o.mu = 0.5; });
   expect_agreement(prox, "prox");
   Case several{.model = kind("mlp", "binary-logistic")};
-  several.client.objective = objective_file(
-      "logits, labels", "  return (logits.sigmoid() - labels).square().mean()\n");
+  several.client.objective =
+      objective_file("logits, labels", "  return (logits.sigmoid() - labels).square().mean()\n");
   expect_agreement(several, several_labels(), kClients, "several labels");
 }
 
 TEST(CohortLosses, AnObjectiveThatFailsIsNamed) {
   const auto comm = make_single_communicator();
   const Case c = with("linear", [](ClientOptions& o) {
-    o.objective = objective_file("logits, labels", "  return logits.sum() * int(1 // (3 - len(labels)))\n");
+    o.objective =
+        objective_file("logits, labels", "  return logits.sum() * int(1 // (3 - len(labels)))\n");
   });
   const Federation federation = unequal_federation(*comm, c);
   for (const std::string& device : test_devices()) {
@@ -251,8 +256,8 @@ void expect_changed(const std::function<void(ClientOptions&)>& change, const std
 TEST(CohortLosses, AugmentedImages) {
   using Augmented = AugmentationOptions;
   for (const Augmented& augmentation :
-       {Augmented{.crop = 2}, Augmented{.flip = 0.5}, Augmented{.cutout = 4}, Augmented{.mixup = 0.4},
-        Augmented{.crop = 1, .flip = 0.5, .cutout = 3, .mixup = 1.5}}) {
+       {Augmented{.crop = 2}, Augmented{.flip = 0.5}, Augmented{.cutout = 4},
+        Augmented{.mixup = 0.4}, Augmented{.crop = 1, .flip = 0.5, .cutout = 3, .mixup = 1.5}}) {
     expect_changed([&](ClientOptions& o) { o.augmentation = augmentation; },
                    fmt::format("crop {}, flip {}, cutout {}, mixup {}", augmentation.crop,
                                augmentation.flip, augmentation.cutout, augmentation.mixup));

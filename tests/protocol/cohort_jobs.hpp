@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "hanse/client/options.hpp"
+#include "hanse/job/job.hpp"
+#include "hanse/kinds/conflicts.hpp"
 #include "hanse/kinds/families.hpp"
 #include "hanse/model/part_model.hpp"
 #include "hanse/protocol/federated_settings.hpp"
@@ -60,6 +62,15 @@ inline CohortJob lowering(LoweringRate rate, int64_t batch, int64_t pairs, int64
                 .client = {{.steps = 3, .batch = batch}, {.lr = 0.05}}};
   job.client.rate = rate;
   job.client.pairs = pairs;
+  return job;
+}
+
+// Moments that clients keep, of steps of three batches, and such as begin anew.
+inline CohortJob stepping(const std::string& optimizer, Moments state, double momentum = 0) {
+  CohortJob job{.client = {{.epochs = 2, .batch = 4}, {.lr = 0.03, .weight_decay = 0.02}}};
+  job.client.optimizer = {.kind = optimizer, .state = state, .beta2 = 0.95, .eps = 1e-2};
+  job.client.momentum = momentum;
+  job.client.accumulate = state == Moments::kKept ? 3 : 1;
   return job;
 }
 
@@ -132,6 +143,10 @@ inline NamedJobs device_jobs(const std::string& device) {
       {"personal scaffold", personal(stateful("scaffold").client)},
       {"alone", personal({{.epochs = 2, .batch = 4}, {.lr = 0.1, .momentum = 0.5}}, true)},
       {"optimal scaffold", optimal(stateful("scaffold"))},
+      {"adam", stepping("adam", Moments::kFresh)},
+      {"kept adamw", stepping("adamw", Moments::kKept)},
+      {"kept momentum", optimal(stepping("sgd", Moments::kKept, 0.6))},
+      {"kept rmsprop", stepping("rmsprop", Moments::kKept, 0.6)},
       {"dqn-fed", lowering(LoweringRate::kLbfgs, 4, 2)},
       {"dqn-fed with kept pairs", lowering(LoweringRate::kLbfgs, 4, 5, 3)},
       {"dqn-fed of full batches", lowering(LoweringRate::kLbfgs, 0, 5)},
@@ -143,13 +158,17 @@ inline NamedJobs device_jobs(const std::string& device) {
   return jobs;
 }
 
-// The kinds of a family that GPUs train; rules in files or formulas have tests of their own.
+// The kinds of a family that GPUs train side by side; rules in files or formulas have tests of
+// their own.
 inline std::vector<std::string> kinds_on_devices(const std::string& key) {
   std::vector<std::string> names;
   for (const KindFamily& family : kind_families()) {
     for (const auto& row : family.rows) {
       const bool is_own = row.name == "python" || row.name == "plugin" || row.name == "formula";
-      if (family.key == key && !row.cpus_alone && !is_own) names.push_back(row.name);
+      if (family.key != key || is_own) continue;
+      Job job;
+      family.choice(job) = row.name;
+      if (why_one_by_one(facts_of(job)).empty()) names.push_back(row.name);
     }
   }
   return names;

@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include "hanse/base/index.hpp"
 #include "hanse/job/job.hpp"
 #include "hanse/kinds/aggregators.hpp"
 #include "hanse/kinds/families.hpp"
@@ -29,7 +30,8 @@ constexpr int64_t kDownloadsOfACohort = 1,
                   kUploadsOfACohort = 2;     // the second: streams of dropout masks
 constexpr int64_t kDownloadsOfTheModel = 0;  // nobody reads it
 constexpr int64_t kUploadsOfARound = 0;
-constexpr int64_t kStartsOfACohort = 3;  // kernels, operators and graphs
+constexpr int64_t kWaitsOfAnEvaluation = 1;  // of all clients
+constexpr int64_t kStartsOfACohort = 3;      // kernels, operators and graphs
 
 struct Limit {
   std::string model;
@@ -156,6 +158,20 @@ TEST_F(DeviceCounts, ACohortBringsItsNumbersAtOnce) {
     EXPECT_LE(counts.downloads, kDownloadsOfACohort) << limit.model;
     EXPECT_LE(counts.waits, kDownloadsOfACohort) << limit.model;
     EXPECT_LE(counts.uploads, kUploadsOfACohort) << limit.model;
+  }
+}
+
+TEST_F(DeviceCounts, AnEvaluationBringsTheNumbersOfAllClientsAtOnce) {
+  for (const Limit& limit : limits()) {
+    run_threads(1, [&](Communicator& comm) {
+      CountedRun run(comm, {limit.model, kDrawn, 1});
+      run.trainer->round(false);
+      const Counts before = pretended::pretended_gpu()->counts();
+      EXPECT_EQ(run.trainer->evaluate().size(), to_index(kClients));
+      const Counts counts = pretended::pretended_gpu()->counts() - before;
+      EXPECT_EQ(counts.waits, kWaitsOfAnEvaluation) << limit.model;
+      EXPECT_EQ(counts.downloads, kWaitsOfAnEvaluation) << limit.model;
+    });
   }
 }
 

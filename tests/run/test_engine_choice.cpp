@@ -1,4 +1,4 @@
-// Where a job's clients are trained, and what is refused.
+// Where a job's clients are trained, and how.
 #include <functional>
 #include <string>
 #include <utility>
@@ -8,6 +8,7 @@
 
 #include "hanse/base/choice.hpp"
 #include "hanse/base/error.hpp"
+#include "hanse/client/kinds.hpp"
 #include "hanse/config.hpp"
 #include "hanse/job/job.hpp"
 #include "hanse/kinds/aggregators.hpp"
@@ -45,12 +46,10 @@ struct MadeJob {
     rule = make_aggregator(job, federation.clients(), 1)->needs();
     update = make_update(job, federation, *model, rule);
   }
-  // Why GPUs cannot train it; empty: they can.
-  std::optional<Refusal> off_gpus(const Job& job) const {
-    if (const auto kind = kind_off_gpus(job)) return kind;
-    JobFacts facts = facts_of(job, rule);
-    facts.on_gpus = true;
-    return conflict_of(facts);
+  // Why GPUs train it one client after the other; empty: side by side.
+  std::string one_by_one(const Job& job) const {
+    const LabelForm labels = federation.label_form();
+    return why_one_by_one_on_gpus(job, rule, &labels);
   }
 
   std::unique_ptr<Communicator> comm;
@@ -65,7 +64,7 @@ void fill_job(Job& job) {
   job.sampler.learning.horizon = 5;
 }
 
-TEST(EngineChoice, JobsThatGpusTrain) {
+TEST(EngineChoice, JobsThatGpusTrainSideBySide) {
   for (const auto& row : model_kinds()) {
     if (row.cpus_alone || row.name == "graph") continue;
     const std::string& kind = row.name;
@@ -74,11 +73,11 @@ TEST(EngineChoice, JobsThatGpusTrain) {
       fill_job(job);
       job.model.kind = kind;
       job.client.kind = update;
-      EXPECT_FALSE(MadeJob(job).off_gpus(job)) << kind << " " << update;
+      EXPECT_EQ(MadeJob(job).one_by_one(job), "") << kind << " " << update;
       if (job.client.kind == "fednova" || job.client.kind == "feddyn") continue;  // fedavg alone
       for (const char* rule : {"qfedavg", "aaggff-d", "fedmgda+", "fedlf", "propfair"}) {
         job.aggregator.kind = rule;
-        EXPECT_FALSE(MadeJob(job).off_gpus(job)) << rule;
+        EXPECT_EQ(MadeJob(job).one_by_one(job), "") << rule;
       }
     }
     for (const char* rule : {"dqn-fed", "adafed"}) {
@@ -86,40 +85,55 @@ TEST(EngineChoice, JobsThatGpusTrain) {
       fill_job(job);
       job.model.kind = kind;
       job.aggregator.kind = rule;
-      EXPECT_FALSE(MadeJob(job).off_gpus(job)) << kind << " " << rule;
+      EXPECT_EQ(MadeJob(job).one_by_one(job), "") << kind << " " << rule;
     }
   }
 }
 
-TEST(EngineChoice, WhatGpusDoNotTrainIsRefusedByItsKey) {
-  const auto refused = [](const std::string& key, const std::function<void(Job&)>& change) {
+TEST(EngineChoice, GpusMakeEveryStepOfAClient) {
+  for (const std::string& optimizer : names_of(client_optimizer_kinds())) {
+    for (const Moments state : {Moments::kFresh, Moments::kKept}) {
+      for (const int64_t accumulate : {1, 3}) {
+        Job job;
+        fill_job(job);
+        job.client.optimizer.kind = optimizer;
+        job.client.optimizer.state = state;
+        job.client.momentum = optimizer == "sgd" || optimizer == "rmsprop" ? 0.5 : 0;
+        job.client.accumulate = accumulate;
+        EXPECT_EQ(MadeJob(job).one_by_one(job), "") << optimizer;
+      }
+    }
+  }
+}
+
+// The line of the notice names the option that makes it so.
+TEST(EngineChoice, WhatGpusTrainOneByOneIsSaidWithItsKey) {
+  const auto said = [](const std::string& key, const std::function<void(Job&)>& change) {
     Job job;
     fill_job(job);
     change(job);
-    const MadeJob made(job);
-    const auto refusal = made.off_gpus(job);
-    ASSERT_TRUE(refusal) << key;
-    EXPECT_EQ(refusal->key, key);
-    EXPECT_NE(refusal->hint, "");
+    EXPECT_NE(MadeJob(job).one_by_one(job).find("(" + key + ")"), std::string::npos)
+        << key << ": " << MadeJob(job).one_by_one(job);
   };
+  Job plain;
+  fill_job(plain);
   for (const LabelForm& labels : {LabelForm(0, 3, true), LabelForm(0, 2), LabelForm(4, 9)}) {
-    EXPECT_EQ(labels_off_gpus(labels)->key, "data.kind");
+    EXPECT_NE(why_one_by_one_on_gpus(plain, std::nullopt, &labels), "");
   }
-  EXPECT_FALSE(labels_off_gpus(LabelForm(3)));
+  const LabelForm classes(3);
+  EXPECT_EQ(why_one_by_one_on_gpus(plain, std::nullopt, &classes), "");
   for (const char* update : {"fednew", "fednl"}) {
-    refused("client.update", [&](Job& job) { job.client.kind = update; });
+    said("client.update", [&](Job& job) { job.client.kind = update; });
   }
-  refused("aggregator.kind", [](Job& job) { job.aggregator.kind = "fedheal"; });
-  refused("sampler.kind", [](Job& job) { job.sampler.kind = "oort"; });
-  refused("aggregator.kind", [](Job& job) {
+  said("aggregator.kind", [](Job& job) { job.aggregator.kind = "fedheal"; });
+  said("sampler.kind", [](Job& job) { job.sampler.kind = "oort"; });
+  said("aggregator.kind", [](Job& job) {
     job.aggregator.kind = "fedlf";
     job.aggregator.absent = AbsentClients::kWindow;
   });
-  refused("client.optimizer", [](Job& job) { job.client.optimizer.kind = "adamw"; });
-  refused("client.accumulate", [](Job& job) { job.client.accumulate = 2; });
-  refused("client.label-smoothing", [](Job& job) { job.client.label_smoothing = 0.1; });
-  refused("client.class-weights", [](Job& job) { job.client.class_weights = "client"; });
-  refused("evaluate.view", [](Job& job) { job.evaluate.view = EvaluateView::kPersonalised; });
+  said("client.label-smoothing", [](Job& job) { job.client.label_smoothing = 0.1; });
+  said("client.class-weights", [](Job& job) { job.client.class_weights = "client"; });
+  said("evaluate.view", [](Job& job) { job.evaluate.view = EvaluateView::kPersonalised; });
 }
 
 // What a row says of GPUs is what the objects of its kind need.
@@ -136,12 +150,9 @@ TEST(EngineChoice, RowsKnowWhatGpusTrain) {
       EXPECT_TRUE(!refusal || refusal->key == family.key) << row.name;
       const bool is_own = row.name == "python" || row.name == "plugin" || row.name == "formula";
       if (is_own) continue;
-      if (family.key == "aggregator.kind") {
-        const AggregatorNeeds rule = MadeJob(chosen).rule;
-        EXPECT_EQ(rule.sign_share.has_value() || rule.rejects, row.cpus_alone) << row.name;
-      }
       if (family.key == "client.update" || family.key == "client.optimizer") {
-        EXPECT_NE(MadeJob(chosen).update->trains_side_by_side(), row.cpus_alone) << row.name;
+        const MadeJob made(chosen);
+        EXPECT_EQ(made.update->trains_side_by_side(), made.one_by_one(chosen).empty()) << row.name;
       }
     }
   }
@@ -153,9 +164,9 @@ TEST(EngineChoice, BoundsAreTrainedAndOtherProtocolsRefused) {
   fill_job(job);
   const MadeJob data(job);
   const Job pooled = bound_job(job, data.federation, Bound::kCentralized);
-  EXPECT_FALSE(MadeJob(pooled).off_gpus(pooled));
+  EXPECT_EQ(MadeJob(pooled).one_by_one(pooled), "");
   const Job alone = bound_job(job, data.federation, Bound::kLocal);
-  EXPECT_FALSE(MadeJob(alone).off_gpus(alone));
+  EXPECT_EQ(MadeJob(alone).one_by_one(alone), "");
   for (const Precision precision : all_of<Precision>()) {
     job.model.precision = precision;
     EXPECT_FALSE(kind_off_gpus(job));
@@ -163,8 +174,14 @@ TEST(EngineChoice, BoundsAreTrainedAndOtherProtocolsRefused) {
   job.model.precision = Precision::kFloat32;
   job.run.protocol = "online";
   EXPECT_FALSE(kind_off_gpus(job));
+  EXPECT_EQ(why_one_by_one_on_gpus(job, std::nullopt, nullptr), "");
   job.online.kind = "omni-fedge";
-  EXPECT_EQ(kind_off_gpus(job)->key, "online.kind");
+  EXPECT_FALSE(kind_off_gpus(job));
+  EXPECT_NE(why_one_by_one_on_gpus(job, std::nullopt, nullptr), "");
+  job.online.kind = "fed-exp";
+  job.online.gamma = NodeEstimate::kRidgeAll;
+  EXPECT_NE(why_one_by_one_on_gpus(job, std::nullopt, nullptr).find("online.gamma"),
+            std::string::npos);
   job.run.protocol = "bandit";
   EXPECT_EQ(kind_off_gpus(job)->key, "run.protocol");
   if (!kHasCuda) GTEST_SKIP() << "a build without CUDA";
@@ -248,15 +265,14 @@ TEST(EngineChoice, HostsWithoutGpu) {
     Job job;
     fill_job(job);
     const MadeJob made(job);
-    const auto refusal = made.off_gpus(job);
     const auto choose = [&](const Job& wanted) {
-      return choose_device(wanted, refusal, {0, 20, 8}, comm, *host);
+      return choose_engine(wanted, made.one_by_one(job), {0, 20, 8}, comm, *host, nullptr);
     };
-    EXPECT_EQ(choose(job).name, "");
+    Engine engine = choose(job);
+    EXPECT_FALSE(engine.on_gpu());
     const RunnerParts parts{comm, made.federation, *made.model, *made.update, made.rule};
-    const ChosenRunner chosen = make_runner(job, refusal, {}, parts, *host);
-    EXPECT_NE(chosen.runner, nullptr);
-    EXPECT_EQ(chosen.trains_on, "cpu");
+    EXPECT_NE(make_runner(job, engine, {}, parts), nullptr);
+    EXPECT_EQ(engine.device.kind, "cpu");
     if (kHasCuda) {  // what fits GPUs alone does not go to the CPU
       Job only = job;
       only.model.precision = Precision::kTf32;
@@ -265,7 +281,7 @@ TEST(EngineChoice, HostsWithoutGpu) {
     job.run.device = RunDevice::kCuda;
     expect_error<AgreedError>([&] { choose(job); }, {"no GPU", "run.device"});
     job.run.device = RunDevice::kCpu;
-    EXPECT_EQ(choose(job).name, "");
+    EXPECT_FALSE(choose(job).on_gpu());
   });
 }
 

@@ -34,6 +34,24 @@ esac; done
 mkdir -p "$out" && printf '{"model_digest": "%s", "seconds_per_round_median": 0.5,
   "product_kernels": "AMX", "metrics": {"train_loss_mean": %s}}' "$digest" "$loss" >"$out/summary.json"
 """
+# One that has a kind of each family, whose loss depends on the device as LOSS says; of the kinds named
+# in REFUSED a GPU has none.
+KINDS = """#!/bin/sh
+if [ "$1" = list ]; then
+  for family in samplers aggregators attacks optimizers steps schedules partitions clocks asynchrony \
+    updates privacy models online; do
+    printf '%s (%s.kind)\n  one-%s   words\n' $family $family $family
+  done
+  exit
+fi
+loss=2.0
+for word; do case $word in
+  --run.out=*) out=${word#--run.out=} ;;
+  --run.device=cuda) loss=${LOSS-2.001} device=cuda ;;
+esac; done
+case $device$* in cuda*$REFUSED*) echo "error: no; hint: run.device = cpu"; exit 2 ;; esac
+mkdir -p "$out" && echo '{"metrics": {"loss_mean": '$loss'}}' >"$out/summary.json"
+"""
 # A program of GoogleTest's, of which one test fails and the next ends the program.
 FAILING = """#!/bin/sh
 echo '[ RUN      ] Sum.Adds'
@@ -91,8 +109,8 @@ class GpuTrialTest(ScriptTest):
     def states(self):
         return {name: one["state"] for name, one in self.results().items()}
 
-    def with_a_gpu(self, name):
-        """What a stage finds where the machine has one GPU, and the module."""
+    def with_a_gpu(self, name, gpus=1):
+        """What a stage finds where the machine has so many GPUs, and the module."""
         module = load()
         self.out.mkdir(exist_ok=True)
         scratch = self.folder / "scratch"
@@ -100,10 +118,34 @@ class GpuTrialTest(ScriptTest):
         options = argparse.Namespace(program=self.program, out=self.out, seconds=60,
                                      seconds_in_all=None, rehearse=False)
         trial = module.Trial(options, scratch)
-        trial.gpus = 1
+        trial.gpus = gpus
         bin_folder = f"{self.folder / 'bin'}:/usr/bin:/bin"
         with mock.patch.dict(os.environ, PATH=bin_folder, LOG=str(self.folder / "log")):
             return module.carry_out(trial, name), module
+
+    def test_kinds_on_a_gpu_and_on_cpus(self):
+        self.program = self.write_program("build/hanse", KINDS)
+        with mock.patch.dict(os.environ, REFUSED="one-steps"):
+            result, module = self.with_a_gpu("kinds")
+        self.assertEqual(result["state"], "done", result)
+        self.assertEqual(list(result["found"]["refused"]), ["steps.kind = one-steps"])
+        self.assertEqual(result["found"]["same"], 12 + len(module.gpu_cases.ROWS))
+        with mock.patch.dict(os.environ, REFUSED="nobody", LOSS="2.1"):
+            result, _ = self.with_a_gpu("kinds")
+        self.assertEqual(result["state"], "failed")
+        self.assertIn("one-samplers", result["found"])
+        self.assertEqual(result["measured"]["same"], 0)
+
+    def test_several_gpus_have_the_bits_of_one(self):
+        self.write_program("build/lib/mpirun", '#!/bin/sh\nshift\nRANKS=$1; shift\n'
+                           'export DIGEST=${DIGEST:-$RANKS}\nexec "$@"\n')
+        self.assertIn("one GPU", self.with_a_gpu("several")[0]["found"])
+        with mock.patch.dict(os.environ, STATUS="0", DIGEST="aa"):
+            result, _ = self.with_a_gpu("several", gpus=4)
+        self.assertEqual(result["found"]["4 GPUs"], {"digest": "aa", "ms": 500})
+        with mock.patch.dict(os.environ, STATUS="0"):
+            result, _ = self.with_a_gpu("several", gpus=4)
+        self.assertIn("other bits", result["found"])
 
     def test_a_failed_stage_does_not_stop_the_others(self):
         result = self.trial("--rehearse", "--only", "environment", "speed", "tests")

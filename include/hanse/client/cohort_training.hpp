@@ -1,4 +1,4 @@
-// SGD of several clients side by side on one device.
+// Steps of several clients side by side on one device.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,7 @@
 namespace hanse {
 
 class BatchStream;
+class Stepping;
 
 // The most samples that a mini-batch of any client has: a size that the job fixes.
 int64_t largest_batch(const LocalWork& work, const Federation& federation);
@@ -57,10 +58,11 @@ class CohortTraining final : public Evaluator {
   // 1, in the round. It must count the losses.
   using Step = std::function<void(int64_t number, int64_t step)>;
 
-  // Trains clients of one round from theta(), or as `start` has it, by Cohort::step() or by steps
-  // of the caller's; of a task it reads client, round, seed and squares. An outcome for each task, whose
-  // loss stays on the device, in Cohort::losses(). Does not wait for the last steps. REQUIRES: 1 to
-  // C tasks.
+  // Trains clients from theta(), or as `start` has it, by Cohort::steps() or by steps of the
+  // caller's; of a task it reads client, round, repeat, seed, steps and squares, and moves the
+  // moments in front of its state, where clients keep them: then it waits for the device. An
+  // outcome for each task, whose loss stays on the device, in Cohort::losses(). Does not wait for
+  // the last steps. REQUIRES: 1 to C tasks.
   std::vector<ClientOutcome> train(std::span<const ClientTask> tasks,
                                    const Cohort::Start& start = {}, const Step& make_step = {});
 
@@ -68,6 +70,8 @@ class CohortTraining final : public Evaluator {
   void finish(std::span<const double> losses, std::span<ClientOutcome> outcomes) const;
 
   EvaluationSums range(SampleRange range, SampleResults results = {}) override;
+  void ask(SampleRange range, SampleResults results, EvaluationSums& sums) override;
+  void finish() override;
   EvaluationSums chosen(int64_t begin, std::span<const int32_t> order) override;
 
  private:
@@ -75,32 +79,43 @@ class CohortTraining final : public Evaluator {
   void upload_all();
   void locate(int64_t begin, std::span<const int32_t> order, int64_t place);
   void bring(int64_t samples);
-  void next_batch(std::size_t step, std::size_t place, int64_t round);
+  void next_batch(std::size_t step, std::size_t place);
   int64_t put_changed(std::size_t place);
+  void next_size(StepSize& size, std::size_t place, int64_t samples);
+  void read_moments(std::span<const ClientTask> tasks);
+  void keep_moments(std::span<const ClientTask> tasks);
   int64_t acting(std::size_t step) const;
   void make_steps(int64_t count, int64_t made, const Step& make_step);
-  EvaluationSums evaluate(int64_t begin, std::span<const int32_t> order, SampleResults results);
+  void evaluate(int64_t begin, std::span<const int32_t> order, SampleResults results,
+                EvaluationSums& sums);
 
   Schedule schedule_;
+  std::unique_ptr<const Stepping> stepping_;
+  int64_t accumulate_;  // mini-batches of a step
+  bool keeps_moments_;
   const Federation& federation_;
   std::string device_;
   int64_t clients_;  // C
   int64_t batch_;    // B
   int64_t window_;   // samples that the device has room for, when it does not hold all
   bool holds_all_;
-  bool changes_;        // samples, in training
+  bool changes_;          // samples, in training
   bool squares_ = false;  // those of the last tasks are wanted
   std::unique_ptr<Cohort> cohort_;
   std::vector<BatchStream> streams_;     // [C]
   std::vector<Cohort::NoiseKey> noise_;  // [C]
   std::vector<float> class_weights_;     // [C, classes]; empty: all 1
-  std::vector<int64_t> steps_;           // [C] of the last tasks
+  std::vector<int64_t> rounds_, steps_;  // [C] of the last tasks
   std::vector<int64_t> steps_left_;      // [C]
   std::vector<int64_t> counts_;          // [steps at once, C] samples
-  std::vector<float> rates_;             // [steps at once, C] sizes of the steps
+  std::vector<StepSize> sizes_;          // [steps at once, C]
+  std::vector<int64_t> ages_;            // [C] steps that the moments have seen
+  std::vector<int64_t> gathered_;        // [C] samples since the last step
+  std::vector<float> moments_;           // [tasks, values], where clients keep them
   std::vector<int64_t> rows_;            // places on the device: [steps at once, C, B], or [window]
   // On their way to the device.
-  GatheredBatch staged_;  // [window]; empty when the device holds all
+  GatheredBatch staged_;                // [window]; empty when the device holds all
+  std::vector<EvaluationSums*> asked_;  // where the sums go that Cohort::evaluate() finds
 };
 
 }  // namespace hanse

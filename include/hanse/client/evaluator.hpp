@@ -19,6 +19,12 @@ class Evaluator {
   // Over the samples of a range; batches never leave it. `results` [range.size()] as in
   // Model::evaluate.
   virtual EvaluationSums range(SampleRange range, SampleResults results = {}) = 0;
+  // The same of the model as it is now, for many ranges, whose numbers may come from a device
+  // together: with finish(), until which `sums` and what `results` names must stay.
+  virtual void ask(SampleRange range, SampleResults results, EvaluationSums& sums) {
+    sums = this->range(range, results);
+  }
+  virtual void finish() {}
   // Over the samples begin + order[i].
   virtual EvaluationSums chosen(int64_t begin, std::span<const int32_t> order) = 0;
 };

@@ -22,7 +22,6 @@ struct JobFacts {
   SamplerTraits sampler;
   UpdateTraits update;
   ForgeNeeds attack;
-  bool on_gpus = false;  // its clients are to be trained on GPUs
 
   // What LocalUpdate says of the update that the job's options make.
   bool sends_directions() const { return update.solves || rule.rates; }
@@ -67,11 +66,22 @@ struct Refusal {
   std::string what, key, hint;
 };
 
-// The first conflict that holds; empty: there is none. With facts.on_gpus those of GPUs alone
-// count, else all others. Cost: microseconds, or a millisecond for the words of a conflict.
+// The first conflict that holds; empty: there is none. Cost: microseconds, or a millisecond for the
+// words of a conflict.
 std::optional<Refusal> conflict_of(const JobFacts& facts);
 
 // Throws InvalidArgument with the words of conflict_of(facts), if there is one.
 void require_no_conflict(const JobFacts& facts);
+
+// What cohorts on GPUs cannot do: with such a fact a GPU trains one client after the other.
+struct OneByOne {
+  const Fact* fact;
+  const char* why;  // {KEY} as in Conflict
+};
+std::span<const OneByOne> one_by_one_facts();
+
+// Why clients cannot be trained side by side, by the first such fact that holds: "robust rules look
+// at updates in the hosts' memory (aggregator.kind)"; empty: they can.
+std::string why_one_by_one(const JobFacts& facts);
 
 }  // namespace hanse

@@ -16,6 +16,8 @@ struct OnlineOptions;
 // `horizon` is T in the rate that online.eta = auto chooses.
 std::unique_ptr<ExpertRule> make_experts(const OnlineOptions& options, int64_t nodes,
                                          int64_t horizon);
+// Do its nodes move by gradients of all nodes' models?
+bool exchanges_gradients(const OnlineOptions& options);
 std::unique_ptr<StreamFit> make_stream_fit(const Job& job, const Federation& federation,
                                            Model& model);
 

@@ -9,6 +9,7 @@
 
 #include "hanse/data/dataset.hpp"
 #include "hanse/model/model.hpp"
+#include "hanse/model/step_rule.hpp"
 
 namespace at {
 class Tensor;
@@ -22,11 +23,11 @@ class PartModel;
 struct CohortSteps {
   std::span<const int64_t> places;  // [steps, C, B] places of samples on the device
   std::span<const int64_t> counts;  // [steps, C] samples; 0: the client does not step
-  std::span<const float> rates;     // [steps, C] sizes of the steps; 0 where there is none
+  std::span<const StepSize> sizes;  // [steps, C]; scale 0: the client does not step
 };
 
-// Made by TorchLibrary::make_cohort. C clients' parameter rows [C, P] on a device, and steps of SGD
-// on all of them at once. The shape of each kernel call depends on (C, B) and the model alone; two
+// Made by TorchLibrary::make_cohort. C clients' parameter rows [C, P] on a device, and steps on all
+// of them at once. The shape of each kernel call depends on (C, B) and the model alone; two
 // calls with the same arguments on the same kind of device give the same bits, on GPUs after
 // use_gpu().
 class Cohort {
@@ -36,16 +37,16 @@ class Cohort {
   struct Slope {
     double base = 0, least = 0, beyond = 1;
   };
-  // g <- h min(1, clip/|h|), h the slope times the loss's gradient; then SgdRule;  w <- w - lr
-  // times its direction
+  // g <- scale h min(1, clip/|scale h|), h the slope times the loss's gradient, or with
+  // `accumulates` the sum of samples h over the mini-batches since the client's last step; then
+  // w <- keep w - rate direction(g), a StepRule's
   struct Settings {
     std::string device = "cpu";  // LibTorch's name: "cpu", "cuda:0"
     int64_t clients = 8;         // C >= 1
     int64_t batch = 20;          // B >= 1
     int64_t samples = 1;         // places for samples on the device
-    double weight_decay = 0;
-    double momentum = 0;  // from zero in every round
-    bool nesterov = false;
+    StepNumbers step = {};       // but for mu
+    bool accumulates = false;
     double clip = 0;  // largest gradient norm; 0: off
     Slope slope = {};
     bool by_hand = true;  // networks of known layers: gradients without autograd, which is slower
@@ -67,11 +68,14 @@ class Cohort {
   // Where steps begin, and which forces act besides the gradient:
   //   g <- g + mu (w - anchor) + pull,  before momentum
   struct Start {
-    double mu = 0;                      // weight of the proximal term; 0: off
-    bool to_theta = false;              // its anchor is theta; else what the rows start from
-    std::span<const float> rows = {};   // [n, P] of the first clients; the others start from theta
-    std::span<const float> pulls = {};  // [n, P]; empty: none
-    std::span<const NoiseKey> noise = {};  // [n] streams of the clients' dropout masks
+    double mu = 0;                     // weight of the proximal term; 0: off
+    bool to_theta = false;             // its anchor is theta; else what the rows start from
+    std::span<const float> rows = {};  // [n, P] of the first clients; the others start from theta
+    std::span<const std::span<const float>> received = {};  // [n] of [P]: each client's own theta
+    std::span<const float> pulls = {};                      // [n, P]; empty: none
+    // [n, moment_values()] what the clients' moments start from; empty: zero.
+    std::span<const float> moments = {};
+    std::span<const NoiseKey> noise = {};       // [n] streams of the clients' dropout masks
     std::span<const float> class_weights = {};  // [n, classes] where the settings weigh
     bool squares = false;                       // squares() are wanted
   };
@@ -82,6 +86,11 @@ class Cohort {
   // before. Where steps mix, batch.mixed holds until the next put(), and null: nothing is mixed in.
   // Waits for the device to have read it.
   virtual void put(int64_t begin, const Batch& batch) = 0;
+  // Values that a client's moments have, one moment behind the other: of what is trained.
+  virtual int64_t moment_values() const = 0;
+  // Copies the first clients' moments, [n, moment_values()], to the host's memory. Waits for the
+  // device.
+  virtual void take_moments(std::span<float> moments) const = 0;
   // [P] float32 on the device: where the received model is put before start().
   virtual at::Tensor& theta() = 0;
   virtual void start(const Start& start) = 0;
@@ -102,6 +111,9 @@ class Cohort {
   // Likewise the sums [C] of the squared losses of each client's samples since a start() that asked
   // for them.
   virtual void take_squares(std::span<double> squares) const = 0;
+  // float32 on the device: theta() [P], or [C, P] where clients have started from thetas of their
+  // own.
+  virtual const at::Tensor& received() const = 0;
   // [C, P] float32 on the device; unchanged until the next start(), steps() or put_rows().
   virtual const at::Tensor& rows() const = 0;
   // Copies the first rows, [n, P], from and to the host's memory; and theta(), [P].
@@ -111,10 +123,10 @@ class Cohort {
   virtual void put_theta(std::span<const float> row) = 0;
   // Evaluates theta() on the samples in these places, as Model::evaluate(). The shape of each
   // kernel call depends on their number and the model alone, and the bits on nothing else of the
-  // call. take_evaluations() brings the results, and the sums over all calls since it was called
+  // call. take_evaluations() brings the results, and the sums of each call since it was called
   // last, in one transfer of up to some 64 MiB: it waits for the device.
   virtual void evaluate(std::span<const int64_t> places, SampleResults results) = 0;
-  virtual EvaluationSums take_evaluations() = 0;
+  virtual std::vector<EvaluationSums> take_evaluations() = 0;
   // [batches, C] mean losses, in evaluation mode, of each of rows() on each of these ranges of
   // samples on the device. Waits for the device.
   virtual std::vector<double> row_losses(std::span<const SampleRange> batches) = 0;

@@ -23,7 +23,7 @@ class CohortGradients {
   virtual void move_rows(int64_t line, std::span<const float> factors) = 0;
   virtual void clear(int64_t line) = 0;
 
-  // Sets all rows of the cohort to theta().
+  // Sets all rows of the cohort to received().
   virtual void return_rows() = 0;
   // Sets the rows of the first clients to minus these lines: the directions that they send.
   virtual void send(std::span<const int64_t> lines) = 0;

@@ -32,8 +32,8 @@ class DeviceSum {
                                        std::span<const double> coefficients, int64_t begin = 0,
                                        const Along& along = {}) = 0;
 
-  // fold() of whole rows. All of it is in the sum, and the first `trained` values in the norm: what
-  // stands behind them are buffers.
+  // fold() of whole rows, with theta [P], or [C, P] for rows of several origins. All of it is in
+  // the sum, and the first `trained` values in the norm: what stands behind them are buffers.
   virtual std::vector<FoldResult> fold_model(const at::Tensor& rows, const at::Tensor& theta,
                                              std::span<const double> coefficients, int64_t trained,
                                              const Along& along) = 0;
@@ -60,7 +60,7 @@ class DeviceUpdates {
   virtual ~DeviceUpdates() = default;
 
   // Keeps rows[i] - theta for positions[i] in the draw, for the first positions.size() of rows [C,
-  // P]; theta [P], undefined: the rows are the updates. Squared norms as in DeviceSum::fold().
+  // P]; theta [P] or [C, P], undefined: the rows are the updates. Norms as in DeviceSum::fold().
   // Waits for the device, once.
   virtual std::vector<FoldResult> keep(const at::Tensor& rows, const at::Tensor& theta,
                                        std::span<const int64_t> positions,

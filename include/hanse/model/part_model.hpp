@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "hanse/comm/communicator.hpp"
@@ -70,6 +71,10 @@ class PartModel final : public Model {
 
   // The other model, for losses of the user's own.
   Model& network() { return *whole_; }
+  // Takes another of the same layout in its place, and returns it.
+  std::unique_ptr<Model> exchange_network(std::unique_ptr<Model> other) {
+    return std::exchange(whole_, std::move(other));
+  }
   int64_t rank() const { return rank_; }
   int64_t adapters() const;  // their number
   // Matrices without an adapter, because a side is below the rank.

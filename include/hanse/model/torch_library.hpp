@@ -82,8 +82,20 @@ struct TorchLibrary {
   // and for models with buffers or frozen parameters; as train_for() and smooth_labels().
   std::unique_ptr<Cohort> (*make_cohort)(const ModelOptions& options,
                                          const std::vector<int64_t>& sample_shape,
-                                         const LabelForm& labels,
-                                         const Cohort::Settings& settings);
+                                         const LabelForm& labels, const Cohort::Settings& settings);
+
+  // Makes of `host`, which make_model() has built of the same arguments and which must outlive the
+  // result, a model whose arithmetic runs on a device: it does all that the host's does, within
+  // float tolerance and with the same dropout masks, but for record_gradient(). Its losses, of any
+  // form, are the host's, found from the logits. Cost of a gradient beside the device's own work:
+  // the row, the samples and the deltas of the logits go there, logits and gradient come back; of a
+  // Hessian-vector product: two rows there and one back; of clipped gradients: those of the samples
+  // come back one by one, [rows, trainable] floats, or where a host draws masks a sample at a time
+  // in a pass each. Memory on the device: 2 P floats and what autograd keeps. Throws
+  // InvalidArgument where the device has no room or a user's network does not run there.
+  std::unique_ptr<Model> (*make_device_model)(Model& host, const ModelOptions& options,
+                                              const std::vector<int64_t>& sample_shape,
+                                              const LabelForm& labels, const std::string& device);
 
   // `cohort` must outlive it; gradients include `weight_decay`.
   std::unique_ptr<CohortGradients> (*make_cohort_gradients)(Cohort& cohort, int64_t lines,

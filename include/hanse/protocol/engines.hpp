@@ -37,7 +37,7 @@ struct RunnerParts {
   Stages stages = {};
   LocalUpdate* tuner = nullptr;  // trains a client's model before it is evaluated; null: nobody
   std::vector<RoundPart*> acting = {};  // on the sum, in this order; one at most takes updates. On
-                                        // hosts alone, and on exact sums
+                                        // exact sums
   const PartModel* part = nullptr;      // what `model` is where clients train a part of a network
 };
 
@@ -46,13 +46,25 @@ struct RunnerParts {
 std::vector<StateBlock> rule_state_blocks(const AggregatorNeeds& needs,
                                           const ParameterLayout& layout);
 
+// Does a round look at each update, or change the sum, in the host's memory? Then what devices have
+// trained goes there, a row a participant: stages and parts, the rows of rules by columns and of
+// attackers, and what a rule keeps of each client are one piece of code, whose bits are those of a
+// CPU's run. Otherwise the sum stays on the devices, and nothing moves but it.
+inline bool sums_on_host(const RunnerParts& parts) {
+  const AggregatorNeeds& rule = parts.rule;
+  const bool looks = rule.rejects || rule.columns || rule.own_columns || rule.forging_rows > 0 ||
+                     rule.extra_row != ExtraRow::kNone;
+  const bool keeps = rule.last_updates || rule.sign_share.has_value();
+  return looks || keeps || !parts.stages.updates.empty() || !parts.acting.empty();
+}
+
 // Trains one client after the other in the host's memory, by LocalUpdate: whatever a job can ask
 // for.
 RunnerPtr make_host_runner(const RunnerParts& parts, const FederatedSettings& settings);
 
 // Trains `cohorts->clients()` neighbours of the draw side by side on this rank's device. A cohort
 // is the same whoever trains it, so that a client's training does not depend on the number of
-// ranks; the devices' sums are integers, so that the order of addition does not matter either.
+// ranks; sums are integers, so that the order of addition does not matter either.
 // REQUIRES: what GPUs can do (kinds/conflicts.hpp).
 RunnerPtr make_cohort_runner(const RunnerParts& parts, const FederatedSettings& settings,
                              std::unique_ptr<CohortTraining> cohorts,

@@ -14,6 +14,8 @@
 namespace hanse {
 
 struct Job;
+class Assembly;
+class LabelForm;
 
 // Without data and objects. Throws NotCompiled when the job asks for GPUs and this build has none,
 // and InvalidArgument when its protocol trains nobody on them, or when it has model.precision =
@@ -23,8 +25,14 @@ void check_engine(const Job& job);
 // The first chosen kind that GPUs do not train, by its row; empty: there is none.
 std::optional<Refusal> kind_off_gpus(const Job& job);
 
-// Why GPUs do not train by labels of this form; empty: they do.
-std::optional<Refusal> labels_off_gpus(const LabelForm& labels);
+// Why a GPU trains the job's clients, or nodes, one after the other, as why_one_by_one() says it;
+// empty: it trains them side by side. `rule`: as in facts_of(); `labels`: null where no data have
+// been read.
+std::string why_one_by_one_on_gpus(const Job& job, const std::optional<AggregatorNeeds>& rule,
+                                   const LabelForm* labels);
+
+// What `hanse check` says of that, where the job may get a GPU; else empty.
+std::string one_by_one_text(const Job& job);
 
 // The most ranks of a host that share a GPU. `gpus` has each rank's gpu_identity(), empty when it
 // sees none. Throws InvalidArgument then, and when more than `ranks_per_gpu` do.
@@ -45,6 +53,15 @@ struct RankDevice {
 // their rows. It follows from the job alone, which fixes the bits.
 int64_t side_by_side(const Job& job, int64_t participants, int64_t n_params);
 
+// How the clients of a rank are trained.
+struct Engine {
+  RankDevice device;
+  std::string one_by_one;  // why not side by side on a GPU; empty: they are, or on the CPU
+
+  bool on_gpu() const { return !device.name.empty(); }
+  bool has_cohorts() const { return on_gpu() && one_by_one.empty(); }
+};
+
 // The cost of a cohort's step: floating-point operations of a sample's gradient, 0: not known;
 // samples of a client, 0: all of them; and clients side by side.
 struct StepCost {
@@ -57,11 +74,12 @@ struct StepCost {
 bool is_worth_a_gpu(const StepCost& work);
 
 // Chooses by run.device: the n-th rank of a host gets the n-th GPU that it sees, and the first
-// again behind the last. Obstacles to GPUs, `refusal` among them, are errors under `cuda` and a
-// notice under `auto`, which also leaves to the CPU what is not worth a GPU. Collective. Throws
-// AgreedError. With model.precision = tf32 `auto` is `cuda`.
-RankDevice choose_device(const Job& job, const std::optional<Refusal>& refusal,
-                         const StepCost& work, Communicator& comm, Communicator& host);
+// again behind the last. Obstacles to GPUs are errors under `cuda` and a notice under `auto`, which
+// also leaves to the CPU what is not worth a GPU. With model.precision = tf32 `auto` is `cuda`.
+// `one_by_one`: as Engine has it; `work.clients` counts without it. `given`: the ranks' device,
+// which is taken as it is; null: run.device chooses. Collective. Throws AgreedError.
+Engine choose_engine(const Job& job, const std::string& one_by_one, StepCost work,
+                     Communicator& comm, Communicator& host, const RankDevice* given);
 
 // Makes what a run needs on the chosen device. A GPU that has no room for it is an error under
 // `cuda` (and in tf32); under `auto` it is a notice, and the device is the CPU. Collective. Throws
@@ -69,16 +87,14 @@ RankDevice choose_device(const Job& job, const std::optional<Refusal>& refusal,
 void make_on_device(const Job& job, RankDevice& device, Communicator& comm,
                     const std::function<void()>& make);
 
-// A runner, and what it computes on, RankDevice::kind.
-struct ChosenRunner {
-  RunnerPtr runner;
-  std::string trains_on;
-};
+// Puts the assembly's model on the device, where it trains one client after the other; nothing on
+// CPUs and for cohorts. What refers to the model is made afterwards. Collective. Throws
+// AgreedError.
+void move_model(const Job& job, Engine& engine, Communicator& comm, Assembly& assembly);
 
-// The runner of run.device; its GPUs talk as comm.devices says. `refusal`: as choose_device().
-// Collective. Throws AgreedError.
-ChosenRunner make_runner(const Job& job, const std::optional<Refusal>& refusal,
-                         const FederatedSettings& settings, const RunnerParts& parts,
-                         Communicator& host);
+// The engine's runner; its GPUs talk as comm.devices says. The engine gets the CPU as
+// make_on_device() says. Collective. Throws AgreedError.
+RunnerPtr make_runner(const Job& job, Engine& engine, const FederatedSettings& settings,
+                      const RunnerParts& parts);
 
 }  // namespace hanse

@@ -52,7 +52,9 @@ class CohortNodes::OnDevice final : public Model {
       cohort_.put(0, part_of(batch, {first, first + rows}, sizes_.features, sizes_.labels));
       cohort_.evaluate(std::span(places_).first(to_index(rows)), results.from(first));
     }
-    return cohort_.take_evaluations();
+    EvaluationSums sums;
+    for (const EvaluationSums& part : cohort_.take_evaluations()) sums += part;
+    return sums;
   }
 
   // REQUIRES: batches that have room together, those of a rank's nodes.

@@ -42,7 +42,7 @@ class CohortFit final : public StreamFit {
         rows_(to_index(settings.clients) * width_),
         places_(to_index(settings.steps * settings.clients * settings.batch)),
         counts_(to_index(settings.steps * settings.clients)),
-        rates_(counts_.size()) {}
+        sizes_(counts_.size()) {}
 
   // One node has no stream of its own here: fit_all().
   void fit(int64_t node, const Batch& batch, RandomStream& noise, std::span<float> row) override {
@@ -70,14 +70,14 @@ class CohortFit final : public StreamFit {
     std::fill(rows_.begin(), rows_.end(), 0.0F);
     std::fill(places_.begin(), places_.end(), 0);
     std::fill(counts_.begin(), counts_.end(), 0);
-    std::fill(rates_.begin(), rates_.end(), 0.0F);
+    std::fill(sizes_.begin(), sizes_.end(), StepSize{.scale = 0});
     std::vector<Cohort::NoiseKey> streams(to_index(settings_.clients));
     const auto mine = std::span(rows_).subspan(place * width_, rows.size());
     std::copy(rows.begin(), rows.end(), mine.begin());
     std::copy(keys.begin(), keys.end(), streams.begin() + static_cast<std::ptrdiff_t>(place));
     for (std::size_t i = 0; i < batches.size(); ++i) put(place + i, batches[i]);
     cohort_.start({.rows = rows_, .noise = streams});
-    cohort_.put_steps({.places = places_, .counts = counts_, .rates = rates_});
+    cohort_.put_steps({.places = places_, .counts = counts_, .sizes = sizes_});
     cohort_.steps(0, settings_.steps, settings_.clients);
     cohort_.take_rows(rows_);
     std::copy(mine.begin(), mine.end(), rows.begin());
@@ -90,7 +90,7 @@ class CohortFit final : public StreamFit {
       const SampleRange used = settings_.step.of(step, batch.rows);
       const std::size_t at = to_index(step * settings_.clients) + place;
       counts_[at] = used.size();
-      rates_[at] = static_cast<float>(settings_.lr);
+      sizes_[at] = {.rate = static_cast<float>(settings_.lr)};
       const auto to = places_.begin() + static_cast<std::ptrdiff_t>(at) * settings_.batch;
       std::fill(to, to + settings_.batch, begin);  // behind its samples stands the node's first
       std::iota(to, to + used.size(), begin + used.begin);
@@ -103,7 +103,7 @@ class CohortFit final : public StreamFit {
   std::vector<float> rows_;      // [C, P]
   std::vector<int64_t> places_;  // [steps, C, B] of the samples on the device
   std::vector<int64_t> counts_;  // [steps, C]
-  std::vector<float> rates_;     // [steps, C]
+  std::vector<StepSize> sizes_;  // [steps, C]
 };
 
 }  // namespace

@@ -39,17 +39,19 @@ class QuasiNewtonCohort final : public CohortUpdate {
 
   bool reads_received() const override { return true; }
   std::vector<ClientOutcome> train(std::span<const ClientTask> tasks,
-                                   std::span<const float> received) override {
-    lr_ = schedule_.rate(tasks.front().round);
+                                   const ReceivedModels& received) override {
     places_.clear();
     for (const ClientTask& task : tasks) {
-      Place place{.steps = rule_.steps(task.client), .memory = rule_.memory_of(task.state)};
+      Place place{.steps = rule_.steps(task.client),
+                  .lr = schedule_.rate(task.round),
+                  .memory = rule_.memory_of(task.state)};
       place.arrives = rule_.pairs_arrival(place.memory, place.steps);
       places_.push_back(place);
     }
     if (!rule_.sends_last()) table_->clear(sum_line());
     const auto starts = rows_of_arrival(received);
-    auto outcomes = cohorts_.train(tasks, {.rows = starts}, [&](int64_t number, int64_t step) {
+    const Cohort::Start start{.rows = starts, .received = received.each()};
+    auto outcomes = cohorts_.train(tasks, start, [&](int64_t number, int64_t step) {
       make_step(number, step, !starts.empty());
     });
     std::vector<int64_t> sent;
@@ -58,13 +60,13 @@ class QuasiNewtonCohort final : public CohortUpdate {
     return outcomes;
   }
 
-  void finish(std::span<const double> losses, std::span<const float> received,
+  void finish(std::span<const double> losses, const ReceivedModels& received,
               std::span<ClientOutcome> outcomes) override {
     cohorts_.finish(losses, outcomes);
     for (std::size_t i = 0; i < places_.size(); ++i) {
       outcomes[i].rate = rule_.rate_is_of_loss() ? rule_.loss_rate(outcomes[i].loss)
-                         : rule_.keeps_pairs()   ? rate_on_host(i, received, outcomes[i].loss)
-                                                 : rate_on_device(i, received, outcomes[i].loss);
+                         : rule_.keeps_pairs()   ? rate_on_host(i, received[i], outcomes[i].loss)
+                                                 : rate_on_device(i, received[i], outcomes[i].loss);
     }
   }
 
@@ -73,7 +75,9 @@ class QuasiNewtonCohort final : public CohortUpdate {
  private:
   struct Place {
     int64_t steps;
+    double lr;  // of its round
     QuasiNewtonMemory memory;
+    float rate() const { return static_cast<float>(lr); }
     bool arrives = false;  // the first pair begins at the model of its last participation
   };
 
@@ -89,8 +93,6 @@ class QuasiNewtonCohort final : public CohortUpdate {
     return rule_.sends_last() ? gradient_line(place.steps) : sum_line();
   }
 
-  float rate() const { return static_cast<float>(lr_); }
-
   // value(place) of each client, 0 of empty places.
   template <class Value>
   std::span<const float> of_each(Value value) {
@@ -100,13 +102,14 @@ class QuasiNewtonCohort final : public CohortUpdate {
   }
 
   // [n, P] where the first pairs begin; empty: nobody needs a gradient there.
-  std::span<const float> rows_of_arrival(std::span<const float> received) {
+  std::span<const float> rows_of_arrival(const ReceivedModels& received) {
     const bool any = std::any_of(places_.begin(), places_.end(),
                                  [](const Place& place) { return place.arrives; });
     if (!any || rule_.full_batches()) return {};
     arrivals_.clear();
-    for (const Place& place : places_) {
-      const std::span<const float> from = place.arrives ? place.memory.model : received;
+    for (std::size_t i = 0; i < places_.size(); ++i) {
+      const Place& place = places_[i];
+      const std::span<const float> from = place.arrives ? place.memory.model : received[i];
       arrivals_.insert(arrivals_.end(), from.begin(), from.end());
     }
     return arrivals_;
@@ -120,15 +123,17 @@ class QuasiNewtonCohort final : public CohortUpdate {
     const bool any = std::any_of(pairs.begin(), pairs.end(), [](float one) { return one != 0; });
     if (any && !rule_.full_batches()) table_->find(number, false, pairs, change_line(step));
     if (step == 1 && arrives) table_->return_rows();
-    const auto here = [&](float value) {
-      return of_each([&](const Place& place) { return step <= place.steps ? value : 0.0F; });
+    const auto here = [&](auto value) {
+      return of_each([&](const Place& place) { return step <= place.steps ? value(place) : 0.0F; });
     };
-    if (step > 1) table_->move_rows(gradient_line(step - 1), here(-rate()));
-    table_->find(number, true, here(1), gradient_line(step));
+    if (step > 1) {
+      table_->move_rows(gradient_line(step - 1),
+                        here([](const Place& place) { return -place.rate(); }));
+    }
+    table_->find(number, true, here([](const Place&) { return 1.0F; }), gradient_line(step));
     if (rule_.sends_last()) return;
-    table_->add(gradient_line(step), of_each([&](const Place& place) {
-                  return step <= place.steps ? rule_.share(lr_, place.steps) : 0.0F;
-                }),
+    table_->add(gradient_line(step),
+                here([&](const Place& place) { return rule_.share(place.lr, place.steps); }),
                 sum_line());
   }
 
@@ -154,13 +159,13 @@ class QuasiNewtonCohort final : public CohortUpdate {
     };
     std::vector<PairTerms> pairs;
     for (int64_t step = first_pair(place); step <= place.steps; ++step) {
-      pairs.push_back({.factor = step == 1 ? 1 : -rate(),
+      pairs.push_back({.factor = step == 1 ? 1 : -place.rate(),
                        .step = at(gradient_line(step - 1)),
                        .change = at(behind(step)),
                        .end = at(gradient_line(step))});
     }
     const auto gram = table_->gram(client, lines);
-    return rule_.gain(rate_of_pairs(pairs, gram), lr_, gram.front(), loss);
+    return rule_.gain(rate_of_pairs(pairs, gram), place.lr, gram.front(), loss);
   }
 
   // Uploads the way to the received model and, with full batches, the gradient where it began.
@@ -199,7 +204,7 @@ class QuasiNewtonCohort final : public CohortUpdate {
     for (int64_t step = first_pair(place) - 1; step <= place.steps; ++step) {
       if (step == 0) continue;
       std::optional<FreshPair> next;
-      if (rule_.makes_pair(step + 1, place.steps)) next = pairs.begin(-rate());
+      if (rule_.makes_pair(step + 1, place.steps)) next = pairs.begin(-place.rate());
       GradientRecord last{std::span(end)};
       GradientRecord& gradient = next ? *next->step : last;
       table_->take(client, gradient_line(step), gradient.row());
@@ -210,7 +215,7 @@ class QuasiNewtonCohort final : public CohortUpdate {
     keep_first_gradient(client, place);
     table_->take(client, sent_line(place), row_);
     const GradientRecord sent{std::span(row_)};
-    return rule_.rate_of(sent, pairs.rate(sent), lr_, loss);
+    return rule_.rate_of(sent, pairs.rate(sent), place.lr, loss);
   }
 
   Schedule schedule_;
@@ -219,7 +224,6 @@ class QuasiNewtonCohort final : public CohortUpdate {
   std::size_t n_params_;
   std::unique_ptr<CohortGradients> table_;
   std::vector<Place> places_;  // of the cohort in training
-  double lr_ = 0;              // of its round
   std::vector<float> each_;    // [C]
   std::vector<float> arrivals_;
   AlignedFloats row_;  // [P]

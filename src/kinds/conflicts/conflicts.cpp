@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "facts.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/job/keyed_job.hpp"
@@ -26,20 +28,24 @@ AggregatorNeeds needs_of_kind(const Job& job) {
   return make_rule_of_kind(alone, 1, 1)->needs();
 }
 
-std::string key_of(const Conflict& conflict, const JobFacts& facts) {
-  if (conflict.key != nullptr) return conflict.key;
-  const Fact& other = *conflict.other;
-  return other.key_in != nullptr ? other.key_in(facts) : other.key;
+std::string key_of(const Fact& fact, const JobFacts& facts) {
+  return fact.key_in != nullptr ? fact.key_in(facts) : fact.key;
 }
 
-// Fills in what stands in braces.
-std::string told(std::string text, const Conflict& conflict, const JobFacts& facts,
-                 const KeyedJob& values) {
+std::string key_of(const Conflict& conflict, const JobFacts& facts) {
+  return conflict.key != nullptr ? conflict.key : key_of(*conflict.other, facts);
+}
+
+// Fills in what stands in braces: `key`, the detail of `fact` and values of options.
+std::string told(std::string text, const std::string& key, const Fact& fact,
+                 const JobFacts& facts) {
+  KeyedJob values(kind_families());
+  static_cast<Job&>(values) = facts.job;
   for (std::size_t begin = 0; (begin = text.find('{', begin)) != std::string::npos;) {
     const std::size_t end = text.find('}', begin);
     const std::string name = text.substr(begin + 1, end - begin - 1);
-    const std::string value = name == "key"      ? key_of(conflict, facts)
-                              : name == "detail" ? conflict.other->detail(facts)
+    const std::string value = name == "key"      ? key
+                              : name == "detail" ? fact.detail(facts)
                                                  : values.table.at(name).format();
     text.replace(begin, end - begin + 1, value);
     begin += value.size();
@@ -57,9 +63,7 @@ bool JobFacts::keeps_state() const {
 bool JobFacts::trains_side_by_side() const {
   if (job.simulate.is_on()) return false;
   if (rule.rates) return true;
-  const ClientOptions& client = job.client;
-  return !update.solves && client.accumulate == 1 && client.optimizer.kind == "sgd" &&
-         !keeps_moments(client);
+  return !update.solves;
 }
 
 bool JobFacts::keeps_own_model() const {
@@ -79,8 +83,7 @@ std::span<const Conflict> conflicts() {
   static const std::vector<Conflict> all = [] {
     std::vector<Conflict> rows;
     for (const auto part : {conflicts_of_rules(), conflicts_of_privacy(), conflicts_of_samples(),
-                            conflicts_of_updates(), conflicts_of_time(), conflicts_of_rounds(),
-                            conflicts_of_gpus()}) {
+                            conflicts_of_updates(), conflicts_of_time(), conflicts_of_rounds()}) {
       rows.insert(rows.end(), part.begin(), part.end());
     }
     return rows;
@@ -89,12 +92,11 @@ std::span<const Conflict> conflicts() {
 }
 
 std::optional<Refusal> conflict_of(const JobFacts& facts) {
-  for (const Conflict& conflict : facts.on_gpus ? conflicts_of_gpus() : conflicts()) {
+  for (const Conflict& conflict : conflicts()) {
     if (!conflict.one->holds(facts) || !conflict.other->holds(facts)) continue;
-    KeyedJob values(kind_families());
-    static_cast<Job&>(values) = facts.job;
-    return Refusal{told(conflict.what, conflict, facts, values), key_of(conflict, facts),
-                   told(conflict.hint, conflict, facts, values)};
+    const std::string key = key_of(conflict, facts);
+    return Refusal{told(conflict.what, key, *conflict.other, facts), key,
+                   told(conflict.hint, key, *conflict.other, facts)};
   }
   return std::nullopt;
 }
@@ -102,6 +104,15 @@ std::optional<Refusal> conflict_of(const JobFacts& facts) {
 void require_no_conflict(const JobFacts& facts) {
   const auto found = conflict_of(facts);
   if (found) throw InvalidArgument(found->what, found->key, found->hint);
+}
+
+std::string why_one_by_one(const JobFacts& facts) {
+  for (const auto& [fact, why] : one_by_one_facts()) {
+    if (!fact->holds(facts)) continue;
+    const std::string key = key_of(*fact, facts);
+    return fmt::format("{} ({})", told(why, key, *fact, facts), key);
+  }
+  return "";
 }
 
 }  // namespace hanse

@@ -17,7 +17,6 @@ std::span<const Conflict> conflicts_of_samples();
 std::span<const Conflict> conflicts_of_updates();
 std::span<const Conflict> conflicts_of_time();
 std::span<const Conflict> conflicts_of_rounds();
-std::span<const Conflict> conflicts_of_gpus();
 
 inline constexpr Fact kAsync{"asynchronous rounds", "async.kind",
                              [](const JobFacts& f) { return f.job.async.is_on(); }};

@@ -28,9 +28,8 @@ class AutogradGradient final : public StepGradient {
     const auto [delta, means] =
         parts_.step_loss.differentiate(logits, {0, clients, batch()}, totals);
     // A client's mean has no part in another one's: the sum's gradient holds each of theirs.
-    const auto gradients =
-        torch::autograd::grad({logits}, leaves, {delta}, /*retain_graph=*/false,
-                              /*create_graph=*/false, /*allow_unused=*/true);
+    const auto gradients = torch::autograd::grad({logits}, leaves, {delta}, /*retain_graph=*/false,
+                                                 /*create_graph=*/false, /*allow_unused=*/true);
     const at::NoGradGuard no_grad;
     for (std::size_t i = 0; i < gradients.size(); ++i) {
       at::Tensor own = parts_.gradients[i].narrow(0, 0, clients);

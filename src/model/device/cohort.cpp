@@ -11,8 +11,8 @@
 #include "device/device.hpp"
 #include "device/download.hpp"
 #include "device/step_gradient.hpp"
-#include "device/step_loss.hpp"
 #include "device/step_graph.hpp"
+#include "device/step_loss.hpp"
 #include "device/step_table.hpp"
 #include "device/upload.hpp"
 #include "hanse/base/error.hpp"
@@ -96,10 +96,11 @@ class NetworkCohort final : public Cohort {
 
   void start(const Start& start) override {
     descent_.clear(theta_, rows_, losses_);
+    receive(start.received);
     put_rows(start.rows);
-    descent_.start(start, rows_, theta_);
+    descent_.start(start, rows_, received());
     noise_.start(start.noise);
-    step_loss_->receive(start.to_theta ? theta_.unsqueeze(0).expand_as(rows_) : rows_);
+    step_loss_->receive(start.to_theta ? received().expand_as(rows_) : rows_);
     if (class_weights_.defined() && !start.class_weights.empty()) {
       const auto n = std::ssize(start.class_weights) / class_weights_.size(1);
       upload(class_weights_, 0, n, start.class_weights.data());
@@ -108,6 +109,9 @@ class NetworkCohort final : public Cohort {
     if (graphs_ && start.squares != counts_squares_) graphs_->forget();
     counts_squares_ = start.squares;
   }
+
+  int64_t moment_values() const override { return descent_.moment_values(); }
+  void take_moments(std::span<float> moments) const override { descent_.take_moments(moments); }
 
   void put_steps(const CohortSteps& steps) override {
     const bool moves = table_.put(steps, noise_.put_steps(steps.counts));
@@ -145,6 +149,7 @@ class NetworkCohort final : public Cohort {
     download(squares_, squares.data());
   }
 
+  const at::Tensor& received() const override { return has_several_ ? received_ : theta_; }
   const at::Tensor& rows() const override { return rows_; }
 
   void take_rows(std::span<float> rows) const override {
@@ -161,9 +166,9 @@ class NetworkCohort final : public Cohort {
   void evaluate(std::span<const int64_t> places, SampleResults results) override {
     const at::NoGradGuard no_grad;
     const auto n = static_cast<int64_t>(places.size());
-    // On the CPU that is the host's memory, which outlives what is computed of it.
-    const at::Tensor order =
-        at::from_blob(const_cast<int64_t*>(places.data()), {n}, at::kLong).to(on_device_.device());
+    const at::Tensor numbers = staged({n}, at::kLong, on_device_.device());
+    std::ranges::copy(places, numbers.data_ptr<int64_t>());
+    const at::Tensor order = sent(numbers, on_device_.device());
     const at::Tensor input = features_.index_select(0, order).unsqueeze(0);
     const at::Tensor targets = targets_.index_select(0, order).unsqueeze(0);
     const at::Tensor z = network_->logits(theta_tensors_, input, {});  // [1, n, outputs]
@@ -179,10 +184,9 @@ class NetworkCohort final : public Cohort {
     if (evaluations_.bytes() > kMostToBring) evaluations_.bring();
   }
 
-  EvaluationSums take_evaluations() override {
+  std::vector<EvaluationSums> take_evaluations() override {
     evaluations_.bring();
-    EvaluationSums sums;
-    for (const EvaluationSums& part : evaluated_) sums += part;
+    const std::vector<EvaluationSums> sums(evaluated_.begin(), evaluated_.end());
     evaluated_.clear();
     return sums;
   }
@@ -207,12 +211,21 @@ class NetworkCohort final : public Cohort {
   static constexpr int64_t kMostToBring = int64_t{64} << 20;
   static constexpr int64_t kFewKernels = 32;  // steps of a graph, where a step has some ten kernels
 
+  // The first rows become these.
+  void receive(std::span<const std::span<const float>> rows) {
+    has_several_ = !rows.empty();
+    if (!has_several_) return;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      upload(rows_, static_cast<int64_t>(i), 1, rows[i].data());
+    }
+    if (!received_.defined()) received_ = aligned_like(rows_);
+    received_.copy_(rows_);
+  }
+
   // The table's step of the first clients.
   void step(int64_t clients) {
     const at::Tensor means = differentiate(clients, true);
-    const at::NoGradGuard no_grad;
-    if (settings_.slope.base > 0) gradient_.narrow(0, 0, clients).mul_(slopes(means));
-    descent_.step(gradient_, table_.rates(), rows_, clients);
+    descent_.step(table_, means, gradient_, rows_);
     differentiation_->move_buffers();
   }
 
@@ -237,8 +250,12 @@ class NetworkCohort final : public Cohort {
 
   // What a client draws in a step besides masks.
   static int64_t seeds_of(CohortForward& network, const Settings& settings) {
-    const int64_t own = settings.objective.empty() ? 0 : settings.mixes ? 2 : 1;
-    return own + (network.client_passes() != nullptr ? 1 : 0);
+    const int64_t of_loss = settings.objective.empty() ? 0 : settings.mixes ? 2 : 1;
+    return own_seeds(network) + of_loss;
+  }
+  static int64_t own_seeds(CohortForward& network) {
+    ClientPasses* const passes = network.client_passes();
+    return passes != nullptr && passes->draws() ? 1 : 0;
   }
 
   // [samples] or [samples, values]
@@ -264,19 +281,18 @@ class NetworkCohort final : public Cohort {
                           .shares = shares_,
                           .weights = class_weights_};
     if (settings_.objective.empty()) return make_step_loss(parts, settings_.smoothing);
-    return make_objective_loss(parts,
-                               {.network = *network_,
-                                .features = features_,
-                                .rows = tensors_,
-                                .gradients = tensors_of(gradient_, layout),
-                                .layout = layout,
-                                .own_seeds = network_->client_passes() != nullptr ? 1 : 0},
-                               {.path = settings_.objective,
-                                .outputs = loss_->outputs(),
-                                .labels = labels,
-                                .n_trainable = make_model(c.options, c.sample_shape, labels)
-                                                   ->layout()
-                                                   .n_trainable()});
+    return make_objective_loss(
+        parts,
+        {.network = *network_,
+         .features = features_,
+         .rows = tensors_,
+         .gradients = tensors_of(gradient_, layout),
+         .layout = layout,
+         .own_seeds = own_seeds(*network_)},
+        {.path = settings_.objective,
+         .outputs = loss_->outputs(),
+         .labels = labels,
+         .n_trainable = make_model(c.options, c.sample_shape, labels)->layout().n_trainable()});
   }
 
   static std::unique_ptr<CohortForward> network_of(const ModelCase& c, const Settings& settings) {
@@ -298,26 +314,20 @@ class NetworkCohort final : public Cohort {
     return tensor_losses(*loss_, z, targets, at::Reduction::None).view({z.size(0), z.size(1)});
   }
 
-  // Cohort::Slope [n, 1] at the mean losses [n] of n clients.
-  at::Tensor slopes(const at::Tensor& means) const {
-    const Slope& slope = settings_.slope;
-    const at::Tensor room = slope.base - means;
-    const at::Tensor beyond = at::full_like(room, slope.beyond);
-    return at::where(room >= slope.least, room.reciprocal(), beyond).to(at::kFloat).unsqueeze(1);
-  }
-
   std::unique_ptr<CohortForward> network_;
   LossPtr loss_;
   Settings settings_;
   at::TensorOptions on_device_;
   StepTable table_;
   CohortNoise noise_;
-  at::Tensor features_;                    // [samples, values of a sample]
+  at::Tensor features_;                                   // [samples, values of a sample]
   at::Tensor targets_, others_, shares_, class_weights_;  // LossParts
-  at::Tensor theta_;                       // [P]
-  at::Tensor rows_;                        // [C, P]
-  at::Tensor gradient_;                    // [C, P]
-  at::Tensor losses_, squares_;            // [C] float64
+  at::Tensor theta_;                                      // [P]
+  at::Tensor rows_;                                       // [C, P]
+  at::Tensor received_;          // [C, P] each client's own theta, before rows move ...
+  bool has_several_ = false;     // ... where they differ
+  at::Tensor gradient_;          // [C, P]
+  at::Tensor losses_, squares_;  // [C] float64
   bool counts_squares_ = false;
   std::vector<at::Tensor> theta_tensors_;  // [1, shape of each tensor], on theta_
   std::vector<at::Tensor> tensors_;        // [C, shape of each tensor], on rows_

@@ -39,7 +39,7 @@ class CohortGradientsOfTensors final : public CohortGradients {
 
   void return_rows() override {
     const at::NoGradGuard no_grad;
-    cohort_.rows().copy_(cohort_.theta().unsqueeze(0).expand_as(cohort_.rows()));
+    cohort_.rows().copy_(cohort_.received().expand_as(cohort_.rows()));
   }
 
   void send(std::span<const int64_t> lines) override {

@@ -35,7 +35,7 @@ void CohortNoise::start(std::span<const Cohort::NoiseKey> keys) {
 
 std::vector<int64_t> CohortNoise::put_steps(std::span<const int64_t> counts) {
   counts_.assign(counts.begin(), counts.end());
-  seeds_.assign(seeds_a_step_ * counts_.size(), 0);
+  seeds_.assign(std::max<std::size_t>(seeds_a_step_, 1) * counts_.size(), 0);
   std::vector<int64_t> before;
   for (std::size_t first = 0; first < counts_.size(); first += drawn_.size()) {
     for (const CohortForward::Dropout& dropout : dropouts_) {

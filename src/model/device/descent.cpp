@@ -1,71 +1,135 @@
 #include "device/descent.hpp"
 
 #include <algorithm>
+#include <vector>
+
+#include <ATen/core/grad_mode.h>
 
 #include "device/aligned_rows.hpp"
+#include "device/download.hpp"
 #include "device/kernels.hpp"
 #include "device/upload.hpp"
-#include "hanse/model/sgd_rule.hpp"
 
 namespace hanse {
 
+namespace {
+
+float* data(const at::Tensor& values) {
+  return values.defined() ? values.data_ptr<float>() : nullptr;
+}
+
+}  // namespace
+
 Descent::Descent(const Cohort::Settings& settings, const at::Tensor& rows, int64_t trained)
-    : weight_decay_(settings.weight_decay),
-      momentum_(settings.momentum),
-      clip_(settings.clip),
-      trained_(trained),
-      nesterov_(settings.nesterov) {
-  if (momentum_ > 0) velocity_ = aligned_like(rows);
+    : numbers_(settings.step), clip_(settings.clip), slope_(settings.slope), trained_(trained) {
+  if (const int64_t moments = moments_of(numbers_.kind); moments > 0) {
+    moments_ = at::zeros({moments, rows.size(0), rows.stride(0)}, rows.options());
+  }
+  if (settings.accumulates) sums_ = aligned_like(rows);
+  if (clip_ > 0 || has_slopes()) {
+    factors_ = at::ones({rows.size(0)}, rows.options().dtype(at::kDouble));
+  }
 }
 
 void Descent::clear(const at::Tensor& theta, at::Tensor& rows, at::Tensor& losses) {
   const StartWork work{.theta = theta.data_ptr<float>(),
                        .rows = rows.data_ptr<float>(),
-                       .velocity = velocity_.defined() ? velocity_.data_ptr<float>() : nullptr,
+                       .moments = data(moments_),
+                       .sums = data(sums_),
                        .losses = losses.data_ptr<double>(),
+                       .n_moments = moments_of(numbers_.kind) * rows.size(0),
                        .clients = rows.size(0),
                        .stride = rows.stride(0)};
   run(work, rows.size(1), rows.device());
 }
 
 void Descent::start(const Cohort::Start& start, const at::Tensor& rows, const at::Tensor& theta) {
+  const bool moved = !start.to_theta && !start.rows.empty();
   form_ = {.mu = start.mu,
-           .own_anchor = start.mu > 0 && !start.to_theta && !start.rows.empty(),
+           .own_anchor = start.mu > 0 && (moved || theta.dim() > 1),
            .pulls = !start.pulls.empty()};
-  theta_ = theta;
   if (form_.own_anchor) {
     if (!anchor_.defined()) anchor_ = aligned_like(rows);
-    anchor_.copy_(rows);
+    anchor_.copy_(moved ? rows : theta);
+  } else {
+    theta_ = theta;
   }
   if (form_.pulls) {
     if (!pulls_.defined()) pulls_ = aligned_like(rows);
     pulls_.zero_();
     upload(pulls_, 0, std::ssize(start.pulls) / rows.size(1), start.pulls.data());
   }
+  if (!start.moments.empty()) {
+    const int64_t n = std::ssize(start.moments) / moment_values();
+    at::Tensor own = moments_of_clients(n);
+    upload(own, 0, n, start.moments.data());
+  }
 }
 
-void Descent::step(at::Tensor& gradient, const at::Tensor& rates, at::Tensor& rows,
-                   int64_t clients) const {
-  if (clip_ > 0) {
-    at::Tensor acting = gradient.narrow(0, 0, clients);
-    const at::Tensor norm = at::sqrt(at::sum(acting.square(), {1}, /*keepdim=*/true, at::kDouble));
-    acting.mul_(at::clamp_max(clip_ / norm, 1.0).to(at::kFloat));
+at::Tensor Descent::moments_of_clients(int64_t n) const {
+  return moments_.narrow(1, 0, n).narrow(2, 0, trained_).transpose(0, 1);
+}
+
+void Descent::take_moments(std::span<float> moments) const {
+  const int64_t n = std::ssize(moments) / moment_values();
+  download(moments_of_clients(n), moments.data());
+}
+
+// Cohort::Slope at the mean losses [n] of n clients.
+void Descent::find_slopes(const at::Tensor& means) {
+  const at::Tensor room = slope_.base - means;
+  const at::Tensor beyond = at::full_like(room, slope_.beyond);
+  factors_.narrow(0, 0, means.size(0))
+      .copy_(at::where(room >= slope_.least, room.reciprocal(), beyond));
+}
+
+// The factors of these clients' gradients that are not in them: min(1, clip / norm), times slopes.
+void Descent::clip(const StepTable& table, const at::Tensor& gradient, int64_t clients) {
+  const at::Tensor acting = gradient.narrow(0, 0, clients);
+  at::Tensor factors = factors_.narrow(0, 0, clients);
+  at::Tensor norm = at::sqrt(at::sum(acting.square(), {1}, /*keepdim=*/false, at::kDouble));
+  norm.mul_(table.scales().narrow(0, 0, clients));
+  if (!has_slopes() || sums_.defined()) {
+    factors.copy_(at::clamp_max(clip_ / norm, 1.0));
+  } else {
+    factors.mul_(at::clamp_max(clip_ / norm.mul_(factors), 1.0));
   }
-  const int64_t stride = rows.stride(0);
+}
+
+void Descent::step(const StepTable& table, const at::Tensor& means, const at::Tensor& gradient,
+                   at::Tensor& rows) {
+  const at::NoGradGuard no_grad;
+  const int64_t clients = means.size(0), stride = rows.stride(0);
+  const double* factors = factors_.defined() ? factors_.data_ptr<double>() : nullptr;
+  if (has_slopes()) find_slopes(means);
+  if (sums_.defined()) {
+    run(AccumulateWork{.gradient = gradient.data_ptr<float>(),
+                       .counts = table.counts().data_ptr<int64_t>(),
+                       .slopes = has_slopes() ? factors : nullptr,
+                       .sums = data(sums_),
+                       .clients = clients,
+                       .n = stride},
+        trained_, rows.device());
+    if (clip_ == 0) factors = nullptr;  // the slopes are in the sums
+  }
+  const at::Tensor& against = sums_.defined() ? sums_ : gradient;
+  if (clip_ > 0) clip(table, against, clients);
   const at::Tensor& anchor = form_.own_anchor ? anchor_ : theta_;
-  const DescentWork work{.rule = {.weight_decay = static_cast<float>(weight_decay_),
-                                  .momentum = static_cast<float>(momentum_),
-                                  .mu = static_cast<float>(form_.mu),
-                                  .nesterov = nesterov_},
-                         .gradient = gradient.data_ptr<float>(),
-                         .anchor = form_.mu > 0 ? anchor.data_ptr<float>() : nullptr,
-                         .pulls = form_.pulls ? pulls_.data_ptr<float>() : nullptr,
-                         .rates = rates.data_ptr<float>(),
-                         .velocity = velocity_.defined() ? velocity_.data_ptr<float>() : nullptr,
-                         .rows = rows.data_ptr<float>(),
-                         .clients = clients,
-                         .n = stride,
-                         .anchor_stride = form_.own_anchor ? stride : 0};
+  DescentWork work{.numbers = numbers_,
+                   .gradient = against.data_ptr<float>(),
+                   .anchor = form_.mu > 0 ? anchor.data_ptr<float>() : nullptr,
+                   .pulls = form_.pulls ? pulls_.data_ptr<float>() : nullptr,
+                   .sizes = table.sizes(),
+                   .factors = factors,
+                   .first = data(moments_),
+                   .second = nullptr,
+                   .rows = rows.data_ptr<float>(),
+                   .spent = data(sums_),
+                   .clients = clients,
+                   .n = stride,
+                   .anchor_stride = form_.own_anchor ? stride : 0};
+  if (moments_.defined() && moments_.size(0) > 1) work.second = data(moments_[1]);
+  work.numbers.rule.mu = static_cast<float>(form_.mu);
   run(work, trained_, rows.device());
 }
 

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include <ATen/ATen.h>
 
+#include "device/step_table.hpp"
 #include "hanse/model/cohort.hpp"
 
 namespace hanse {
@@ -16,11 +18,17 @@ class Descent {
 
   // All rows are theta [P], and losses [C] are zero.
   void clear(const at::Tensor& theta, at::Tensor& rows, at::Tensor& losses);
-  // Starts from `rows`, which have their values by now.
+  // Starts from `rows`, which have their values by now. `theta`: Cohort::received().
   void start(const Cohort::Start& start, const at::Tensor& rows, const at::Tensor& theta);
 
-  // Moves the first `clients` of `rows` [C, P] with rates [C]; overwrites their `gradient` [C, P].
-  void step(at::Tensor& gradient, const at::Tensor& rates, at::Tensor& rows, int64_t clients) const;
+  // Moves the first n of `rows` [C, P] against their `gradient` [C, P] in the table's step, which
+  // had the mean losses [n].
+  void step(const StepTable& table, const at::Tensor& means, const at::Tensor& gradient,
+            at::Tensor& rows);
+
+  // As Cohort has them.
+  int64_t moment_values() const { return moments_of(numbers_.kind) * trained_; }
+  void take_moments(std::span<float> moments) const;
 
   // What chooses the kernels of a step and their addresses.
   struct Form {
@@ -30,14 +38,23 @@ class Descent {
   const Form& form() const { return form_; }
 
  private:
-  double weight_decay_, momentum_, clip_;
+  bool has_slopes() const { return slope_.base > 0; }
+  // [n, moments, trained], of the first n clients, on the device
+  at::Tensor moments_of_clients(int64_t n) const;
+  void find_slopes(const at::Tensor& means);
+  void clip(const StepTable& table, const at::Tensor& gradient, int64_t clients);
+
+  StepNumbers numbers_;
+  double clip_;
+  Cohort::Slope slope_;
   int64_t trained_;
-  bool nesterov_;
   Form form_;
-  at::Tensor theta_;     // [P]
-  at::Tensor anchor_;    // [C, P] what the rows started from; undefined before it is asked for
-  at::Tensor pulls_;     // [C, P]; likewise
-  at::Tensor velocity_;  // [C, P], with momentum
+  at::Tensor theta_;    // [P]
+  at::Tensor anchor_;   // [C, P] what the rows started from; undefined before it is asked for
+  at::Tensor pulls_;    // [C, P]; likewise
+  at::Tensor moments_;  // [moments, C, P]; undefined without
+  at::Tensor sums_;     // [C, P] of gradients since each client's last step, where they accumulate
+  at::Tensor factors_;  // [C] float64: slopes, then with the clipping's factors; else undefined
 };
 
 }  // namespace hanse

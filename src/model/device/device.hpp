@@ -19,6 +19,9 @@ std::string nccl_version();
 std::unique_ptr<Cohort> make_cohort(const ModelOptions& options,
                                     const std::vector<int64_t>& sample_shape,
                                     const LabelForm& labels, const Cohort::Settings& settings);
+std::unique_ptr<Model> make_device_model(Model& host, const ModelOptions& options,
+                                         const std::vector<int64_t>& sample_shape,
+                                         const LabelForm& labels, const std::string& device);
 std::unique_ptr<CohortGradients> make_cohort_gradients(Cohort& cohort, int64_t lines,
                                                        double weight_decay);
 std::unique_ptr<DeviceSum> make_device_sum(int64_t n_params, int64_t addends, Reduction reduction,

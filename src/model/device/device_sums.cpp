@@ -66,6 +66,11 @@ class DeviceSumOfTensors final : public DeviceSum {
   std::vector<FoldResult> fold_model(const at::Tensor& rows, const at::Tensor& theta,
                                      std::span<const double> coefficients, int64_t trained,
                                      const Along& along) override {
+    if (theta.defined() && theta.dim() > 1) {
+      const int64_t n = std::ssize(coefficients);
+      return fold_model(rows.narrow(0, 0, n) - theta.narrow(0, 0, n), {}, coefficients, trained,
+                        along);
+    }
     const int64_t buffers = rows.size(1) - trained;
     if (buffers == 0) return fold(rows, theta, coefficients, 0, along);
     const auto part_of_theta = [&](int64_t begin, int64_t size) {
@@ -157,7 +162,8 @@ class DeviceUpdatesOfTensors final : public DeviceUpdates {
                                std::span<const int64_t> positions, const Along& along) override {
     const auto n = static_cast<int64_t>(positions.size());
     const at::Tensor made = rows.narrow(0, 0, n);
-    const at::Tensor& updates = kept_.emplace_back(theta.defined() ? made - theta : made.clone());
+    const at::Tensor& origin = theta.defined() && theta.dim() > 1 ? theta.narrow(0, 0, n) : theta;
+    const at::Tensor& updates = kept_.emplace_back(origin.defined() ? made - origin : made.clone());
     positions_.insert(positions_.end(), positions.begin(), positions.end());
     std::vector<at::Tensor> found;
     for (int64_t i = 0; i < n; ++i) {

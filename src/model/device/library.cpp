@@ -60,6 +60,7 @@ extern "C" const TorchLibrary* hanse_torch_library() {
       .make_objective = make_objective,
       .state_dict = state_dict,
       .make_cohort = make_cohort,
+      .make_device_model = make_device_model,
       .make_cohort_gradients = make_cohort_gradients,
       .make_device_sum = make_device_sum,
       .make_device_updates = make_device_updates,

@@ -32,8 +32,8 @@ struct LossWork {
   const float* bias;      // of each client, `bias_stride` further, [outputs]; null: none
   float* bias_gradient;   // likewise
   int64_t bias_stride;
-  float* logits;   // [C, B, outputs] without the bias
-  double* means;   // [C]
+  float* logits;    // [C, B, outputs] without the bias
+  double* means;    // [C]
   double* totals;   // [C] the means are added to it; null: nowhere
   double* squares;  // [C] likewise the squared losses of samples
 

@@ -82,9 +82,9 @@ class ObjectiveLoss final : public StepLoss {
     ScriptLoss::Given given;
     given[ScriptLoss::kLogits] = z.detach().clone().requires_grad_();
     given[ScriptLoss::kLabels] = labels;
-    given[ScriptLoss::kSampleWeights] =
-        parts_.weights.defined() ? parts_.weights[client].index_select(0, labels)
-                                 : at::ones({z.size(0)}, z.options());
+    given[ScriptLoss::kSampleWeights] = parts_.weights.defined()
+                                            ? parts_.weights[client].index_select(0, labels)
+                                            : at::ones({z.size(0)}, z.options());
     std::vector<at::Tensor> by{given[ScriptLoss::kLogits]};
     if (script_.names(ScriptLoss::kRow)) {
       const auto leaves = of_client(more_.rows, client);
@@ -98,8 +98,9 @@ class ObjectiveLoss final : public StepLoss {
     if (script_.names(ScriptLoss::kReceivedLogits)) {
       given[ScriptLoss::kReceivedLogits] = received_logits_[client].narrow(0, 0, z.size(0));
     }
-    const uint64_t seed = parts_.noise.of_clients(parts_.table.number(), client + 1, first_ + number)
-                              .seeds[to_index(client)];
+    const uint64_t seed =
+        parts_.noise.of_clients(parts_.table.number(), client + 1, first_ + number)
+            .seeds[to_index(client)];
     ScriptLoss::Found found = script_.differentiate(given, by, seed);
     const at::NoGradGuard no_grad;
     if (share.defined()) {

@@ -48,8 +48,7 @@ class TensorStepLoss : public StepLoss {
     std::vector<at::Tensor> losses{own.losses}, by{own.weights};
     at::Tensor means = at::sum(own.used() * own.weights, {1}), each = own.used();
     if (parts_.others.defined()) {
-      const at::Tensor share =
-          parts_.shares.index_select(0, order).view({of.clients, of.samples});
+      const at::Tensor share = parts_.shares.index_select(0, order).view({of.clients, of.samples});
       const LossTerm other = term_of(parts_.others);
       by = {own.weights * share, other.weights * (1 - share)};
       losses.push_back(other.losses);
@@ -69,9 +68,9 @@ class TensorStepLoss : public StepLoss {
   // From counts [clients, 1] and targets [clients, samples, ...].
   virtual LossTerm term(const at::Tensor& z, const at::Tensor& targets, const at::Tensor& counts,
                         const StepBatch& of) const {
-    return {tensor_losses(*parts_.loss, z, targets, at::Reduction::None)
-                .view({of.clients, of.samples}),
-            counted(counts, of) / counts.clamp_min(1).to(at::kFloat)};
+    return {
+        tensor_losses(*parts_.loss, z, targets, at::Reduction::None).view({of.clients, of.samples}),
+        counted(counts, of) / counts.clamp_min(1).to(at::kFloat)};
   }
 
   // [clients, samples] 1 where the client has the sample.

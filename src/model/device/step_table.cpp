@@ -9,14 +9,16 @@
 
 namespace hanse {
 
+static_assert(sizeof(StepSize) == 4 * sizeof(float) && offsetof(StepSize, scale) == sizeof(float));
+
 StepTable::StepTable(int64_t clients, int64_t batch, int64_t dropouts, const at::Device& device) {
   const int64_t places = clients * batch, drawn = dropouts * clients;
-  const int64_t rates = (clients + 1) / 2;  // two in the room of an int64
-  now_ = at::zeros({places + clients + drawn + rates}, at::TensorOptions(at::kLong).device(device));
+  const int64_t sizes = clients * static_cast<int64_t>(sizeof(StepSize) / sizeof(int64_t));
+  now_ = at::zeros({places + clients + drawn + sizes}, at::TensorOptions(at::kLong).device(device));
   places_ = now_.narrow(0, 0, places);
   counts_ = now_.narrow(0, places, clients);
   drawn_ = now_.narrow(0, places + clients, drawn).view({dropouts, clients});
-  rates_ = now_.narrow(0, places + clients + drawn, rates).view(at::kFloat).narrow(0, 0, clients);
+  sizes_ = now_.narrow(0, places + clients + drawn, sizes);
 }
 
 constexpr int64_t kUsualSteps = 32;
@@ -37,7 +39,7 @@ bool StepTable::put(const CohortSteps& steps, std::span<const int64_t> drawn) {
     put_part(steps.places, step);
     put_part(steps.counts, step);
     put_part(drawn, step);
-    put_part(steps.rates, step);
+    put_part(steps.sizes, step);
   }
   const bool moves = !table_.defined() || table_.numel() < table.numel();
   if (moves) {  // makes room for the usual number of steps, so that later uploads rarely move it
@@ -47,6 +49,14 @@ bool StepTable::put(const CohortSteps& steps, std::span<const int64_t> drawn) {
   table_.narrow(0, 0, table.numel()).copy_(table, /*non_blocking=*/true);
   counter_ = 0;
   return moves;
+}
+
+const StepSize* StepTable::sizes() const {
+  return reinterpret_cast<const StepSize*>(sizes_.data_ptr<int64_t>());
+}
+
+at::Tensor StepTable::scales() const {
+  return sizes_.view(at::kFloat).view({counts_.numel(), 4}).select(1, 1);
 }
 
 void StepTable::choose(int64_t number) {

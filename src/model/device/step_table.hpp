@@ -33,14 +33,15 @@ class StepTable {
   const at::Tensor& places() const { return places_; }  // [C B] int64
   const at::Tensor& counts() const { return counts_; }  // [C] int64
   const at::Tensor& drawn() const { return drawn_; }    // [dropouts, C] int64
-  const at::Tensor& rates() const { return rates_; }    // [C] float32
+  const StepSize* sizes() const;                        // [C]
+  at::Tensor scales() const;                            // [C] float32, theirs
 
  private:
   int64_t number_ = 0;
   int64_t counter_ = 0;  // where the device's counter is behind the steps that were asked for
   at::Tensor table_;     // int64: the device's counter, then [steps, width]
   at::Tensor now_;       // [width]
-  at::Tensor places_, counts_, drawn_, rates_;  // parts of it, in this order
+  at::Tensor places_, counts_, drawn_, sizes_;  // parts of it, in this order
 };
 
 }  // namespace hanse

@@ -157,9 +157,9 @@ struct StepWork {
   }
 };
 
-using Work =
-    std::variant<FoldWork, SumWork, DropWork, StepWork, ColumnsWork, ImagesWork, SpreadWork,
-                 GatherWork, ProductWork, PoolWork, UnpoolWork, SamplesWork, UnitsWork,
-                 UnitsBackWork, LossWork, HeadWork, StartWork, DescentWork, ChooseWork>;
+using Work = std::variant<FoldWork, SumWork, DropWork, StepWork, ColumnsWork, ImagesWork,
+                          SpreadWork, GatherWork, ProductWork, PoolWork, UnpoolWork, SamplesWork,
+                          UnitsWork, UnitsBackWork, LossWork, HeadWork, StartWork, AccumulateWork,
+                          DescentWork, ChooseWork>;
 
 }  // namespace hanse

@@ -64,8 +64,8 @@ class ClientRunner {
 
   // Trains the participants of round.plan that fall to this rank, each from where it starts, and
   // hands each finished update to the round's sink, which the runs since its last hand_over()
-  // share. round.failure keeps what went wrong. A cohort has one start. Cost: the steps of those
-  // clients; messages only where the plan leaves open who trains whom.
+  // share. round.failure keeps what went wrong. Cost: the steps of those clients; messages only
+  // where the plan leaves open who trains whom.
   virtual void run(const RoundContext& round, Findings& findings) = 0;
   // |theta_i - theta|^2, without buffers, of the clients' training as it would be in this round:
   // writes to `squared` [M] what this rank finds out, and leaves no trace. Otherwise as run().

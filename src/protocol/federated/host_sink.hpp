@@ -62,6 +62,8 @@ class HostSink : public UpdateSink {
   void scale(double factor) override { sum_.scale(factor); }
   ExchangeReport hand_over(std::span<float> model, const SumStep& step) override;
   double limit() const { return sum_.limit(); }
+  // The sum alone moves: the runner brings the stepped model to the ranks.
+  void leave_model() { overlaps_ = false; }
 
  protected:
   // Makes row() the origin. Nothing waits.

@@ -148,7 +148,7 @@ void RoundPlan::assign(const RoundTurnout& turnout, std::span<const double> impo
                         .coefficient = 0,
                         .importance = importances[i]});
   }
-  if (!homes_.empty() && !origins_.empty()) chain_tasks();
+  if (!homes_.empty() && !origins_.empty()) in_groups ? chain_groups() : chain_tasks();
   const bool may_wait = workers_ > 1 && traits_.may_run_ahead && !queue_;
   if (may_wait && turnout.upcoming) plan_ahead(costs, turnout.upcoming());
   if (settings_.round_seconds > 0) order_at_random(round);
@@ -168,6 +168,22 @@ void RoundPlan::chain_tasks() {
       chain[i].first.worker = chain[0].first.worker;
       std::tie(entries_[places[i]], origins_[places[i]]) = chain[i];
     }
+  }
+}
+
+// The same of groups: those that share a client train on one rank.
+void RoundPlan::chain_groups() {
+  const auto size = to_index(traits_.group);
+  std::vector<std::size_t> leader((entries_.size() + size - 1) / size);  // of each group
+  std::iota(leader.begin(), leader.end(), std::size_t{0});
+  std::unordered_map<int64_t, std::size_t> of_client;  // its first group
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    const std::size_t known = of_client.try_emplace(entries_[i].client, i / size).first->second;
+    const auto [first, second] = std::minmax(leader[known], leader[i / size]);
+    std::ranges::replace(leader, std::size_t{second}, std::size_t{first});
+  }
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    entries_[i].worker = entries_[leader[i / size] * size].worker;
   }
 }
 

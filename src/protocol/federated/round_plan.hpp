@@ -129,6 +129,7 @@ class RoundPlan {
   void order_at_random(int64_t round);
   void share_origins();
   void chain_tasks();
+  void chain_groups();
   void plan_ahead(std::span<const double> costs, std::span<const UpcomingTask> upcoming);
   bool hosts_all_ranks() const { return host_.size() == comm_.size(); }
   bool server_hosts_clients() const;

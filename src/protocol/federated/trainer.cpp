@@ -242,7 +242,7 @@ void FederatedTrainer::step(const Findings& findings, RoundRecord& record) {
   const ExchangeReport done = runner().sink().hand_over(theta_, sum_step);
   record.failed = record.failed || failure_;
   model_is_shared_ = done.shares_model;
-  if (needs_.trials > 0 || !average_.empty()) runner().bring();
+  if (needs_.trials > 0 || !average_.empty() || versions_) runner().bring();
   plan_->observe(done);
   account_->reduce_s += done.times.reduce_s;
   account_->step_s += done.times.step_s;

@@ -22,11 +22,15 @@
 
 namespace hanse {
 
-// Collective. Each throws AgreedError.
-std::unique_ptr<Assembly> assemble_federated(const Job& job, Communicator& comm);
-std::unique_ptr<Assembly> assemble_online(const Job& job, Communicator& comm);
-std::unique_ptr<Assembly> assemble_bandit(const Job& job, Communicator& comm);
-std::unique_ptr<Assembly> assemble_statistics(const Job& job, Communicator& comm);
+// Collective. `given`: see assemble(). Each throws AgreedError.
+std::unique_ptr<Assembly> assemble_federated(const Job& job, Communicator& comm,
+                                             const RankDevice* given);
+std::unique_ptr<Assembly> assemble_online(const Job& job, Communicator& comm,
+                                          const RankDevice* given);
+std::unique_ptr<Assembly> assemble_bandit(const Job& job, Communicator& comm,
+                                          const RankDevice* given);
+std::unique_ptr<Assembly> assemble_statistics(const Job& job, Communicator& comm,
+                                              const RankDevice* given);
 
 // The objects of a federated job, or of a bound, which is one of a special kind.
 struct FederatedAssembly final : Assembly {

@@ -1,6 +1,7 @@
 #include "hanse/run/engine_choice.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -11,8 +12,11 @@
 #include "hanse/comm/bcast_list.hpp"
 #include "hanse/config.hpp"
 #include "hanse/job/job.hpp"
+#include "hanse/kinds/experts.hpp"
 #include "hanse/kinds/updates.hpp"
+#include "hanse/model/part_model.hpp"
 #include "hanse/model/torch_library.hpp"
+#include "hanse/run/assembly.hpp"
 #include "hanse/run/catalog.hpp"
 #include "protocols.hpp"
 
@@ -46,12 +50,27 @@ constexpr int64_t kSampleShare = 4;
 constexpr int64_t kMostSideBySide = 32;
 constexpr int64_t kRowBytes = int64_t{8} << 30;  // for rows, gradients and velocities
 
-RankDevice claim_gpu(const Job& job, const std::optional<Refusal>& refusal, int64_t clients,
+// "12 clients side by side on NVIDIA H100 (2 ranks), sums through NCCL"
+void tell_of_gpu(const Job& job, const std::string& gpu, const RankDevice& device,
+                 const std::string& one_by_one, int64_t clients, const Communicator& comm) {
+  const bool is_alone = comm.size() == 1;
+  const std::string where =
+      fmt::format("{} ({})", gpu, is_alone ? "1 rank" : fmt::format("{} ranks", comm.size()));
+  if (!one_by_one.empty()) {
+    return notice(
+        fmt::format("clients are trained one after the other on {}: {}", where, one_by_one));
+  }
+  notice(fmt::format("{} clients side by side on {}, sums {}", clients, where,
+                     uses_nccl(job, device, comm) ? "through NCCL"
+                     : is_alone                   ? "stay there"
+                                                  : "through the host's memory"));
+}
+
+RankDevice claim_gpu(const Job& job, const std::string& one_by_one, int64_t clients,
                      Communicator& comm, Communicator& host) {
   int64_t mine = -1;
   Gpu gpu;
   agree_on(comm, [&] {
-    if (refusal) refuse(*refusal);
     const std::vector<Gpu> gpus = torch_library().gpu.all();
     if (gpus.empty()) return;
     mine = host.rank() % std::ssize(gpus);
@@ -73,12 +92,7 @@ RankDevice claim_gpu(const Job& job, const std::optional<Refusal>& refusal, int6
     device.sample_bytes =
         std::min(gpu.memory_bytes / kSampleShare, torch_library().gpu.free_bytes() / 2) / most;
   });
-  const bool is_alone = comm.size() == 1;
-  notice(fmt::format("{} clients side by side on {} ({}), sums {}", clients, gpu.name,
-                     is_alone ? "1 rank" : fmt::format("{} ranks", comm.size()),
-                     uses_nccl(job, device, comm) ? "through NCCL"
-                     : is_alone                   ? "stay there"
-                                                  : "through the host's memory"));
+  tell_of_gpu(job, gpu.name, device, one_by_one, clients, comm);
   return device;
 }
 
@@ -129,12 +143,31 @@ std::optional<Refusal> kind_off_gpus(const Job& job) {
   return std::nullopt;
 }
 
-std::optional<Refusal> labels_off_gpus(const LabelForm& labels) {
-  if (labels.values > 1 || labels.multi_label) {
-    return Refusal{"a label of several values is not trained on GPUs", "data.kind",
-                   "use data with one label a sample"};
+std::string why_one_by_one_on_gpus(const Job& job, const std::optional<AggregatorNeeds>& rule,
+                                   const LabelForm* labels) {
+  const ProtocolKind& protocol = protocol_kind(job);
+  if (protocol.traits.has_rounds) {
+    const std::string why = why_one_by_one(facts_of(job, rule));
+    if (!why.empty()) return why;
+  } else if (job.online.gamma != NodeEstimate::kSgd) {
+    return "ridge regressions are fitted in the hosts' memory (online.gamma)";
+  } else if (exchanges_gradients(job.online)) {
+    return "gradients of all nodes' models are mixed in the hosts' memory (online.kind)";
   }
-  return std::nullopt;
+  if (labels != nullptr && (labels->values > 1 || labels->multi_label)) {
+    return "a label has several values (data.kind)";
+  }
+  return "";
+}
+
+std::string one_by_one_text(const Job& job) {
+  const bool may_have_gpus =
+      job.run.device == RunDevice::kCuda || (job.run.device == RunDevice::kAuto && kHasCuda);
+  if (!may_have_gpus || kind_off_gpus(job)) return "";
+  const auto bound = protocol_kind(job).bound;
+  const Job trained = bound ? bound_options(job, *bound) : job;
+  const std::string why = why_one_by_one_on_gpus(trained, std::nullopt, nullptr);
+  return why.empty() ? "" : "clients are trained one after the other on the GPU: " + why;
 }
 
 int64_t ranks_on_one_gpu(std::span<const std::string> gpus, int64_t ranks_per_gpu) {
@@ -165,19 +198,22 @@ bool is_worth_a_gpu(const StepCost& work) {
   return work.flops == 0 || work.batch == 0 || cohort_flops(work) >= kLeastGpuFlops;
 }
 
-RankDevice choose_device(const Job& job, const std::optional<Refusal>& refusal,
-                         const StepCost& work, Communicator& comm, Communicator& host) {
+Engine choose_engine(const Job& job, const std::string& one_by_one, StepCost work,
+                     Communicator& comm, Communicator& host, const RankDevice* given) {
+  if (given != nullptr) return {*given, one_by_one};
   if (job.run.device == RunDevice::kCpu || (job.run.device == RunDevice::kAuto && !kHasCuda))
     return {};
+  if (!one_by_one.empty()) work.clients = 1;
   if (!needs_gpus(job) && !is_worth_a_gpu(work)) {
-    notice(
-        fmt::format("clients are trained on the CPU: a step of {} clients has {:.2g} MFLOP, too "
-                    "few for a GPU; run.device = cuda trains them there",
-                    work.clients, 1e-6 * cohort_flops(work)));
+    notice(fmt::format(
+        "clients are trained on the CPU: a step of {} has {:.2g} MFLOP, too few for a GPU; "
+        "run.device = cuda trains them there",
+        work.clients == 1 ? "one client" : fmt::format("{} clients", work.clients),
+        1e-6 * cohort_flops(work)));
     return {};
   }
   try {
-    return claim_gpu(job, refusal, work.clients, comm, host);
+    return {claim_gpu(job, one_by_one, work.clients, comm, host), one_by_one};
   } catch (const AgreedError& error) {
     if (needs_gpus(job)) throw;
     notice(fmt::format("clients are trained on the CPU: {}", error.what()));
@@ -196,15 +232,28 @@ void make_on_device(const Job& job, RankDevice& device, Communicator& comm,
   }
 }
 
-ChosenRunner make_runner(const Job& job, const std::optional<Refusal>& refusal,
-                         const FederatedSettings& settings, const RunnerParts& parts,
-                         Communicator& host) {
-  const int64_t participants = settings.max_participants;
-  const int64_t clients = side_by_side(job, participants, parts.model.n_params());
-  RankDevice device = choose_device(
-      job, refusal, {parts.model.gradient_flops(), job.client.batch, clients}, parts.comm, host);
+void move_model(const Job& job, Engine& engine, Communicator& comm, Assembly& assembly) {
+  if (!engine.on_gpu() || engine.has_cohorts()) return;
+  const Federation& federation = assembly.federation;
+  PartModel* const part = assembly.part;
+  std::unique_ptr<Model> moved;
+  make_on_device(job, engine.device, comm, [&] {
+    moved = torch_library().make_device_model(part != nullptr ? part->network() : *assembly.model,
+                                              job.model, federation.sample_shape(),
+                                              federation.label_form(), engine.device.name);
+  });
+  if (!engine.on_gpu()) return;
+  assembly.host_network = part != nullptr ? part->exchange_network(std::move(moved))
+                                          : std::exchange(assembly.model, std::move(moved));
+}
+
+RunnerPtr make_runner(const Job& job, Engine& engine, const FederatedSettings& settings,
+                      const RunnerParts& parts) {
+  RankDevice& device = engine.device;
   std::unique_ptr<CohortTraining> cohorts;
-  if (!device.name.empty()) {
+  if (engine.has_cohorts()) {
+    const int64_t participants = settings.max_participants;
+    const int64_t clients = side_by_side(job, participants, parts.model.n_params());
     tell_of_idle_ranks(participants, clients, parts.comm);
     make_on_device(job, device, parts.comm, [&] {
       cohorts = std::make_unique<CohortTraining>(
@@ -212,13 +261,11 @@ ChosenRunner make_runner(const Job& job, const std::optional<Refusal>& refusal,
           device.sample_bytes, job.run.device_graphs == DeviceGraphs::kAuto, parts.part);
     });
   }
-  if (device.name.empty()) {
-    return {make_host_runner(parts, settings), device.kind};
-  }
+  if (!engine.has_cohorts()) return make_host_runner(parts, settings);
   auto devices = uses_nccl(job, device, parts.comm)
                      ? torch_library().make_nccl_communicator(parts.comm, device.name)
                      : torch_library().make_staged_communicator(parts.comm);
-  return {make_cohort_runner(parts, settings, std::move(cohorts), std::move(devices)), device.kind};
+  return make_cohort_runner(parts, settings, std::move(cohorts), std::move(devices));
 }
 
 }  // namespace hanse

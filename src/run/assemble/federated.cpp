@@ -142,13 +142,17 @@ void greet_sampler(bool has_durations, FederatedAssembly& parts) {
   }
 }
 
-// Why GPUs cannot train the job's clients; empty: they can.
-std::optional<Refusal> off_gpus(const AggregatorNeeds& rule, const FederatedAssembly& parts) {
-  if (const auto kind = kind_off_gpus(parts.trained)) return kind;
-  JobFacts facts = facts_of(parts.trained, rule);
-  facts.on_gpus = true;
-  if (const auto conflict = conflict_of(facts)) return conflict;
-  return labels_off_gpus(parts.federation.label_form());
+// Chooses where the clients are trained, and takes the model there where they are so one by one.
+Engine choose_engine_of(const AggregatorNeeds& rule, int64_t participants, Communicator& comm,
+                        const RankDevice* given, FederatedAssembly& parts) {
+  const Job& job = parts.trained;
+  const LabelForm labels = parts.federation.label_form();
+  const StepCost work{parts.model->gradient_flops(), job.client.batch,
+                      side_by_side(job, participants, parts.model->n_params())};
+  Engine engine = choose_engine(job, why_one_by_one_on_gpus(job, rule, &labels), work, comm,
+                                *parts.host, given);
+  move_model(job, engine, comm, parts);
+  return engine;
 }
 
 // Rank 0's clock.
@@ -231,11 +235,9 @@ void check_room(const AggregatorNeeds& needs, int64_t max_participants, const Co
 }
 
 // Builds the job parts.trained.
-void build(Communicator& comm, FederatedAssembly& parts) {
+void build(Communicator& comm, const RankDevice* given, FederatedAssembly& parts) {
   const Job& job = parts.trained;
   const Federation& federation = parts.federation;
-  Model& model = *parts.model;
-  take_objective(job, comm, parts);
   parts.drawing = drawing_job(job);
   const RuleFactory rules(parts.drawing, parts);
   int64_t max_participants = 0;
@@ -244,6 +246,9 @@ void build(Communicator& comm, FederatedAssembly& parts) {
   agree_on(comm,
            [&] { parts.attackers = make_attackers(job, federation.clients(), comm.rank() == 0); });
   const AggregatorNeeds rule_needs = make_server_rule(rules, comm, parts);
+  Engine engine = choose_engine_of(rule_needs, max_participants, comm, given, parts);
+  Model& model = *parts.model;
+  take_objective(job, comm, parts);
   parts.samples = make_private_samples(job, model, federation, comm);
   if (parts.samples) parts.trained.client.private_steps = parts.samples->private_steps();
   agree_on(comm, [&] { make_updates(rule_needs, comm.size(), parts); });
@@ -260,11 +265,10 @@ void build(Communicator& comm, FederatedAssembly& parts) {
   auto settings = trainer_settings(job, max_participants);
   parts.writes_participation = settings.participation;
   plan_as_simulated(job, settings);
-  ChosenRunner chosen = make_runner(job, off_gpus(rule_needs, parts), settings,
-                                    {comm, federation, model, *parts.update, rule_needs,
-                                     parts.stages(), parts.tuner.get(), parts.acting(), parts.part},
-                                    *parts.host);
-  parts.trained_on = chosen.trains_on;
+  RunnerPtr runner = make_runner(job, engine, settings,
+                                 {comm, federation, model, *parts.update, rule_needs,
+                                  parts.stages(), parts.tuner.get(), parts.acting(), parts.part});
+  parts.trained_on = engine.device.kind;
   parts.trainer = std::make_unique<FederatedTrainer>(
       FederatedTrainer::Parts{.comm = comm,
                               .host = *parts.host,
@@ -275,7 +279,7 @@ void build(Communicator& comm, FederatedAssembly& parts) {
                               .aggregator = *parts.aggregator,
                               .optimizer = parts.optimizer.get(),
                               .availability = std::move(availability),
-                              .runner = std::move(chosen.runner),
+                              .runner = std::move(runner),
                               .stages = parts.stages(),
                               .tuner = parts.tuner.get(),
                               .turnout = parts.time.turnout.get(),
@@ -320,7 +324,8 @@ std::function<void()> FederatedAssembly::round_writer(const KeyedJob& job, const
   return trace_rounds(job, *this, from, completed);
 }
 
-std::unique_ptr<Assembly> assemble_federated(const Job& job, Communicator& comm) {
+std::unique_ptr<Assembly> assemble_federated(const Job& job, Communicator& comm,
+                                             const RankDevice* given) {
   auto assembly = std::make_unique<FederatedAssembly>(comm);
   load_samples_and_model(job, comm, *assembly);
   const auto bound = protocol_kind(job).bound;
@@ -330,7 +335,7 @@ std::unique_ptr<Assembly> assemble_federated(const Job& job, Communicator& comm)
   if (rule.weights == ClientWeights::kCapped) {
     rule.capped_sum = sum_of_private_weights(rule, assembly->federation);
   }
-  build(comm, *assembly);
+  build(comm, given, *assembly);
   const Federation& federation = assembly->federation;
   const int64_t units =
       job.privacy.of_samples() ? federation.train_samples() : federation.clients();

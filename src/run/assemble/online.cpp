@@ -47,13 +47,13 @@ void check_memory(int64_t nodes, int64_t n_params) {
 
 }  // namespace
 
-std::unique_ptr<Assembly> assemble_online(const Job& job, Communicator& comm) {
+std::unique_ptr<Assembly> assemble_online(const Job& job, Communicator& comm,
+                                          const RankDevice* given) {
   auto assembly = std::make_unique<OnlineAssembly>(comm);
   load_samples_and_model(job, comm, *assembly);
   const Federation& federation = assembly->federation;
   agree_on(comm, [&] { check_memory(federation.clients(), assembly->model->n_params()); });
-  assembly->engine = choose_online_engine(job, comm, *assembly);
-  assembly->trained_on = assembly->engine.trained_on;
+  assembly->engine = choose_online_engine(job, comm, given, *assembly);
   const OnlineEngine& engine = assembly->engine;
   agree_on(comm, [&] {
     assembly->experts = make_experts(job.online, federation.clients(), job.online.horizon);

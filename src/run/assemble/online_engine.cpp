@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <string>
 
 #include "hanse/comm/agreement.hpp"
 #include "hanse/kinds/experts.hpp"
@@ -11,30 +12,21 @@
 
 namespace hanse {
 
-namespace {
-
-// Why GPUs cannot run these nodes; none: they can.
-std::optional<Refusal> online_refusal(const Job& job, const Assembly& assembly) {
-  if (auto kind = kind_off_gpus(job)) return kind;
-  if (auto labels = labels_off_gpus(assembly.federation.label_form())) return labels;
-  if (job.online.gamma == NodeEstimate::kSgd) return std::nullopt;
-  return Refusal{"ridge regressions are not fitted on GPUs", "online.gamma", "use sgd"};
-}
-
-}  // namespace
-
-OnlineEngine choose_online_engine(const Job& job, Communicator& comm, const Assembly& assembly) {
+OnlineEngine choose_online_engine(const Job& job, Communicator& comm, const RankDevice* given,
+                                  Assembly& assembly) {
   const Federation& federation = assembly.federation;
   const int64_t batch = Stream::largest_batch(federation, job.online.horizon);
-  std::optional<Refusal> refusal;
-  agree_on(comm, [&] { refusal = online_refusal(job, assembly); });
   const int64_t nodes = federation.clients(), ranks = comm.size();
   const int64_t clients = side_by_side(job, nodes, assembly.model->n_params());
-  RankDevice device = choose_device(
-      job, refusal, {assembly.model->gradient_flops(), batch, clients}, comm, *assembly.host);
+  const LabelForm labels = federation.label_form();
+  Engine chosen = choose_engine(job, why_one_by_one_on_gpus(job, std::nullopt, &labels),
+                                {assembly.model->gradient_flops(), batch, clients}, comm,
+                                *assembly.host, given);
+  RankDevice& device = chosen.device;
+  move_model(job, chosen, comm, assembly);
   OnlineEngine engine;
   make_on_device(job, device, comm, [&] {
-    if (device.name.empty()) return;
+    if (!chosen.has_cohorts()) return;
     engine.on_device = std::make_unique<CohortNodes>(
         *assembly.model, federation, job.model,
         CohortNodesSettings{.device = device.name,
@@ -50,10 +42,11 @@ OnlineEngine choose_online_engine(const Job& job, Communicator& comm, const Asse
       torch_library().mix_rows_on(name, weights, rows, n, out);
     };
   });
-  if (device.name.empty()) {
+  if (!chosen.on_gpu()) engine = {};  // some rank has no room there
+  if (!engine.on_device) {
     agree_on(comm, [&] { engine.on_host = make_stream_fit(job, federation, *assembly.model); });
   }
-  engine.trained_on = device.kind;
+  assembly.trained_on = device.kind;
   return engine;
 }
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <string>
 
 #include "hanse/client/cohort_nodes.hpp"
 #include "hanse/client/stream_fit.hpp"
@@ -12,17 +11,17 @@
 namespace hanse {
 
 struct OnlineEngine {
-  std::unique_ptr<StreamFit> on_host;      // null on GPUs
-  std::unique_ptr<CohortNodes> on_device;  // null on CPUs
+  std::unique_ptr<StreamFit> on_host;      // one node after the other; null: side by side
+  std::unique_ptr<CohortNodes> on_device;  // side by side on a GPU; null: one after the other
   RowMixer mix_rows = hanse::mix_rows;
-  std::string trained_on;
 
   Model& model(Model& host) const { return on_device ? on_device->model() : host; }
   StreamFit& fit() const { return on_device ? on_device->fit() : *on_host; }
 };
 
-// Chooses GPUs where run.device does. Collective. `assembly` has its samples and its model, and
-// must outlive the result.
-OnlineEngine choose_online_engine(const Job& job, Communicator& comm, const Assembly& assembly);
+// Chooses GPUs where run.device does, or `given` (see assemble()), and tells `assembly`, which has
+// its samples and its model, and must outlive the result. Collective. Throws AgreedError.
+OnlineEngine choose_online_engine(const Job& job, Communicator& comm, const RankDevice* given,
+                                  Assembly& assembly);
 
 }  // namespace hanse

@@ -128,8 +128,8 @@ const std::vector<KindFamily>& catalog() {
   return families;
 }
 
-std::unique_ptr<Assembly> assemble(const Job& job, Communicator& comm) {
-  auto assembly = protocol_kind(job).assemble(job, comm);
+std::unique_ptr<Assembly> assemble(const Job& job, Communicator& comm, const RankDevice* given) {
+  auto assembly = protocol_kind(job).assemble(job, comm, given);
   if (assembly->model) {
     const std::string products = products_text(job.model, assembly->trains_on_gpu());
     if (!products.empty()) assembly->greeting.push_back(products);

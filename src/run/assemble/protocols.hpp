@@ -34,7 +34,8 @@ struct ProtocolKind : KindRow<Job> {
   Reading reading;
   ProtocolTraits traits;
   std::optional<Bound> bound;  // that the protocol is; none: it trains as its options say
-  std::unique_ptr<Assembly> (*assemble)(const Job& job, Communicator& comm);
+  std::unique_ptr<Assembly> (*assemble)(const Job& job, Communicator& comm,
+                                        const RankDevice* given);
 };
 
 // The kind of run.protocol. Throws InvalidArgument for an unknown one.

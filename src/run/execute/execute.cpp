@@ -20,6 +20,7 @@
 #include "hanse/job/keyed_job.hpp"
 #include "hanse/kinds/samplers.hpp"
 #include "hanse/run/catalog.hpp"
+#include "hanse/run/engine_choice.hpp"
 #include "hanse/run/load_job.hpp"
 #include "hanse/store/atomic_file.hpp"
 #include "hanse/store/checkpoint.hpp"
@@ -284,11 +285,13 @@ std::string check_job_file(const std::string& job_file, const Overrides& overrid
   load_job(job_file, overrides, job);
   check_job(job);
   const auto unused = unused_keys(job);
-  return fmt::format("{}: no error in its options{}{}\n", job_file,
+  const std::string one_by_one = one_by_one_text(job);
+  return fmt::format("{}: no error in its options{}{}{}\n", job_file,
                      unused.empty() ? "" : "; not used by this job: " + join(unused, ", "),
                      asks_the_data(job)
                          ? "; how many clients there are is not known before the data are read"
-                         : "");
+                         : "",
+                     one_by_one.empty() ? "" : "; " + one_by_one);
 }
 
 void agree_that_left(Communicator& comm, const std::exception_ptr& failure) {

@@ -36,6 +36,8 @@ thread_local std::string device;
 thread_local hanse::fake::Faults thread_faults;
 thread_local std::vector<std::string> thread_calls;
 
+void* place_of(const void* given) { return hanse::fake::place_of(given); }
+
 std::size_t bytes_of(ncclDataType_t type) { return type == ncclInt64 ? 8 : 4; }
 
 void note(const std::string& call) {
@@ -67,7 +69,7 @@ struct ncclComm {
   template <class Work>
   ncclResult_t together(const void* data, Work work) const {
     if (result() != ncclSuccess) return result();
-    world->shown[static_cast<std::size_t>(rank)] = data;
+    world->shown[static_cast<std::size_t>(rank)] = place_of(data);
     world->there.arrive_and_wait();
     work();
     world->there.arrive_and_wait();
@@ -91,6 +93,7 @@ thread_local ncclComm_t group_of = nullptr;
 
 namespace hanse::fake {
 
+void* (*place_of)(const void* given) = [](const void* given) { return const_cast<void*>(given); };
 Faults& faults() { return thread_faults; }
 std::vector<std::string>& calls() { return thread_calls; }
 void choose_device(const std::string& chosen) { device = chosen; }
@@ -155,8 +158,8 @@ ncclResult_t ncclReduce(const void* from, void* to, std::size_t count, ncclDataT
   note(fmt::format("Reduce {} root={}", values(count, type), root));
   return comm->together(from, [&] {
     if (comm->rank != root) return;
-    type == ncclInt64 ? add_all<int64_t>(*comm->world, to, count)
-                      : add_all<float>(*comm->world, to, count);
+    type == ncclInt64 ? add_all<int64_t>(*comm->world, place_of(to), count)
+                      : add_all<float>(*comm->world, place_of(to), count);
   });
 }
 
@@ -165,7 +168,7 @@ ncclResult_t ncclBroadcast(const void* from, void* to, std::size_t count, ncclDa
   note(fmt::format("Broadcast {} root={}", values(count, type), root));
   return comm->together(from, [&] {
     const void* data = comm->world->shown[static_cast<std::size_t>(root)];
-    if (comm->rank != root) std::memcpy(to, data, count * bytes_of(type));
+    if (comm->rank != root) std::memcpy(place_of(to), data, count * bytes_of(type));
   });
 }
 
@@ -174,8 +177,8 @@ ncclResult_t ncclReduceScatter(const void* from, void* to, std::size_t count, nc
   note("ReduceScatter " + values(count, type));
   return comm->together(from, [&] {
     const std::size_t skip = static_cast<std::size_t>(comm->rank) * count;
-    type == ncclInt64 ? add_all<int64_t>(*comm->world, to, count, skip)
-                      : add_all<float>(*comm->world, to, count, skip);
+    type == ncclInt64 ? add_all<int64_t>(*comm->world, place_of(to), count, skip)
+                      : add_all<float>(*comm->world, place_of(to), count, skip);
   });
 }
 
@@ -183,7 +186,7 @@ ncclResult_t ncclAllGather(const void* from, void* to, std::size_t count, ncclDa
                            ncclComm_t comm, cudaStream_t) {
   note("AllGather " + values(count, type));
   return comm->together(from, [&] {
-    auto* next = static_cast<char*>(to);
+    auto* next = static_cast<char*>(place_of(to));
     for (const void* shown : comm->world->shown) {
       std::memcpy(next, shown, count * bytes_of(type));
       next += count * bytes_of(type);
@@ -199,7 +202,7 @@ ncclResult_t ncclGroupStart() {
 ncclResult_t ncclSend(const void* from, std::size_t count, ncclDataType_t type, int peer,
                       ncclComm_t comm, cudaStream_t) {
   note(fmt::format("Send {} to={}", values(count, type), peer));
-  const auto* first = static_cast<const char*>(from);
+  const auto* first = static_cast<const char*>(place_of(from));
   const std::lock_guard lock(comm->world->mutex);
   comm->world->messages[{comm->rank, peer}].assign(first, first + count * bytes_of(type));
   group_of = comm;
@@ -209,7 +212,7 @@ ncclResult_t ncclSend(const void* from, std::size_t count, ncclDataType_t type, 
 ncclResult_t ncclRecv(void* to, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                       cudaStream_t) {
   note(fmt::format("Recv {} from={}", values(count, type), peer));
-  arrivals.push_back({comm, peer, to, count * bytes_of(type)});
+  arrivals.push_back({comm, peer, place_of(to), count * bytes_of(type)});
   group_of = comm;
   return ncclSuccess;
 }

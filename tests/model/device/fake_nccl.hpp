@@ -1,5 +1,5 @@
-// A library in the place of NCCL and CUDA's runtime, for ranks that are threads and tensors in the
-// host's memory. It carries its collectives out, and notes every call.
+// A library in the place of NCCL and CUDA's runtime, for ranks that are threads, and tensors in the
+// host's memory or on the pretended GPU. It carries its collectives out, and notes every call.
 #pragma once
 
 #include <string>
@@ -19,6 +19,10 @@ Faults& faults();
 // The calls of this thread's rank since the last clear_calls(): "Reduce n=5 int64 root=1 on
 // cuda:1".
 std::vector<std::string>& calls();
+
+// Where the host has what a call is given, behind all that computes it; for tensors that lie in the
+// host's memory just there.
+extern void* (*place_of)(const void* given);
 
 // The fake headers of LibTorch have these.
 void choose_device(const std::string& device);

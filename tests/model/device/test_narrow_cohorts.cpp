@@ -79,7 +79,7 @@ Found find(const Case& c, const Data& data, Precision precision, const std::stri
   cohort->start({.rows = {rows.data_ptr<float>(), to_size(rows.numel())}});
   std::vector<int64_t> places;
   for (int64_t i = 0; i < kClients * kBatch; ++i) places.push_back(i);
-  cohort->put_steps({places, kCounts, std::vector<float>(kClients, 0.1F)});
+  cohort->put_steps({places, kCounts, std::vector<StepSize>(kClients, {.rate = 0.1F})});
   Found found{.gradients = cohort->gradients(0, true).cpu().clone(),
               .losses = std::vector<double>(kClients)};
   cohort->take_losses(found.losses);
@@ -260,15 +260,15 @@ at::Tensor stepped(const Case& c, const Data& data, const std::string& device, b
   const at::Tensor rows = at::stack(data.rows);
   cohort->start({.rows = {rows.data_ptr<float>(), to_size(rows.numel())}});
   std::vector<int64_t> places, counts;
-  std::vector<float> rates;
+  std::vector<StepSize> sizes;
   for (int64_t step = 0; step < kSteps; ++step) {
     for (int64_t i = 0; i < kClients * kBatch; ++i) places.push_back((3 * step + i) % 10);
     for (int64_t client = 0; client < kClients; ++client) {
       counts.push_back(step < 5 ? kBatch - client : (client == 0 ? 2 : 0));
-      rates.push_back(0.1F);
+      sizes.push_back({.rate = 0.1F});
     }
   }
-  cohort->put_steps({places, counts, rates});
+  cohort->put_steps({places, counts, sizes});
   cohort->steps(0, 5, kClients);
   cohort->steps(5, kSteps - 5, 1);
   return cohort->rows().cpu().clone();

@@ -49,17 +49,17 @@ Trained train(const CohortCase& c, const std::string& device, bool by_hand) {
   const std::vector<Cohort::NoiseKey> keys{{5, 1, 0}, {5, 1, 1}, {5, 1, 2}};
   cohort->start({.noise = keys});
   std::vector<int64_t> places, counts;
-  std::vector<float> rates;
+  std::vector<StepSize> sizes;
   for (int64_t step = 0; step < kSteps; ++step) {
     for (int64_t client = 0; client < settings.clients; ++client) {
       counts.push_back((step + client * 2) % (settings.batch + 1));
-      rates.push_back(counts.back() > 0 ? 0.1F : 0.0F);
+      sizes.push_back({.rate = 0.1F, .scale = counts.back() > 0 ? 1.0F : 0.0F});
       for (int64_t b = 0; b < settings.batch; ++b) {
         places.push_back((7 * step + 5 * client + b) % settings.samples);
       }
     }
   }
-  cohort->put_steps({places, counts, rates});
+  cohort->put_steps({places, counts, sizes});
   cohort->steps(0, kSteps, settings.clients);
   Trained trained{.rows = cohort->rows().cpu().clone(), .losses = std::vector<double>(3)};
   cohort->take_losses(trained.losses);
@@ -107,9 +107,8 @@ TEST(NetworkCohorts, TrainAsByAutograd) {
 
 TEST(NetworkCohorts, TrainAsByAutogradWithEveryOption) {
   CohortCase c{.model = kind("cnn-cifar"), .shape = {3, 8, 9}};
-  c.settings.momentum = 0.9;
-  c.settings.nesterov = true;
-  c.settings.weight_decay = 0.1;
+  c.settings.step = {.kind = StepRule::kMomentum,
+                     .rule = {.weight_decay = 0.1F, .momentum = 0.9F, .nesterov = true}};
   c.settings.clip = 0.5;
   expect_same_training(c, "momentum, decay and clip");
   c.settings.slope = {.base = 2, .least = 0.1, .beyond = 10};

@@ -95,9 +95,9 @@ class Step {
     std::iota(places.rbegin(), places.rend(), int64_t{0});
     std::vector<Cohort::NoiseKey> keys;
     for (uint64_t client = 0; client < c_.counts.size(); ++client) keys.push_back({7, 1, client});
-    const std::vector<float> rates(c_.counts.size(), 0.5F);
+    const std::vector<StepSize> sizes(c_.counts.size(), {.rate = 0.5F});
     noise_.start(keys);
-    table_.put({places, c_.counts, rates}, noise_.put_steps(c_.counts));
+    table_.put({places, c_.counts, sizes}, noise_.put_steps(c_.counts));
     table_.choose(0);
     noise_.draw(table_, c_.clients());
   }

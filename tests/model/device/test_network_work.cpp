@@ -287,50 +287,126 @@ TEST(LossWork, HasMeansGradientsAndTheBiasOfAnyNumberOfSamplesAndOutputs) {
 }
 
 struct Descending {
-  SgdRule rule;
-  bool anchor = false, own_anchor = false, pulls = false;
+  StepNumbers numbers;
+  bool anchor = false, own_anchor = false, pulls = false, factors = false, sums = false;
 };
 
-void expect_descent(const Descending& c, int64_t clients) {
-  const int64_t n = 7;
-  Row gradient = drawn(clients * n);
-  const Row anchor = drawn(clients * n, 2);
-  const Row pulls = drawn(clients * n, 3);
-  Row rows = drawn(clients * n, 4), velocity = drawn(clients * n, 5), rates;
-  for (int64_t k = 0; k < clients; ++k) rates.push_back(k % 3 == 1 ? 0 : 0.1F);
-  if (clients > 1) gradient[n] = std::numeric_limits<float>::infinity();  // of one that stays
-  Row expected = rows, expected_velocity = velocity;
-  for (int64_t at = 0; at < clients * n; ++at) {
-    const auto i = static_cast<std::size_t>(at);
-    const float rate = rates[static_cast<std::size_t>(at / n)];
-    const float* origin = anchor.data() + (c.own_anchor ? at : at % n);
-    float g = pulled_gradient(c.rule, gradient[i], expected[i], c.pulls ? &pulls[i] : nullptr,
-                              c.anchor ? origin : nullptr);
-    if (c.rule.momentum > 0) g = with_momentum(c.rule, g, expected_velocity[i]);
-    if (rate > 0) expected[i] -= rate * g;
+float direction_of(const StepNumbers& s, float root, float g, float& one, float& two) {
+  switch (s.kind) {
+    case StepRule::kSgd: return direction<StepRule::kSgd>(s, root, g, one, two);
+    case StepRule::kMomentum: return direction<StepRule::kMomentum>(s, root, g, one, two);
+    case StepRule::kAdam: return direction<StepRule::kAdam>(s, root, g, one, two);
+    case StepRule::kAdagrad: return direction<StepRule::kAdagrad>(s, root, g, one, two);
+    case StepRule::kRmsprop: return direction<StepRule::kRmsprop>(s, root, g, one, two);
+    case StepRule::kRmspropMomentum: break;
   }
-  const DescentWork work{.rule = c.rule,
+  return direction<StepRule::kRmspropMomentum>(s, root, g, one, two);
+}
+
+void expect_descent(const Descending& c, int64_t clients) {
+  const int64_t n = 7, moments = moments_of(c.numbers.kind);
+  Row gradient = drawn(clients * n);
+  const Row anchor = drawn(clients * n, 2), pulls = drawn(clients * n, 3);
+  Row rows = drawn(clients * n, 4), first = drawn(clients * n, 5), second = drawn(clients * n, 6);
+  for (Row* squares : {&first, &second}) {
+    for (float& value : *squares) value *= value;
+  }
+  std::vector<StepSize> sizes;
+  std::vector<double> factors;
+  for (int64_t k = 0; k < clients; ++k) {
+    const float own = 1 + 0.1F * static_cast<float>(k);
+    sizes.push_back({0.1F * own, k % 3 == 1 ? 0 : 2 / own, 1 - 0.01F * own, 1.5F * own});
+    factors.push_back(0.75 / own);
+  }
+  if (clients > 1) gradient[n] = std::numeric_limits<float>::infinity();  // of one that stays
+  Row expected = rows, expected_first = first, expected_second = second;
+  Row expected_gradient = gradient;
+  for (int64_t at = 0; at < clients * n; ++at) {
+    const auto i = static_cast<std::size_t>(at), client = static_cast<std::size_t>(at / n);
+    const StepSize& size = sizes[client];
+    if (size.scale == 0) continue;
+    const double factor = c.factors ? factors[client] : 1;
+    const auto scale = static_cast<float>(static_cast<double>(size.scale) * factor);
+    const float* origin = anchor.data() + (c.own_anchor ? at : at % n);
+    const float g = pulled_gradient(c.numbers.rule, scale * gradient[i], expected[i],
+                                    c.pulls ? &pulls[i] : nullptr, c.anchor ? origin : nullptr);
+    expected[i] =
+        size.keep * expected[i] -
+        size.rate * direction_of(c.numbers, size.root, g, expected_first[i], expected_second[i]);
+    if (c.sums) expected_gradient[i] = 0;
+  }
+  const DescentWork work{.numbers = c.numbers,
                          .gradient = gradient.data(),
                          .anchor = c.anchor ? anchor.data() : nullptr,
                          .pulls = c.pulls ? pulls.data() : nullptr,
-                         .rates = rates.data(),
-                         .velocity = c.rule.momentum > 0 ? velocity.data() : nullptr,
+                         .sizes = sizes.data(),
+                         .factors = c.factors ? factors.data() : nullptr,
+                         .first = moments > 0 ? first.data() : nullptr,
+                         .second = moments > 1 ? second.data() : nullptr,
                          .rows = rows.data(),
+                         .spent = c.sums ? gradient.data() : nullptr,
                          .clients = clients,
                          .n = n,
                          .anchor_stride = c.own_anchor ? n : 0};
   run_backwards(work, n);
   EXPECT_EQ(rows, expected) << clients;
-  EXPECT_EQ(velocity, expected_velocity) << clients;
+  EXPECT_EQ(first, expected_first) << clients;
+  EXPECT_EQ(second, expected_second) << clients;
+  EXPECT_EQ(gradient, expected_gradient) << clients;
 }
 
 TEST(DescentWork, MovesEachClientByItsRule) {
+  constexpr auto kMomentum = StepRule::kMomentum;
   for (const int64_t clients : {1, 3, 4, 5, 8, 9}) {
     expect_descent({}, clients);
-    expect_descent({.rule = {.weight_decay = 0.1F, .momentum = 0.9F, .nesterov = true}}, clients);
-    expect_descent({.rule = {.momentum = 0.9F, .mu = 0.5F}, .anchor = true, .pulls = true},
+    expect_descent(
+        {.numbers = {.kind = kMomentum,
+                     .rule = {.weight_decay = 0.1F, .momentum = 0.9F, .nesterov = true}}},
+        clients);
+    expect_descent({.numbers = {.kind = kMomentum, .rule = {.momentum = 0.9F, .mu = 0.5F}},
+                    .anchor = true,
+                    .pulls = true},
                    clients);
-    expect_descent({.rule = {.mu = 0.5F}, .anchor = true, .own_anchor = true}, clients);
+    expect_descent({.numbers = {.rule = {.mu = 0.5F}}, .anchor = true, .own_anchor = true},
+                   clients);
+    expect_descent({.numbers = {}, .factors = true, .sums = true}, clients);
+    for (const StepRule rule :
+         {StepRule::kAdam, StepRule::kAdagrad, StepRule::kRmsprop, StepRule::kRmspropMomentum}) {
+      const StepNumbers numbers{.kind = rule,
+                                .rule = {.weight_decay = 0.2F, .momentum = 0.7F},
+                                .beta1 = 0.8F,
+                                .rest1 = 0.2F,
+                                .beta2 = 0.6F,
+                                .rest2 = 0.4F,
+                                .eps = 1e-3F};
+      expect_descent({.numbers = numbers, .factors = true}, clients);
+    }
+  }
+}
+
+// A client without samples has any gradient.
+TEST(AccumulateWork, AddsGradientsBySamplesAndSlopes) {
+  const int64_t clients = 3, n = 5;
+  Row gradient = drawn(clients * n), sums = drawn(clients * n, 2);
+  gradient[n] = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<int64_t> counts{4, 0, 3};
+  const std::vector<double> slopes{0.5, 7, 3};
+  for (const double* some : {static_cast<const double*>(nullptr), slopes.data()}) {
+    Row expected = sums;
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      const std::size_t client = i / n;
+      if (client == 1) continue;
+      const double weight = static_cast<double>(counts[client]) * (some ? some[client] : 1);
+      expected[i] += static_cast<float>(weight) * gradient[i];
+    }
+    run_backwards(AccumulateWork{.gradient = gradient.data(),
+                                 .counts = counts.data(),
+                                 .slopes = some,
+                                 .sums = sums.data(),
+                                 .clients = clients,
+                                 .n = n},
+                  n);
+    EXPECT_EQ(sums, expected);
   }
 }
 

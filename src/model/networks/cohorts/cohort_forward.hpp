@@ -29,6 +29,7 @@ class ClientPasses {
   virtual void backward(const at::Tensor& delta, const std::vector<at::Tensor>& gradients) = 0;
   // Overwrites those of `leaves` that are buffers by what the last forward() has made of them.
   virtual void move_buffers(std::span<const at::Tensor> leaves) const = 0;
+  virtual bool draws() const = 0;  // does forward() use its seed?
 
  protected:
   ~ClientPasses() = default;
@@ -53,10 +54,9 @@ class CohortForward {
   // In the order in which a forward pass meets them; only those with a share above 0.
   const std::vector<Dropout>& dropouts() const { return dropouts_; }
 
-  // Logits [C, B, outputs] of input [C, B, values of a sample], [C, B, positions, outputs] where each
-  // position has a class. `leaves` are the layout's tensors,
-  // each with a leading C; masks[d] [C, B, width] multiply what dropouts()[d] drops from; without
-  // masks nothing is dropped.
+  // Logits [C, B, outputs] of input [C, B, values of a sample], [C, B, positions, outputs] where
+  // each position has a class. `leaves` are the layout's tensors, each with a leading C; masks[d]
+  // [C, B, width] multiply what dropouts()[d] drops from; without masks nothing is dropped.
   virtual at::Tensor logits(std::span<const at::Tensor> leaves, const at::Tensor& input,
                             std::span<const at::Tensor> masks) const = 0;
 

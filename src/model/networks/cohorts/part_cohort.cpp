@@ -65,6 +65,8 @@ class PartCohort final : public CohortForward, private ClientPasses {
     at::Tensor gradient = {};  // of W, with factors
   };
 
+  bool draws() const override { return network_->client_passes()->draws(); }
+
   at::Tensor forward(const std::vector<at::Tensor>& leaves, const at::Tensor& samples,
                      uint64_t seed) override {
     factors_ = leaves;

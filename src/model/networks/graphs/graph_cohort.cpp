@@ -25,6 +25,7 @@ class GraphCohort final : public CohortForward, public ClientPasses {
 
   bool can_be_recorded() const override { return false; }  // masks come from the host
   ClientPasses* client_passes() override { return this; }
+  bool draws() const override { return passes_.draws(); }
 
   at::Tensor logits(std::span<const at::Tensor> leaves, const at::Tensor& input,
                     std::span<const at::Tensor>) const override {

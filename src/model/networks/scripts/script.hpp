@@ -19,8 +19,8 @@ torch::jit::Module read_script(const std::string& path, const std::string& key,
                                const std::string& hint);
 
 // While it lives, this thread alone has LibTorch's generator of random numbers of the device, which
-// begins with the seed, and graphs run as they are: what the interpreter would make of one depends on how often
-// it ran.
+// begins with the seed, and graphs run as they are: what the interpreter would make of one depends
+// on how often it ran.
 class ScriptCall {
  public:
   ScriptCall(uint64_t seed, const at::Device& device);

@@ -72,8 +72,8 @@ class ScriptObjective final : public Objective {
     }
     std::vector<at::Tensor> by;
     std::vector<float*> to;
-    for (const auto& [argument, room] : {std::pair(ScriptLoss::kLogits, logits),
-                                         {ScriptLoss::kRow, row_gradient_.data()}}) {
+    for (const auto& [argument, room] :
+         {std::pair(ScriptLoss::kLogits, logits), {ScriptLoss::kRow, row_gradient_.data()}}) {
       if (!loss_.names(argument)) continue;
       by.push_back(given[argument].requires_grad_());
       to.push_back(room);
@@ -95,9 +95,9 @@ class ScriptObjective final : public Objective {
   at::Tensor labels(const Batch& batch) const {
     const LabelForm& form = loss_.of().labels;
     const int64_t values = batch.rows * form.values;
-    return loss_.labels(form.classes == 0 ? view(batch.targets, {values})
-                                          : at::from_blob(const_cast<int32_t*>(batch.labels),
-                                                          {values}, at::kInt),
+    return loss_.labels(form.classes == 0
+                            ? view(batch.targets, {values})
+                            : at::from_blob(const_cast<int32_t*>(batch.labels), {values}, at::kInt),
                         batch.rows);
   }
 
@@ -166,9 +166,8 @@ ScriptLoss::Found ScriptLoss::run(const Given& given, const std::vector<at::Tens
   std::vector<torch::jit::IValue> values;
   for (const Argument argument : arguments_) values.emplace_back(given[argument]);
   const at::Tensor loss = checked(module_.forward(values));
-  Found found{loss.detach(),
-              torch::autograd::grad({loss}, by, {}, /*retain_graph=*/false,
-                                    /*create_graph=*/false, /*allow_unused=*/true)};
+  Found found{loss.detach(), torch::autograd::grad({loss}, by, {}, /*retain_graph=*/false,
+                                                   /*create_graph=*/false, /*allow_unused=*/true)};
   for (std::size_t i = 0; i < by.size(); ++i) {
     if (!found.gradients[i].defined()) found.gradients[i] = at::zeros_like(by[i]);
   }
@@ -183,8 +182,12 @@ void ScriptLoss::try_out() {
   const at::Tensor row = at::zeros({case_.n_trainable}, there);
   const at::Tensor own = at::zeros({kRows * case_.labels.values}, there);
   std::vector<at::Tensor> by;
-  const Given given{logits.clone(), labels(case_.labels.classes == 0 ? own : own.to(at::kInt), kRows),
-                    at::ones({kRows}, there), row.clone(), row, logits};
+  const Given given{logits.clone(),
+                    labels(case_.labels.classes == 0 ? own : own.to(at::kInt), kRows),
+                    at::ones({kRows}, there),
+                    row.clone(),
+                    row,
+                    logits};
   for (const Argument argument : {kLogits, kRow}) {
     if (names(argument)) by.push_back(given[argument].requires_grad_());
   }
@@ -193,8 +196,7 @@ void ScriptLoss::try_out() {
   } catch (const std::exception& error) {
     throw InvalidArgument(
         fmt::format("the objective makes no loss of {} samples with {} logits each{}: {}", kRows,
-                    case_.outputs, device_.is_cpu() ? "" : " on " + device_.str(),
-                    one_line(error)),
+                    case_.outputs, device_.is_cpu() ? "" : " on " + device_.str(), one_line(error)),
         case_.path, "its forward returns the loss of a batch, a float32 scalar");
   }
 }

@@ -1,6 +1,7 @@
 // The runner that trains cohorts of clients side by side on a device.
 #include <algorithm>
-#include <numeric>
+#include <map>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -8,8 +9,9 @@
 #include "federated/client_runner.hpp"
 #include "federated/device_engine/cohort_sink.hpp"
 #include "federated/findings.hpp"
+#include "federated/host_intake.hpp"
 #include "federated/round_plan.hpp"
-#include "hanse/base/error.hpp"
+#include "hanse/base/index.hpp"
 #include "hanse/client/cohort_update.hpp"
 
 namespace hanse {
@@ -20,20 +22,30 @@ class CohortRunner final : public ClientRunner {
  public:
   CohortRunner(const RunnerParts& parts, const FederatedSettings& settings,
                std::unique_ptr<CohortTraining> cohorts, std::unique_ptr<DeviceCommunicator> devices)
-      : ClientRunner(parts, settings, 0),
+      : ClientRunner(parts, settings,
+                     width_of(rule_state_blocks(parts.rule, parts.model.layout()))),
         cohorts_(std::move(cohorts)),
         devices_(std::move(devices)),
         model_(*cohorts_),
         update_(parts.update.cohort_update(*cohorts_, parts.model.layout())),
-        sink_(parts, settings, *cohorts_, model_, *devices_),
         losses_(size()),
-        changes_(size() * controls()) {}
+        changes_(size() * controls()) {
+    if (sums_on_host(parts)) {
+      intake_ = std::make_unique<HostIntake>(parts, settings);
+      intake_->sink().leave_model();
+      rows_.resize(size() * to_index(parts.model.n_params()));
+    } else {
+      device_sink_ = std::make_unique<CohortSink>(parts, settings, *cohorts_, model_, *devices_);
+    }
+  }
 
   // Every rank has a device, rank 0 too.
   ScheduleTraits schedule() const override {
     return {.group = cohorts_->clients(), .server_hosts = true, .may_be_open = false};
   }
-  UpdateSink& sink() override { return sink_; }
+  UpdateSink& sink() override {
+    return intake_ ? static_cast<UpdateSink&>(intake_->sink()) : *device_sink_;
+  }
 
   void receive(std::span<float> model) override {
     model_.bring();
@@ -53,15 +65,19 @@ class CohortRunner final : public ClientRunner {
   }
 
   void run(const RoundContext& round, Findings& findings) override {
+    if (intake_) intake_->start(round, findings);
     const std::size_t all = round.plan.size();
     Deadline deadline(settings_.round_seconds);
     for (std::size_t begin = 0; begin < all; begin += size()) {
       if (round.plan.entries()[begin].worker != round.plan.worker()) continue;
       const std::size_t end = std::min(begin + size(), all);
       if (!deadline.starts(elapsed_s(round), static_cast<int64_t>(end - begin))) continue;
-      attempt(round.failure, [&] { train(round, begin, end, deadline, findings); });
+      for (const auto& entries : together(round, begin, end)) {
+        attempt(round.failure, [&] { train(round, entries, deadline, findings); });
+      }
     }
-    if (deadline.factor() > 1 && !round.failure) sink_.scale(deadline.factor());
+    if (intake_) attempt(round.failure, [&] { intake_->finish(); });
+    if (deadline.factor() > 1 && !round.failure) sink().scale(deadline.factor());
   }
 
   // A cohort of neighbours is the same on any number of ranks; clients whose states lie on one of
@@ -85,8 +101,12 @@ class CohortRunner final : public ClientRunner {
   int64_t bytes_moved() const override {
     return parts_.comm.bytes_moved() + devices_->bytes_moved();
   }
-  void collect(const EntryStates& states) override { sink_.server().collect(states); }
-  void forget_server() override { sink_.server().forget(); }
+  void collect(const EntryStates& states) override {
+    if (device_sink_) device_sink_->server().collect(states);
+  }
+  void forget_server() override {
+    if (device_sink_) device_sink_->server().forget();
+  }
 
  private:
   std::size_t size() const { return static_cast<std::size_t>(cohorts_->clients()); }
@@ -115,59 +135,120 @@ class CohortRunner final : public ClientRunner {
     return task_of(round, client, state, change);
   }
 
-  void train(const RoundContext& round, std::size_t begin, std::size_t end, Deadline& deadline,
+  // Clients of a cohort in training: the entries of the plan, and what each works on.
+  struct Members {
+    std::vector<std::size_t> entries;
+    std::vector<ClientTask> tasks;
+    std::vector<std::span<const float>> received;
+    bool differ = false;  // in what they received
+    ReceivedModels models() const {
+      if (differ) return std::span(received);
+      return received.front();
+    }
+  };
+
+  void train(const RoundContext& round, const std::vector<std::size_t>& entries, Deadline& deadline,
              Findings& findings) {
     const double start_s = settings_.clock->now_s();
-    const std::span<const float> model = round.of(begin).model;
-    model_.at(model);
-    if (update_->reads_received()) model_.bring();
-    std::vector<ClientTask> tasks;
-    std::vector<double> coefficients;
-    std::vector<int64_t> positions;
-    const std::vector<std::size_t> order = longest_first(round, begin, end);
-    for (const std::size_t at : order) {
-      const Assignment& entry = round.plan.entries()[at];
-      const RoundContext own = round.of(at);
-      if (own.model.data() != model.data()) {
-        throw Error("the clients of a cohort start from several models");
-      }
-      tasks.push_back(cohort_task(own, entry.client, tasks.size(), state_of(entry.client)));
-      coefficients.push_back(entry.coefficient);
-      positions.push_back(entry.position);
-    }
-    auto outcomes = update_->train(tasks, model);
-    if (settings_.round_seconds > 0) cohorts_->cohort().take_losses(losses_);  // before they count
+    const Members members = members_of(round, entries);
+    if (!members.differ) model_.at(members.received.front());
+    if (members.differ || intake_ || update_->reads_received()) model_.bring();
+    auto outcomes = update_->train(members.tasks, members.models());
+    // A time limit asks when the training has ended; the host's rows wait for the device.
+    if (settings_.round_seconds > 0 || intake_) cohorts_->cohort().take_losses(losses_);
     if (!deadline.counts(elapsed_s(round))) {
-      update_->finish(losses_, model, outcomes);
+      update_->finish(losses_, members.models(), outcomes);
       return;
     }
-    auto taken = sink_.take(update_->origin(), coefficients, positions, losses_);
-    update_->finish(losses_, model, outcomes);
-    const double seconds = (settings_.clock->now_s() - start_s) / static_cast<double>(tasks.size());
-    SecondRow& second_row = sink_.second_row();
-    for (std::size_t i = 0; i < tasks.size(); ++i) {
-      std::copy(tasks[i].control_change.begin(), tasks[i].control_change.end(),
-                second_row.row().begin());
-      const Assignment& entry = round.plan.entries()[order[i]];
+    if (!intake_) return add_there(round, members, outcomes, start_s, findings);
+    update_->finish(losses_, members.models(), outcomes);
+    add_on_host(round, members, outcomes, start_s);
+  }
+
+  Members members_of(const RoundContext& round, const std::vector<std::size_t>& entries) {
+    Members members{.entries = entries};
+    for (const std::size_t entry : entries) {
+      const int64_t client = round.plan.entries()[entry].client;
+      const RoundContext own = round.of(entry);
+      members.tasks.push_back(cohort_task(own, client, members.tasks.size(), state_of(client)));
+      members.received.push_back(own.model);
+      members.differ = members.differ || own.model.data() != members.received.front().data();
+    }
+    return members;
+  }
+
+  double share_of(double start_s, const Members& members) const {
+    return (settings_.clock->now_s() - start_s) / static_cast<double>(members.tasks.size());
+  }
+
+  // The rows stay on the device, whose sink takes them.
+  void add_there(const RoundContext& round, const Members& members,
+                 std::vector<ClientOutcome>& outcomes, double start_s, Findings& findings) {
+    std::vector<double> coefficients;
+    std::vector<int64_t> positions;
+    for (const std::size_t at : members.entries) {
+      coefficients.push_back(round.plan.entries()[at].coefficient);
+      positions.push_back(round.plan.entries()[at].position);
+    }
+    auto taken = device_sink_->take(update_->origin(), coefficients, positions, losses_);
+    update_->finish(losses_, members.models(), outcomes);
+    const double seconds = share_of(start_s, members);
+    SecondRow& second_row = device_sink_->second_row();
+    for (std::size_t i = 0; i < members.tasks.size(); ++i) {
+      std::ranges::copy(members.tasks[i].control_change, second_row.row().begin());
+      const Assignment& entry = round.plan.entries()[members.entries[i]];
       const FoldResult second = second_row.fold(entry.importance);
       taken[i].in_range = taken[i].in_range && second.in_range;
-      note_training(round, entry.client, order[i], outcomes[i], taken[i], seconds,
+      note_training(round, entry.client, members.entries[i], outcomes[i], taken[i], seconds,
                     UpdateSum::limit(settings_.max_participants), findings);
     }
   }
 
-  // The entries [begin, end) of the plan, those with the most samples first: they make the most
-  // steps, and the others rest together.
-  std::vector<std::size_t> longest_first(const RoundContext& round, std::size_t begin,
-                                         std::size_t end) const {
-    std::vector<std::size_t> order(end - begin);
-    std::iota(order.begin(), order.end(), begin);
+  // The rows come to the host's memory in one transfer, and its sink takes one after the other.
+  void add_on_host(const RoundContext& round, const Members& members,
+                   const std::vector<ClientOutcome>& outcomes, double start_s) {
+    take_rows(members.tasks.size());
+    const double seconds = share_of(start_s, members);
+    for (std::size_t i = 0; i < members.tasks.size(); ++i) {
+      const double own_start_s = settings_.clock->now_s();
+      const RoundContext own = round.of(members.entries[i]);
+      intake_->go_on_from(own.model);
+      put_trained(i, members.tasks[i].control_change);
+      intake_->take(own, members.entries[i], outcomes[i], seconds, own_start_s,
+                    state_of(members.tasks[i].client));
+    }
+  }
+
+  void take_rows(std::size_t clients) {
+    const std::size_t width = rows_.size() / size();
+    cohorts_->cohort().take_rows(std::span(rows_).first(clients * width));
+  }
+  // Makes the client of that place the one that has trained on the host.
+  void put_trained(std::size_t place, std::span<const float> control_change) {
+    const std::size_t width = rows_.size() / size();
+    intake_->sink().set_row(std::span(rows_).subspan(place * width, width));
+    std::ranges::copy(control_change, intake_->control_change().begin());
+  }
+
+  // The entries [begin, end) of the plan as they train side by side. A client's tasks train one
+  // after another where each needs the state that the one before has left. Those with the most
+  // steps come first: the others rest together.
+  std::vector<std::vector<std::size_t>> together(const RoundContext& round, std::size_t begin,
+                                                 std::size_t end) const {
+    std::vector<std::vector<std::size_t>> groups(1);
+    std::map<int64_t, std::size_t> tasks;  // of a client, so far
+    for (std::size_t entry = begin; entry < end; ++entry) {
+      const std::size_t group = has_states() ? tasks[round.plan.entries()[entry].client]++ : 0;
+      if (group == groups.size()) groups.emplace_back();
+      groups[group].push_back(entry);
+    }
     const auto samples = [&](std::size_t entry) {
-      return parts_.federation.train(round.plan.entries()[entry].client).size();
+      return samples_processed(parts_.update.steps().work(),
+                               parts_.federation.train(round.plan.entries()[entry].client).size(),
+                               round.of(entry).steps);
     };
-    std::stable_sort(order.begin(), order.end(),
-                     [&](std::size_t a, std::size_t b) { return samples(a) > samples(b); });
-    return order;
+    for (auto& group : groups) std::ranges::stable_sort(group, std::ranges::greater(), samples);
+    return groups;
   }
 
   void measure(const RoundContext& round, int64_t first, std::span<double> squared) {
@@ -178,10 +259,24 @@ class CohortRunner final : public ClientRunner {
           cohort_task(round, client, tasks.size(), states.emplace_back(state_copy(client))));
     }
     auto outcomes = update_->train(tasks, round.model);
-    const auto found = sink_.measure(update_->origin(), tasks.size(), losses_);
+    if (intake_) return measure_on_host(round, tasks, outcomes, states, squared);
+    const auto found = device_sink_->measure(update_->origin(), tasks.size(), losses_);
     update_->finish(losses_, round.model, outcomes);
     for (std::size_t i = 0; i < tasks.size(); ++i) {
       squared[i] = checked_squared_step(round, tasks[i].client, outcomes[i], found[i].squared_norm);
+    }
+  }
+
+  void measure_on_host(const RoundContext& round, std::span<const ClientTask> tasks,
+                       std::vector<ClientOutcome>& outcomes, std::span<std::vector<float>> states,
+                       std::span<double> squared) {
+    cohorts_->cohort().take_losses(losses_);
+    update_->finish(losses_, round.model, outcomes);
+    take_rows(tasks.size());
+    for (std::size_t i = 0; i < tasks.size(); ++i) {
+      intake_->start_apart(round.model);
+      put_trained(i, tasks[i].control_change);
+      squared[i] = intake_->squared_step(round, tasks[i].client, outcomes[i], states[i]);
     }
   }
 
@@ -189,8 +284,10 @@ class CohortRunner final : public ClientRunner {
   std::unique_ptr<DeviceCommunicator> devices_;
   ModelOnDevice model_;
   std::unique_ptr<CohortUpdate> update_;
-  CohortSink sink_;
-  std::vector<double> losses_;  // [C] of the last cohort
+  std::unique_ptr<CohortSink> device_sink_;  // one of these two
+  std::unique_ptr<HostIntake> intake_;
+  std::vector<float> rows_;     // [C, P] of the last cohort, for the host's sink
+  std::vector<double> losses_;  // [C] likewise
   std::vector<float> changes_;  // [C, control width] of the cohort in training
 };
 

@@ -56,8 +56,8 @@ class CohortSink final : public UpdateSink, private KeptUpdates {
              ModelOnDevice& model, DeviceCommunicator& devices);
 
   // Takes the first rows of the cohort, one for each of `coefficients` and `positions` in the draw,
-  // less `origin` [P]; undefined: they are the updates themselves. The results come with the
-  // cohort's losses, which `losses` [C] gets, in one transfer.
+  // less `origin` [P], or [C, P]; undefined: they are the updates themselves. The results come with
+  // the cohort's losses, which `losses` [C] gets, in one transfer.
   std::vector<FoldResult> take(const at::Tensor& origin, std::span<const double> coefficients,
                                std::span<const int64_t> positions, std::span<double> losses);
   // Measures the first `rows` rows, which count nothing in the sum.

@@ -75,6 +75,7 @@ struct Call {
   Stack arguments;
   std::vector<const void*> written;  // places of tensors on the device
   bool has_empty_output = false;     // which gets its memory
+  std::optional<int> ordinal = {};   // of the GPU that has the tensors
 
   Call(const c10::OperatorHandle& handle, Stack* stack) : op(handle) {
     const auto& schema = op.schema();
@@ -109,6 +110,11 @@ struct Call {
     c10::IValue kept = value;
     change_tensors(kept, [&](const at::Tensor& t) {
       if (is_here(t)) {
+        const int own = t.device().index();
+        TORCH_CHECK(ordinal.value_or(own) == own,
+                    "Expected all tensors to be on the same device: ", name(),
+                    " has tensors of two GPUs");
+        ordinal = own;
         if (is_output) written.push_back(t.data_ptr());
         has_empty_output |= is_output && t.numel() == 0;
         return t;
@@ -199,6 +205,7 @@ void call_operator(const c10::OperatorHandle& op, Stack* stack) {
   Call call(op, stack);
   Device& device = Device::get();
   const std::lock_guard lock(device.mutex);
+  const OrdinalScope scope(call.ordinal.value_or(current_ordinal()));
   if (is_told(call.name())) {
     device.refuse_in_recording(call.name());
     ++device.counts.downloads;

@@ -26,31 +26,45 @@ constexpr auto kChosen = c10::DebugInfoKind::TEST_INFO;
 
 }  // namespace
 
+namespace {
+thread_local int ordinal = 0;
+}  // namespace
+
+int current_ordinal() { return ordinal; }
+int choose_ordinal(int chosen) { return std::exchange(ordinal, chosen); }
+OrdinalScope::OrdinalScope(int chosen) : before_(choose_ordinal(chosen)) {}
+OrdinalScope::~OrdinalScope() { choose_ordinal(before_); }
+
 Device& Device::get() {
   static auto* device = new Device;  // outlives whatever frees tensors at the end
   return *device;
 }
 
 Device::Device() {
-  make_stream();
+  for (int gpu = 0; gpu < kOrdinals; ++gpu) {
+    const OrdinalScope scope(gpu);
+    make_stream();
+  }
   if (const char* bytes = std::getenv("HANSE_FAKE_GPU_BYTES")) memory.set_limit(std::stoull(bytes));
 }
 
 Stream& Device::make_stream() {
   Stream& stream = streams_.emplace_back();
   stream.id = static_cast<int64_t>(streams_.size()) - 1;
+  stream.ordinal = current_ordinal();
   return stream;
 }
 
 Stream& Device::stream() {
   auto* const chosen = static_cast<Chosen*>(c10::ThreadLocalDebugInfo::get(kChosen));
-  return chosen != nullptr ? chosen->stream : streams_.front();
+  const bool is_here = chosen != nullptr && chosen->stream.ordinal == current_ordinal();
+  return is_here ? chosen->stream : default_stream(current_ordinal());
 }
 
 Stream& Device::choose(Stream& to) {
   Stream& before = stream();
   if (c10::ThreadLocalDebugInfo::get(kChosen) != nullptr) c10::ThreadLocalDebugInfo::_pop(kChosen);
-  if (to.id != 0) c10::ThreadLocalDebugInfo::_push(kChosen, std::make_shared<Chosen>(to));
+  if (to.id >= kOrdinals) c10::ThreadLocalDebugInfo::_push(kChosen, std::make_shared<Chosen>(to));
   return before;
 }
 
@@ -190,7 +204,8 @@ void Device::give(std::byte* block) noexcept {
 }
 
 void Device::begin_recording(int64_t pool) {
-  TORCH_CHECK(!stream().recording && stream().id != 0, "CUDA error 900: no stream to record");
+  TORCH_CHECK(!stream().recording && stream().id >= kOrdinals,
+              "CUDA error 900: no stream to record");
   run_all();
   throw_what_went_wrong();
   stream().recording = std::make_unique<Recording>(Recording{.graph = {.pool = pool}});

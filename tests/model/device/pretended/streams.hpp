@@ -23,6 +23,22 @@ namespace hanse::pretended {
 
 using Task = std::function<void()>;
 
+// So many GPUs pretend. Each thread has one of them as CUDA's current device.
+inline constexpr int kOrdinals = 4;
+int current_ordinal();
+class OrdinalScope {
+ public:
+  explicit OrdinalScope(int ordinal);
+  ~OrdinalScope();
+  OrdinalScope(const OrdinalScope&) = delete;
+  OrdinalScope& operator=(const OrdinalScope&) = delete;
+
+ private:
+  int before_;
+};
+// For good; returns the one before.
+int choose_ordinal(int ordinal);
+
 // What was recorded.
 struct Graph {
   int64_t pool = 0;
@@ -52,6 +68,7 @@ struct Stream {
   };
 
   int64_t id = 0;
+  int ordinal = 0;  // of its GPU
   std::deque<Entry> queue;
   int64_t begun = 0, done = 0;           // entries
   bool is_busy = false;                  // with one of them
@@ -74,6 +91,7 @@ class Device {
   // Returns the one before.
   Stream& choose(Stream& stream);
   Stream& make_stream();
+  Stream& default_stream(int ordinal) { return stream_of(ordinal); }
   Stream& stream_of(int64_t id) { return streams_.at(static_cast<std::size_t>(id)); }
 
   // Runs `task` on the stream some time later. It writes the blocks of `written`; a recording has
@@ -91,6 +109,8 @@ class Device {
 
   // For tensors of this thread's stream. Throws c10::OutOfMemoryError.
   std::byte* take(std::size_t bytes);
+  // The GPU that a block was taken for.
+  int ordinal_of(const Memory::Block& block) const { return owners_.at(block.first)->ordinal; }
   void give(std::byte* block) noexcept;
 
   // Recordings are of this thread's stream. end_recording() throws where something was refused.
@@ -115,7 +135,7 @@ class Device {
   void throw_what_went_wrong();
 
   std::map<const std::byte*, Stream*> owners_;  // of the blocks
-  std::deque<Stream> streams_;                  // the first one is every thread's at its start
+  std::deque<Stream> streams_;  // the first ones are those of the GPUs at their start
   std::minstd_rand chance_;
   std::exception_ptr wrong_;
   int64_t pools_ = 0;

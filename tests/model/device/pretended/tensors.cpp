@@ -25,7 +25,12 @@ namespace hanse::pretended {
 
 namespace {
 
-const at::Device kHere(at::kPrivateUse1, 0);
+at::Device here() { return {at::kPrivateUse1, static_cast<at::DeviceIndex>(current_ordinal())}; }
+
+// The GPU that a tensor is asked for: LibTorch names it, or means this thread's.
+int ordinal_of(const c10::optional<at::Device>& device) {
+  return device && device->has_index() ? device->index() : current_ordinal();
+}
 
 void give_back(void* block) {
   if (block == nullptr) return;
@@ -34,11 +39,11 @@ void give_back(void* block) {
 }
 
 at::DataPtr take_memory(std::size_t bytes) {
-  if (bytes == 0) return {nullptr, kHere};
+  if (bytes == 0) return {nullptr, here()};
   Device& device = Device::get();
   const std::lock_guard lock(device.mutex);
   void* const block = device.take(bytes);
-  return {block, block, &give_back, kHere};
+  return {block, block, &give_back, here()};
 }
 
 // Memory of the host from which the device copies while the host goes on. It is not reused before
@@ -144,20 +149,28 @@ const bool is_registered = [] {
 // The current stream, and events, as LibTorch asks for them.
 struct Guard final : c10::impl::DeviceGuardImplInterface {
   at::DeviceType type() const override { return at::kPrivateUse1; }
-  at::Device exchangeDevice(at::Device) const override { return kHere; }
-  at::Device getDevice() const override { return kHere; }
-  void setDevice(at::Device) const override {}
-  void uncheckedSetDevice(at::Device) const noexcept override {}
-  at::DeviceIndex deviceCount() const noexcept override { return 1; }
-  at::Stream getStream(at::Device) const noexcept override {
+  at::Device exchangeDevice(at::Device device) const override {
+    const at::Device before = here();
+    choose_ordinal(device.index());
+    return before;
+  }
+  at::Device getDevice() const override { return here(); }
+  void setDevice(at::Device device) const override { choose_ordinal(device.index()); }
+  void uncheckedSetDevice(at::Device device) const noexcept override {
+    choose_ordinal(device.index());
+  }
+  at::DeviceIndex deviceCount() const noexcept override { return kOrdinals; }
+  at::Stream getStream(at::Device device) const noexcept override {
     const std::lock_guard lock(Device::get().mutex);
+    const OrdinalScope scope(device.index());
     return named(Device::get().stream());
   }
-  at::Stream getDefaultStream(at::Device) const override {
-    return named(Device::get().stream_of(0));
+  at::Stream getDefaultStream(at::Device device) const override {
+    return named(Device::get().default_stream(device.index()));
   }
-  at::Stream getStreamFromGlobalPool(at::Device, bool) const override {
+  at::Stream getStreamFromGlobalPool(at::Device device, bool) const override {
     const std::lock_guard lock(Device::get().mutex);
+    const OrdinalScope scope(device.index());
     return named(Device::get().make_stream());
   }
   at::Stream exchangeStream(at::Stream stream) const noexcept override {
@@ -188,7 +201,8 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   }
 
   static at::Stream named(const Stream& stream) {
-    return at::Stream(at::Stream::UNSAFE, kHere, static_cast<c10::StreamId>(stream.id));
+    const at::Device device(at::kPrivateUse1, static_cast<at::DeviceIndex>(stream.ordinal));
+    return at::Stream(at::Stream::UNSAFE, device, static_cast<c10::StreamId>(stream.id));
   }
 };
 C10_REGISTER_GUARD_IMPL(PrivateUse1, Guard);
@@ -224,14 +238,23 @@ at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool may_lag)
   Device& device = Device::get();
   const std::lock_guard lock(device.mutex);
   const at::NoGradGuard no_grad;
+  const OrdinalScope scope((is_here(from) ? from : to).device().index());
   if (!is_here(from)) {
     upload(from, to, may_lag);
   } else if (!is_here(to)) {
     download(from, to, may_lag);
   } else {
     if (!device.stream().recording) ++device.counts.launches;
-    device.start([from = from.detach(), to = to.detach()] { host_view(to).copy_(host_view(from)); },
-                 {to.data_ptr()});
+    const Task copy = [from = from.detach(), to = to.detach()] {
+      host_view(to).copy_(host_view(from));
+    };
+    if (from.device() == to.device()) {
+      device.start(copy, {to.data_ptr()});
+    } else {  // both GPUs' streams wait
+      device.start_at_once([] {}, {});
+      const OrdinalScope other(to.device().index());
+      device.start_at_once(copy, {to.data_ptr()});
+    }
   }
   return to;
 }
@@ -239,14 +262,16 @@ at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool may_lag)
 constexpr c10::DispatchKeySet kKeys(c10::DispatchKey::PrivateUse1);
 
 at::Tensor make_empty(at::IntArrayRef sizes, c10::optional<at::ScalarType> type,
-                      c10::optional<at::Layout>, c10::optional<at::Device>, c10::optional<bool>,
-                      c10::optional<c10::MemoryFormat> format) {
+                      c10::optional<at::Layout>, c10::optional<at::Device> device,
+                      c10::optional<bool>, c10::optional<c10::MemoryFormat> format) {
+  const OrdinalScope scope(ordinal_of(device));
   return at::detail::empty_generic(sizes, &allocator, kKeys, c10::dtype_or_default(type), format);
 }
 
 at::Tensor make_strided(at::IntArrayRef sizes, at::IntArrayRef strides,
                         c10::optional<at::ScalarType> type, c10::optional<at::Layout>,
-                        c10::optional<at::Device>, c10::optional<bool>) {
+                        c10::optional<at::Device> device, c10::optional<bool>) {
+  const OrdinalScope scope(ordinal_of(device));
   return at::detail::empty_strided_generic(sizes, strides, &allocator, kKeys,
                                            c10::dtype_or_default(type));
 }

@@ -1,5 +1,6 @@
 // In the place of LibTorch's CUDA streams, events and graphs, so that graph_recorder.cpp itself
-// records on the pretended GPU. LibTorch's names of their headers lead here.
+// records on the pretended GPU, and nccl_communicator.cpp works between several. LibTorch's names
+// of their headers, and CUDA's, lead here.
 #pragma once
 
 #include <cstdint>
@@ -7,16 +8,35 @@
 #include <mutex>
 #include <utility>
 
+#include <c10/core/Device.h>
+
 #include "model/device/pretended/streams.hpp"
 
 enum cudaStreamCaptureMode { cudaStreamCaptureModeThreadLocal };
 inline int cudaGetLastError() { return 0; }
 
+extern "C" {
+using cudaStream_t = struct CUstream_st*;
+enum cudaError_t { cudaSuccess = 0, cudaErrorNotReady = 600 };
+cudaError_t cudaStreamQuery(cudaStream_t stream);
+const char* cudaGetErrorString(cudaError_t error);
+}
+
 namespace c10::cuda {
 
 struct CUDAStream {
-  hanse::pretended::Stream* stream;
-  signed char device_index() const { return 0; }
+  hanse::pretended::Stream* own;
+  signed char device_index() const { return static_cast<signed char>(own->ordinal); }
+  cudaStream_t stream() const { return nullptr; }
+  bool query() const { return true; }  // what NCCL begins has ended, as fake_nccl.cpp does it
+};
+
+class CUDAGuard {
+ public:
+  explicit CUDAGuard(c10::Device device) : scope_(device.index()) {}
+
+ private:
+  hanse::pretended::OrdinalScope scope_;
 };
 
 CUDAStream getCurrentCUDAStream();

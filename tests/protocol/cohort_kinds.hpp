@@ -1,0 +1,210 @@
+// Rounds of a job's kinds, trained side by side on a device or one after another, on one rank or
+// several.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "hanse/base/cipher.hpp"
+#include "hanse/client/round_steps.hpp"
+#include "hanse/job/job.hpp"
+#include "hanse/kinds/aggregators.hpp"
+#include "hanse/kinds/attacks.hpp"
+#include "hanse/kinds/clock.hpp"
+#include "hanse/kinds/privacy.hpp"
+#include "hanse/kinds/updates.hpp"
+#include "hanse/model/torch_library.hpp"
+#include "hanse/protocol/sum_masks.hpp"
+#include "hanse/protocol/worker_momentum.hpp"
+#include "hanse/rules/sampling/basic.hpp"
+#include "protocol/resume.hpp"
+#include "protocol/trainer_fixture.hpp"
+#include "support/devices.hpp"
+#include "support/thread_communicator.hpp"
+
+namespace hanse {
+
+inline constexpr int64_t kJobClients = 9, kJobDraws = 7;
+
+struct KindsJob {
+  Job job = {};
+  int64_t cohort = 3;  // 0: one by one
+  std::string device = "cpu";
+  bool all_clients = false;   // take part
+  bool measures_all = false;  // FederatedSettings::regret
+  int64_t rounds = 5;
+};
+
+// Clients of unequal size.
+inline Federation unequal_clients(Communicator& host) {
+  DataOptions data;
+  data.kind = "random";
+  data.shape = {1, 6, 6};
+  data.classes = 3;
+  FederationOptions options;
+  options.clients = kJobClients;
+  options.partition = "sizes";
+  options.sizes = {2, 5, 12};
+  options.size_probabilities = {0.4, 0.3, 0.3};
+  options.held_out = 2;
+  return Federation::load(data, options, 11, host);
+}
+
+// A client's steps of SGD, on which the kinds are tried.
+inline Job plain_steps() {
+  Job job;
+  job.run.rounds = 5;
+  job.model.kind = "mlp";
+  job.model.hidden = {5};
+  job.client.epochs = 2;
+  job.client.batch = 4;
+  job.client.lr = 0.1;
+  job.sampler.per_round = kJobDraws;
+  return job;
+}
+
+struct KindsRun : TrainerFixture<> {
+  KindsRun(Communicator& all, const KindsJob& c)
+      : TrainerFixture(all, unequal_clients), job(c.job) {
+    const int64_t clients = federation.clients(), drawn = c.all_clients ? clients : kJobDraws;
+    model = make_model(job.model, federation.sample_shape(), federation.classes());
+    attackers = make_attackers(job, clients, comm.rank() == 0);
+    const double share = static_cast<double>(drawn) / static_cast<double>(clients);
+    aggregator = make_aggregator(job, clients, share);
+    const AggregatorNeeds needs = needs_among(aggregator->needs(), attackers.get());
+    update = make_update(job, federation, *model, needs);
+    sampler = c.all_clients ? make_full_sampler(clients) : make_uniform_sampler(clients, drawn);
+    add_stages();
+    add_parts();
+    add_clock();
+    settings.seed = 11;
+    settings.max_participants = clients;
+    settings.server = job.server;
+    settings.timed = turnout != nullptr || job.async.is_on() || job.clock.is_on();
+    settings.async = job.async;
+    settings.regret = c.measures_all;
+    optimizer = make_server_optimizer(settings.server, model->n_params());
+    if (c.cohort > 0) add_cohorts(c, needs);
+    start();
+  }
+
+  void add_stages() {
+    owned_stages.push_back(make_worker_momentum(job.client.worker_momentum, model->layout()));
+    owned_stages.push_back(make_replacement(job, federation.clients()));
+    owned_stages.push_back(make_compression(job.compression, model->layout()));
+    std::erase(owned_stages, nullptr);
+    for (const auto& stage : owned_stages) stages.updates.push_back(stage.get());
+  }
+
+  void add_parts() {
+    if (job.comm.masks == AskedMasks::kTrue) round_part = make_sum_masks(comm);
+    if (!job.privacy.is_on()) return;
+    privacy = std::make_unique<PrivateTraining>(
+        PrivacySetup{.options = job.privacy,
+                     .terms = privacy_terms(job, federation.clients(), model->n_params()),
+                     .rounds = job.run.rounds,
+                     .key = CipherKey::of_numbers(std::array{uint64_t{5}}),
+                     .weight = [](int64_t) { return 1.0; }},
+        comm, model->n_params());
+  }
+
+  void add_clock() {
+    if (!job.clock.is_on()) return;
+    const LocalWork work = update->steps().work();
+    std::vector<int64_t> samples;
+    for (int64_t c = 0; c < federation.clients(); ++c) {
+      samples.push_back(federation.train(c).size());
+    }
+    clock = make_virtual_clock(
+        job.clock, samples, federation.names().clients,
+        {.steps = [=](int64_t client) { return local_steps(work, samples[std::size_t(client)]); },
+         .samples =
+             [=](int64_t client, int64_t steps) {
+               return samples_processed(work, samples[std::size_t(client)], steps);
+             },
+         .bytes = {}},
+        3);
+    turnout = job.async.is_on()
+                  ? make_buffered_turnout(job.async, 10, *clock.tasks, *clock.on_line, {})
+                  : make_timed_turnout(job.clock, kJobDraws, *clock.tasks, *clock.on_line, {});
+  }
+
+  void add_cohorts(const KindsJob& c, const AggregatorNeeds& needs) {
+    std::vector<RoundPart*> parts;
+    for (RoundPart* part : {static_cast<RoundPart*>(privacy.get()), round_part.get()}) {
+      if (part != nullptr) parts.push_back(part);
+    }
+    runner = make_cohort_runner(
+        {comm, federation, *model, *update, needs, stages, nullptr, parts}, settings,
+        std::make_unique<CohortTraining>(instructed_clients(job), federation, job.model, c.device,
+                                         c.cohort, 1 << 20),
+        torch_library().make_staged_communicator(comm));
+  }
+
+  Job job;
+  std::vector<std::unique_ptr<UpdateStage>> owned_stages;
+  VirtualClock clock;
+};
+
+struct Outcome {
+  std::vector<float> row;
+  std::vector<double> losses;    // of the rounds
+  std::vector<double> measures;  // what the rounds tell of attackers
+};
+
+inline Outcome outcome_of(int ranks, const KindsJob& job) {
+  Outcome result;
+  run_threads(ranks, [&](Communicator& comm) {
+    KindsRun run(comm, job);
+    for (int64_t round = 0; round < job.rounds; ++round) {
+      const RoundRecord record = run.trainer->round(false);
+      if (const auto failure = run.trainer->failure()) std::rethrow_exception(failure);
+      if (comm.rank() != 0) continue;
+      result.losses.push_back(record.loss);
+      for (const auto& [name, value] : record.more) {
+        const bool is_measure = name == "kappa_hat" || name == "byzantine_weight" ||
+                                name == "honest_recall" || name == "attack_strength";
+        if (is_measure) result.measures.push_back(value);
+      }
+    }
+    run.trainer->collect();
+    const auto row = run.trainer->model_row();
+    if (comm.rank() == 0) result.row.assign(row.begin(), row.end());
+  });
+  return result;
+}
+
+// A job trained by cohorts has the result of one client after another within float tolerance, and
+// the same bits on 1 to 4 ranks and behind a checkpoint.
+inline void expect_agreement(const std::string& name, KindsJob job) {
+  for (const std::string& device : test_devices()) {
+    job.device = device;
+    const std::string what = name + " on " + device;
+    const Outcome alone = outcome_of(1, job);
+    KindsJob by_host = job;
+    by_host.cohort = 0;
+    const Outcome expected = outcome_of(1, by_host);
+    ASSERT_EQ(alone.row.size(), expected.row.size()) << what;
+    for (std::size_t i = 0; i < alone.row.size(); ++i) {
+      ASSERT_NEAR(alone.row[i], expected.row[i], 2e-5F) << what;
+    }
+    for (std::size_t i = 0; i < alone.losses.size(); ++i) {
+      EXPECT_NEAR(alone.losses[i], expected.losses[i], 1e-4) << what;
+    }
+    for (int ranks = 2; ranks <= 4; ++ranks) {
+      const Outcome together = outcome_of(ranks, job);
+      EXPECT_EQ(together.row, alone.row) << what << ", ranks: " << ranks;
+      EXPECT_EQ(together.losses, alone.losses) << what << ", ranks: " << ranks;
+    }
+    const Kept kept = train_and_keep<KindsRun>(3, job, 2);
+    EXPECT_EQ(go_on<KindsRun>(1, job, kept, job.rounds - 2), alone.row) << what;
+    EXPECT_EQ(go_on<KindsRun>(4, job, kept, job.rounds - 2), alone.row) << what;
+  }
+}
+
+}  // namespace hanse

@@ -1,0 +1,160 @@
+// Rounds whose participants are trained side by side and whose updates go to the host's sum: rules,
+// attackers, stages and parts that look at them there.
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "hanse/base/index.hpp"
+#include "protocol/cohort_kinds.hpp"
+
+namespace hanse {
+namespace {
+
+class CohortSinks : public testing::Test {
+ protected:
+  static void SetUpTestSuite() { torch_library().set_threads(1); }
+};
+
+using NamedJobs = std::vector<std::pair<std::string, KindsJob>>;
+
+KindsJob of_rule(const std::string& kind) {
+  KindsJob job{plain_steps()};
+  job.job.aggregator.kind = kind;
+  job.job.aggregator.byzantine.number = 2;
+  job.job.aggregator.radius = 0.3;
+  return job;
+}
+
+KindsJob attacked(KindsJob job, const std::string& kind) {
+  job.job.attack.kind = kind;
+  job.job.attack.clients.number = 2;
+  return job;
+}
+
+// Each kind of kept row: by products, by columns, with the last step, with a state of each client.
+NamedJobs robust_jobs() {
+  KindsJob mixed = of_rule("median");
+  mixed.job.aggregator.before = PreRules::parse("nnm");
+  KindsJob heal = of_rule("fedheal");
+  heal.job.aggregator.threshold = 0.3;
+  heal.job.aggregator.beta = 0.4;
+  heal.job.aggregator.kind = "fedheal";
+  KindsJob absent = of_rule("fedlf");
+  absent.job.aggregator.absent = AbsentClients::kWindow;
+  return {{"krum", of_rule("krum")},
+          {"median behind nnm", mixed},
+          {"trimmed mean", of_rule("trimmed-mean")},
+          {"centered clipping", of_rule("centered-clipping")},
+          {"fedheal", heal},
+          {"fedlf of absent clients", absent}};
+}
+
+NamedJobs attack_jobs() {
+  return {{"alie on krum", attacked(of_rule("krum"), "alie")},
+          {"optimal ipm on geometric median", attacked(of_rule("geometric-median"), "optimal-ipm")},
+          {"optimal alie on trimmed mean", attacked(of_rule("trimmed-mean"), "optimal-alie")},
+          {"gauss on the mean", attacked(of_rule("fedavg"), "gauss")},
+          {"replaced", attacked(of_rule("fedavg"), "replace")},
+          {"no numbers", attacked(of_rule("median"), "nan")}};
+}
+
+KindsJob compressed(Compress kind) {
+  KindsJob job{plain_steps()};
+  job.job.compression.compress = kind;
+  job.job.compression.keep = 0.2;
+  return job;
+}
+
+NamedJobs stage_jobs() {
+  KindsJob momentum = of_rule("krum");
+  momentum.job.client.worker_momentum = 0.6;
+  KindsJob both = compressed(Compress::kTopK);
+  both.job.client.worker_momentum = 0.5;
+  both.job.client.kind = "scaffold";
+  KindsJob measured = compressed(Compress::kTopK);
+  measured.measures_all = true;
+  KindsJob adaptive = compressed(Compress::kRandomK);
+  adaptive.job.server = {.optimizer = "adam", .lr = 0.01};
+  KindsJob directions = of_rule("dqn-fed");
+  directions.job.client.epochs = 0;
+  directions.job.client.steps = 3;
+  directions.job.client.pairs = 2;
+  directions.job.client.rate = LoweringRate::kLbfgs;
+  directions.job.comm.masks = AskedMasks::kTrue;
+  return {{"worker momentum", momentum},
+          {"momentum, scaffold and top-k", both},
+          {"top-k, measured first", measured},
+          {"random-k with adam", adaptive},
+          {"masked directions", directions}};
+}
+
+KindsJob private_rounds(const std::string& kind, double noise, double clip) {
+  KindsJob job{plain_steps()};
+  job.job.aggregator.weights = ClientWeights::kUniform;
+  job.job.aggregator.estimator = Estimator::kUnbiased;
+  job.job.privacy.kind = kind;
+  job.job.privacy.noise = noise;
+  job.job.privacy.clip = clip;
+  return job;
+}
+
+NamedJobs part_jobs() {
+  KindsJob masked{plain_steps()};
+  masked.job.comm.masks = AskedMasks::kTrue;
+  masked.job.server = {.optimizer = "momentum", .lr = 0.5};
+  KindsJob both = private_rounds("central", 0.1, 0.5);
+  both.job.comm.masks = AskedMasks::kTrue;
+  return {{"masks", masked},
+          {"central noise", private_rounds("central", 0.1, 0.5)},
+          {"distributed noise", private_rounds("distributed", 0.1, 0.5)},
+          {"noise under masks", both}};
+}
+
+TEST_F(CohortSinks, RobustRules) {
+  for (const auto& [name, job] : robust_jobs()) expect_agreement(name, job);
+}
+TEST_F(CohortSinks, Attackers) {
+  for (const auto& [name, job] : attack_jobs()) expect_agreement(name, job);
+}
+TEST_F(CohortSinks, Stages) {
+  for (const auto& [name, job] : stage_jobs()) expect_agreement(name, job);
+}
+TEST_F(CohortSinks, Parts) {
+  for (const auto& [name, job] : part_jobs()) expect_agreement(name, job);
+}
+
+// Updates that count nothing leave the noise alone, which is the CPU's to the last bit.
+TEST_F(CohortSinks, NoiseHasTheBitsOfTheHosts) {
+  for (const char* kind : {"central", "distributed"}) {
+    for (const std::string& device : test_devices()) {
+      KindsJob job = private_rounds(kind, 0.7, 1);
+      job.device = device;
+      job.job.client.lr = 1e-30;
+      const Outcome got = outcome_of(2, job);
+      job.cohort = 0;
+      const Outcome expected = outcome_of(1, job);
+      EXPECT_EQ(got.row, expected.row) << kind << " on " << device;
+      EXPECT_NE(got.row, outcome_of(1, {job.job, 0, device, false, false, 1}).row);
+    }
+  }
+}
+
+TEST_F(CohortSinks, AttackersHaveTheStrengthsOfTheHosts) {
+  KindsJob job = attacked(of_rule("krum"), "optimal-ipm");
+  job.device = test_devices().front();
+  const Outcome got = outcome_of(2, job);
+  job.cohort = 0;
+  const Outcome expected = outcome_of(1, job);
+  ASSERT_EQ(got.measures.size(), 4 * to_index(job.rounds));
+  for (std::size_t i = 0; i < got.measures.size(); ++i) {
+    const double value = expected.measures[i];
+    EXPECT_TRUE(std::abs(got.measures[i] - value) <= 1e-3 * (1 + std::abs(value)) ||
+                (std::isnan(got.measures[i]) && std::isnan(value)))
+        << got.measures[i] << " " << value;
+  }
+}
+
+}  // namespace
+}  // namespace hanse
