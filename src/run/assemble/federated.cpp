@@ -146,11 +146,10 @@ void greet_sampler(bool has_durations, FederatedAssembly& parts) {
 Engine choose_engine_of(const AggregatorNeeds& rule, int64_t participants, Communicator& comm,
                         const RankGpu* given, FederatedAssembly& parts) {
   const Job& job = parts.trained;
-  const LabelForm labels = parts.federation.label_form();
   const StepCost work{parts.model->gradient_flops(), job.client.batch,
                       side_by_side(job, participants, parts.model->n_params())};
-  Engine engine = choose_engine(job, why_one_by_one_on_gpus(job, rule, &labels), work, comm,
-                                *parts.host, given);
+  Engine engine =
+      choose_engine(job, why_one_by_one_on_gpus(job, rule), work, comm, *parts.host, given);
   move_model(job, engine, comm, parts);
   return engine;
 }
