@@ -106,6 +106,41 @@ TEST(EngineChoice, GpusMakeEveryStepOfAClient) {
   }
 }
 
+// Updates go to the hosts' sum, or clients start from several models.
+TEST(EngineChoice, GpusTrainWhatTheHostsGoOnWith) {
+  const std::function<void(Job&)> changes[] = {
+      [](Job& job) { job.aggregator.kind = "krum"; },
+      [](Job& job) { job.aggregator.kind = "median"; },
+      [](Job& job) {
+        job.aggregator.kind = "fedheal";
+        job.aggregator.beta = 0.4;
+      },
+      [](Job& job) {
+        job.aggregator.kind = "fedlf";
+        job.aggregator.absent = AbsentClients::kWindow;
+      },
+      [](Job& job) {
+        job.attack.kind = "optimal-alie";
+        job.attack.clients.number = 1;
+      },
+      [](Job& job) { job.privacy.kind = "distributed"; },
+      [](Job& job) { job.comm.masks = AskedMasks::kTrue; },
+      [](Job& job) { job.compression.compress = Compress::kSign; },
+      [](Job& job) { job.client.worker_momentum = 0.9; },
+      [](Job& job) { job.async.kind = "fedasync"; },
+      [](Job& job) {
+        job.clock.kind = "virtual";
+        job.clock.round = RoundEnd::kDeadline;
+        job.clock.late = LateRule::kPartial;
+      }};
+  for (const auto& change : changes) {
+    Job job;
+    fill_job(job);
+    change(job);
+    EXPECT_EQ(MadeJob(job).one_by_one(job), "");
+  }
+}
+
 // The line of the notice names the option that makes it so.
 TEST(EngineChoice, WhatGpusTrainOneByOneIsSaidWithItsKey) {
   const auto said = [](const std::string& key, const std::function<void(Job&)>& change) {
@@ -125,12 +160,7 @@ TEST(EngineChoice, WhatGpusTrainOneByOneIsSaidWithItsKey) {
   for (const char* update : {"fednew", "fednl"}) {
     said("client.update", [&](Job& job) { job.client.kind = update; });
   }
-  said("aggregator.kind", [](Job& job) { job.aggregator.kind = "fedheal"; });
   said("sampler.kind", [](Job& job) { job.sampler.kind = "oort"; });
-  said("aggregator.kind", [](Job& job) {
-    job.aggregator.kind = "fedlf";
-    job.aggregator.absent = AbsentClients::kWindow;
-  });
   said("client.label-smoothing", [](Job& job) { job.client.label_smoothing = 0.1; });
   said("client.class-weights", [](Job& job) { job.client.class_weights = "client"; });
   said("evaluate.view", [](Job& job) { job.evaluate.view = EvaluateView::kPersonalised; });
