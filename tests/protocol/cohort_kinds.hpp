@@ -35,6 +35,7 @@ struct KindsJob {
   Job job = {};
   int64_t cohort = 3;  // 0: one by one
   std::string device = "cpu";
+  bool own_gpus = false;      // of each rank, in the place of `device`; NCCL sums between them
   bool all_clients = false;   // take part
   bool measures_all = false;  // FederatedSettings::regret
   int64_t rounds = 5;
@@ -154,11 +155,14 @@ struct KindsRun : TrainerFixture<> {
     for (RoundPart* part : {static_cast<RoundPart*>(privacy.get()), round_part.get()}) {
       if (part != nullptr) parts.push_back(part);
     }
+    const std::string device =
+        c.own_gpus ? torch_library().gpu.use(comm.rank(), Precision::kFloat32) : c.device;
     runner = make_cohort_runner(
         {comm, federation, *model, *update, needs, stages, nullptr, parts}, settings,
-        std::make_unique<CohortTraining>(instructed_clients(job), federation, job.model, c.device,
+        std::make_unique<CohortTraining>(instructed_clients(job), federation, job.model, device,
                                          c.cohort, 1 << 20),
-        torch_library().make_staged_communicator(comm));
+        c.own_gpus ? torch_library().make_nccl_communicator(comm, device)
+                   : torch_library().make_staged_communicator(comm));
   }
 
   Job job;

@@ -46,7 +46,7 @@ class Descent {
   // [n, moments, trained], of the first n clients, on the device
   at::Tensor moments_of_clients(int64_t n) const;
   void find_slopes(const at::Tensor& means);
-  void clip(const StepTable& table, const at::Tensor& gradient, int64_t clients);
+  void find_scales(const StepTable& table, const at::Tensor& gradient, int64_t clients);
 
   StepNumbers numbers_;
   double clip_;
@@ -58,7 +58,8 @@ class Descent {
   at::Tensor pulls_;     // [C, P]; likewise
   at::Tensor moments_;   // [moments, C, P]; undefined without
   at::Tensor sums_;      // [C, P] of gradients since each client's last step, where they accumulate
-  at::Tensor factors_;   // [C] float64: slopes, then with the clipping's factors; else undefined
+  at::Tensor slopes_;    // [C] float64; undefined without
+  at::Tensor scales_;    // [C] where they are not the table's; else undefined
 };
 
 }  // namespace hanse
