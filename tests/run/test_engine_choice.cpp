@@ -103,6 +103,41 @@ TEST(EngineChoice, GpusMakeEveryStepOfAClient) {
   }
 }
 
+// Updates go to the hosts' sum, or clients start from several models.
+TEST(EngineChoice, GpusTrainWhatTheHostsGoOnWith) {
+  const std::function<void(Job&)> changes[] = {
+      [](Job& job) { job.aggregator.kind = "krum"; },
+      [](Job& job) { job.aggregator.kind = "median"; },
+      [](Job& job) {
+        job.aggregator.kind = "fedheal";
+        job.aggregator.beta = 0.4;
+      },
+      [](Job& job) {
+        job.aggregator.kind = "fedlf";
+        job.aggregator.absent = AbsentClients::kWindow;
+      },
+      [](Job& job) {
+        job.attack.kind = "optimal-alie";
+        job.attack.clients.number = 1;
+      },
+      [](Job& job) { job.privacy.kind = "distributed"; },
+      [](Job& job) { job.comm.masks = AskedMasks::kTrue; },
+      [](Job& job) { job.compression.compress = Compress::kSign; },
+      [](Job& job) { job.client.worker_momentum = 0.9; },
+      [](Job& job) { job.async.kind = "fedasync"; },
+      [](Job& job) {
+        job.clock.kind = "virtual";
+        job.clock.round = RoundEnd::kDeadline;
+        job.clock.late = LateRule::kPartial;
+      }};
+  for (const auto& change : changes) {
+    Job job;
+    fill_job(job);
+    change(job);
+    EXPECT_EQ(MadeJob(job).one_by_one(job), "");
+  }
+}
+
 // The line of the notice names the option that makes it so.
 TEST(EngineChoice, WhatGpusTrainOneByOneIsSaidWithItsKey) {
   const auto said = [](const std::string& key, const std::function<void(Job&)>& change) {
@@ -150,10 +185,10 @@ TEST(EngineChoice, CheckSaysWhatIsTrainedOneByOne) {
   EXPECT_EQ(one_by_one_text(job), "");
   job.run.device = RunDevice::kCuda;
   EXPECT_EQ(one_by_one_text(job).empty(), why_one_by_one(facts_of(job)).empty());
-  job.evaluate.tune_steps = 2;
+  job.client.kind = "fednew";
   EXPECT_EQ(one_by_one_text(job).rfind("clients are trained one after the other on the GPU: ", 0),
             0U);
-  job.run.protocol = "local";  // where tune_steps holds, too
+  job.run.protocol = "local";
   EXPECT_NE(one_by_one_text(job), "");
   job.run.protocol = "bandit";
   EXPECT_EQ(one_by_one_text(job), "");

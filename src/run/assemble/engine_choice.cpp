@@ -51,7 +51,7 @@ constexpr int64_t kSampleShare = 4;
 constexpr int64_t kMostSideBySide = 32;
 constexpr int64_t kRowBytes = int64_t{8} << 30;  // for rows, gradients and velocities
 
-// "12 clients side by side on NVIDIA H100 (2 ranks), sums through NCCL"
+// "12 clients side by side on NVIDIA H100 (2 ranks), linked by NCCL"
 void tell_of_gpu(const Job& job, const std::string& gpu, const RankGpu& device,
                  const std::string& one_by_one, int64_t clients, const Communicator& comm) {
   const bool is_alone = comm.size() == 1;
@@ -61,14 +61,14 @@ void tell_of_gpu(const Job& job, const std::string& gpu, const RankGpu& device,
     return notice(
         fmt::format("clients are trained one after the other on {}: {}", where, one_by_one));
   }
-  notice(fmt::format("{} clients side by side on {}, sums {}", clients, where,
-                     uses_nccl(job, device, comm) ? "through NCCL"
-                     : is_alone                   ? "stay there"
-                                                  : "through the host's memory"));
+  notice(fmt::format("{} clients side by side on {}{}", clients, where,
+                     is_alone                       ? ""
+                     : uses_nccl(job, device, comm) ? ", linked by NCCL"
+                                                    : ", linked by the hosts' memory"));
 }
 
 RankGpu claim_gpu(const Job& job, const std::string& one_by_one, int64_t clients,
-                     Communicator& comm, Communicator& host) {
+                  Communicator& comm, Communicator& host) {
   int64_t mine = -1;
   Gpu gpu;
   agree_on(comm, [&] {
@@ -262,6 +262,7 @@ RunnerPtr make_runner(const Job& job, Engine& engine, const FederatedSettings& s
     });
   }
   if (!engine.has_cohorts()) return make_host_runner(parts, settings);
+  if (sums_on_host(parts)) notice("updates go to the hosts' memory, where they are summed");
   auto devices = uses_nccl(job, device, parts.comm)
                      ? torch_library().make_nccl_communicator(parts.comm, device.name)
                      : torch_library().make_staged_communicator(parts.comm);
