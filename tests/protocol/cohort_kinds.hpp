@@ -17,6 +17,7 @@
 #include "hanse/kinds/attacks.hpp"
 #include "hanse/kinds/clock.hpp"
 #include "hanse/kinds/privacy.hpp"
+#include "hanse/kinds/samplers.hpp"
 #include "hanse/kinds/updates.hpp"
 #include "hanse/model/torch_library.hpp"
 #include "hanse/protocol/sum_masks.hpp"
@@ -39,7 +40,7 @@ struct KindsJob {
   bool measures_all = false;  // FederatedSettings::regret
   int64_t rounds = 5;
   bool evaluates = false;  // behind the rounds
-  bool squares = false;    // FederatedSettings::squares
+  bool squares = false;    // FederatedSettings::squares, for the job's sampler
 };
 
 // Clients of unequal size.
@@ -83,6 +84,7 @@ struct KindsRun : TrainerFixture<> {
     update = make_update(job, federation, *model, needs);
     tuner = make_tuner(job, federation, *model);
     sampler = c.all_clients ? make_full_sampler(clients) : make_uniform_sampler(clients, drawn);
+    if (c.squares) sampler = make_sampler(job, federation);
     add_stages();
     add_parts();
     add_clock();
