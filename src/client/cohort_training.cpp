@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <numeric>
-#include <utility>
 
 #include "batch_stream.hpp"
+#include "cohort_sizes.hpp"
 #include "hanse/base/index.hpp"
 #include "hanse/model/torch_library.hpp"
-#include "optimizer.hpp"
 
 namespace hanse {
 
@@ -61,10 +60,7 @@ CohortTraining::CohortTraining(const ClientOptions& options, const Federation& f
                                const ModelOptions& model, const std::string& device,
                                int64_t clients, int64_t sample_bytes, bool graphs,
                                const PartModel* part)
-    : schedule_(options),
-      stepping_(std::make_unique<Stepping>(options)),
-      accumulate_(options.accumulate),
-      keeps_moments_(keeps_moments(options)),
+    : own_sizes_(std::make_unique<CohortSizes>(options, clients)),
       federation_(federation),
       device_(device),
       clients_(clients),
@@ -83,13 +79,10 @@ CohortTraining::CohortTraining(const ClientOptions& options, const Federation& f
   streams_.reserve(places);
   while (streams_.size() < places) streams_.emplace_back(options, federation);
   noise_.resize(places);
-  rounds_.resize(places);
   steps_.resize(places);
   const int64_t steps = holds_all_ && !changes_ ? kStepsAtOnce : 1;
   counts_.resize(static_cast<std::size_t>(steps) * places);
   sizes_.resize(counts_.size());
-  ages_.resize(places);
-  gathered_.resize(places);
   rows_.resize(std::max(window, static_cast<std::size_t>(steps * clients_ * batch_)));
   if (holds_all_) {
     upload_all();
@@ -173,43 +166,9 @@ void CohortTraining::next_batch(std::size_t step, std::size_t place) {
   }
   const auto rows = rows_.begin() + first;
   std::fill(rows + counts_[at], rows + batch_, *rows);
-  next_size(sizes_[at], place, counts_[at]);
+  const int64_t all = steps_[place];
+  sizes_[at] = own_sizes_->next(place, all - steps_left_[place], all, counts_[at]);
   --steps_left_[place];
-}
-
-// The size of the step that ends with a mini-batch of so many samples; without one it stays.
-void CohortTraining::next_size(StepSize& size, std::size_t place, int64_t samples) {
-  const int64_t all = steps_[place], done = all - steps_left_[place];
-  gathered_[place] += samples;
-  if (done + 1 < all && (done + 1) % accumulate_ != 0) return;
-  const double lr =
-      schedule_.rate(rounds_[place], done / accumulate_, (all + accumulate_ - 1) / accumulate_);
-  const auto gathered = static_cast<double>(std::exchange(gathered_[place], 0));
-  size = stepping_->size(lr, accumulate_ > 1 ? 1 / gathered : 1, ++ages_[place]);
-}
-
-// A task's state begins with its moments and their age.
-void CohortTraining::read_moments(std::span<const ClientTask> tasks) {
-  std::ranges::fill(ages_, 0);
-  if (!keeps_moments_) return;
-  const std::size_t width = to_index(cohort_->moment_values());
-  moments_.clear();
-  for (std::size_t i = 0; i < tasks.size(); ++i) {
-    const auto own = tasks[i].state.first(width);
-    moments_.insert(moments_.end(), own.begin(), own.end());
-    ages_[i] = static_cast<int64_t>(tasks[i].state[width]);
-  }
-}
-
-void CohortTraining::keep_moments(std::span<const ClientTask> tasks) {
-  if (!keeps_moments_) return;
-  const std::size_t width = to_index(cohort_->moment_values());
-  cohort_->take_moments(moments_);
-  for (std::size_t i = 0; i < tasks.size(); ++i) {
-    std::copy_n(moments_.begin() + static_cast<std::ptrdiff_t>(i * width), width,
-                tasks[i].state.begin());
-    tasks[i].state[width] = static_cast<float>(ages_[i]);
-  }
 }
 
 std::vector<ClientOutcome> CohortTraining::train(std::span<const ClientTask> tasks,
@@ -218,11 +177,9 @@ std::vector<ClientOutcome> CohortTraining::train(std::span<const ClientTask> tas
   std::vector<ClientOutcome> outcomes(tasks.size());
   const std::size_t places = streams_.size();
   std::ranges::fill(steps_, 0);
-  std::ranges::fill(gathered_, 0);
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     streams_[i].start(tasks[i]);
     noise_[i] = dropout_key(tasks[i]);
-    rounds_[i] = tasks[i].round;
     steps_[i] = streams_[i].steps();
     const auto weights = streams_[i].class_weights();
     if (i == 0) class_weights_.assign(tasks.size() * weights.size(), 0);
@@ -234,8 +191,7 @@ std::vector<ClientOutcome> CohortTraining::train(std::span<const ClientTask> tas
   begin.noise = std::span(noise_).first(tasks.size());
   begin.class_weights = class_weights_;
   begin.squares = squares_;
-  read_moments(tasks);
-  begin.moments = moments_;
+  begin.moments = own_sizes_->start(tasks, cohort_->moment_values());
   cohort_->start(begin);
   const auto at_once = static_cast<int64_t>(counts_.size()) / clients_;
   int64_t made = 0;
@@ -256,7 +212,7 @@ std::vector<ClientOutcome> CohortTraining::train(std::span<const ClientTask> tas
       }
     }
   }
-  keep_moments(tasks);
+  own_sizes_->finish(tasks, *cohort_);
   return outcomes;
 }
 

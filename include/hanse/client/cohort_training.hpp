@@ -16,7 +16,7 @@
 namespace hanse {
 
 class BatchStream;
-class Stepping;
+class CohortSizes;
 
 // The most samples that a mini-batch of any client has: a size that the job fixes.
 int64_t largest_batch(const LocalWork& work, const Federation& federation);
@@ -81,18 +81,12 @@ class CohortTraining final : public Evaluator {
   void bring(int64_t samples);
   void next_batch(std::size_t step, std::size_t place);
   int64_t put_changed(std::size_t place);
-  void next_size(StepSize& size, std::size_t place, int64_t samples);
-  void read_moments(std::span<const ClientTask> tasks);
-  void keep_moments(std::span<const ClientTask> tasks);
   int64_t acting(std::size_t step) const;
   void make_steps(int64_t count, int64_t made, const Step& make_step);
   void evaluate(int64_t begin, std::span<const int32_t> order, SampleResults results,
                 EvaluationSums& sums);
 
-  Schedule schedule_;
-  std::unique_ptr<const Stepping> stepping_;
-  int64_t accumulate_;  // mini-batches of a step
-  bool keeps_moments_;
+  std::unique_ptr<CohortSizes> own_sizes_;
   const Federation& federation_;
   std::string device_;
   int64_t clients_;  // C
@@ -105,13 +99,10 @@ class CohortTraining final : public Evaluator {
   std::vector<BatchStream> streams_;     // [C]
   std::vector<Cohort::NoiseKey> noise_;  // [C]
   std::vector<float> class_weights_;     // [C, classes]; empty: all 1
-  std::vector<int64_t> rounds_, steps_;  // [C] of the last tasks
+  std::vector<int64_t> steps_;           // [C] of the last tasks
   std::vector<int64_t> steps_left_;      // [C]
   std::vector<int64_t> counts_;          // [steps at once, C] samples
   std::vector<StepSize> sizes_;          // [steps at once, C]
-  std::vector<int64_t> ages_;            // [C] steps that the moments have seen
-  std::vector<int64_t> gathered_;        // [C] samples since the last step
-  std::vector<float> moments_;           // [tasks, values], where clients keep them
   std::vector<int64_t> rows_;            // places on the device: [steps at once, C, B], or [window]
   // On their way to the device.
   GatheredBatch staged_;                // [window]; empty when the device holds all

@@ -96,9 +96,9 @@ class NetworkCohort final : public Cohort {
 
   void start(const Start& start) override {
     descent_.clear(theta_, rows_, losses_);
-    receive(start.received);
+    descent_.receive(start.received, rows_, theta_);
     put_rows(start.rows);
-    descent_.start(start, rows_, received());
+    descent_.start(start, rows_);
     noise_.start(start.noise);
     step_loss_->receive(start.to_theta ? received().expand_as(rows_) : rows_);
     if (class_weights_.defined() && !start.class_weights.empty()) {
@@ -149,7 +149,7 @@ class NetworkCohort final : public Cohort {
     download(squares_, squares.data());
   }
 
-  const at::Tensor& received() const override { return has_several_ ? received_ : theta_; }
+  const at::Tensor& received() const override { return descent_.received(); }
   const at::Tensor& rows() const override { return rows_; }
 
   void take_rows(std::span<float> rows) const override {
@@ -210,17 +210,6 @@ class NetworkCohort final : public Cohort {
  private:
   static constexpr int64_t kMostToBring = int64_t{64} << 20;
   static constexpr int64_t kFewKernels = 32;  // steps of a graph, where a step has some ten kernels
-
-  // The first rows become these.
-  void receive(std::span<const std::span<const float>> rows) {
-    has_several_ = !rows.empty();
-    if (!has_several_) return;
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      upload(rows_, static_cast<int64_t>(i), 1, rows[i].data());
-    }
-    if (!received_.defined()) received_ = aligned_like(rows_);
-    received_.copy_(rows_);
-  }
 
   // The table's step of the first clients.
   void step(int64_t clients) {
@@ -324,10 +313,8 @@ class NetworkCohort final : public Cohort {
   at::Tensor targets_, others_, shares_, class_weights_;  // LossParts
   at::Tensor theta_;                                      // [P]
   at::Tensor rows_;                                       // [C, P]
-  at::Tensor received_;          // [C, P] each client's own theta, before rows move ...
-  bool has_several_ = false;     // ... where they differ
-  at::Tensor gradient_;          // [C, P]
-  at::Tensor losses_, squares_;  // [C] float64
+  at::Tensor gradient_;                                   // [C, P]
+  at::Tensor losses_, squares_;                           // [C] float64
   bool counts_squares_ = false;
   std::vector<at::Tensor> theta_tensors_;  // [1, shape of each tensor], on theta_
   std::vector<at::Tensor> tensors_;        // [C, shape of each tensor], on rows_

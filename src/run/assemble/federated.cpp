@@ -258,7 +258,7 @@ void build(Communicator& comm, const RankDevice* given, FederatedAssembly& parts
   agree_on(comm, [&] { check_room(rule_needs, max_participants, comm, parts); });
   make_clock(comm, parts);
   parts.privacy = make_private_training(job, model, federation, comm);
-  if (masks_sums(job) && comm.size() > 1) parts.masks = make_sum_masks(comm);
+  if (masks_sums(job)) parts.masks = make_sum_masks(comm);
   try_sizes(job, comm, parts);
   greet_compression(rule_needs, parts);
   auto settings = trainer_settings(job, max_participants);
