@@ -189,9 +189,9 @@ std::vector<ClientOutcome> CohortTraining::train(std::span<const ClientTask> tas
   steps_left_ = steps_;
   Cohort::Start begin = start;
   begin.noise = std::span(noise_).first(tasks.size());
+  begin.moments = own_sizes_->start(tasks, cohort_->moment_values());
   begin.class_weights = class_weights_;
   begin.squares = squares_;
-  begin.moments = own_sizes_->start(tasks, cohort_->moment_values());
   cohort_->start(begin);
   const auto at_once = static_cast<int64_t>(counts_.size()) / clients_;
   int64_t made = 0;

@@ -17,7 +17,6 @@
 #include "hanse/kinds/attacks.hpp"
 #include "hanse/kinds/clock.hpp"
 #include "hanse/kinds/privacy.hpp"
-#include "hanse/kinds/samplers.hpp"
 #include "hanse/kinds/updates.hpp"
 #include "hanse/model/torch_library.hpp"
 #include "hanse/protocol/sum_masks.hpp"
@@ -41,7 +40,7 @@ struct KindsJob {
   bool measures_all = false;  // FederatedSettings::regret
   int64_t rounds = 5;
   bool evaluates = false;  // behind the rounds
-  bool squares = false;    // FederatedSettings::squares, for the job's sampler
+  bool squares = false;    // FederatedSettings::squares
 };
 
 // Clients of unequal size.
@@ -85,7 +84,6 @@ struct KindsRun : TrainerFixture<> {
     update = make_update(job, federation, *model, needs);
     tuner = make_tuner(job, federation, *model);
     sampler = c.all_clients ? make_full_sampler(clients) : make_uniform_sampler(clients, drawn);
-    if (c.squares) sampler = make_sampler(job, federation);
     if (needs.extra_row == ExtraRow::kServer) add_root();
     add_stages();
     add_parts();
@@ -103,14 +101,6 @@ struct KindsRun : TrainerFixture<> {
     start();
   }
 
-  void take_loss() {
-    if (!job.client.objective.empty()) {
-      train_for(*model, job.client.objective, federation.label_form());
-    } else if (!own_loss_key(job.client).empty()) {
-      smooth_labels(*model, job.client.label_smoothing);
-    }
-  }
-
   // The server trains on the first of the clients that are held out.
   void add_root() {
     root = [this](int64_t round, std::span<const float> received, std::span<float> row) {
@@ -118,6 +108,14 @@ struct KindsRun : TrainerFixture<> {
       update->train({.client = kJobClients, .round = round, .seed = 11, .row = row});
       for (std::size_t i = 0; i < row.size(); ++i) row[i] -= received[i];
     };
+  }
+
+  void take_loss() {
+    if (!job.client.objective.empty()) {
+      train_for(*model, job.client.objective, federation.label_form());
+    } else if (!own_loss_key(job.client).empty()) {
+      smooth_labels(*model, job.client.label_smoothing);
+    }
   }
 
   void add_stages() {
