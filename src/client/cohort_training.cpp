@@ -30,6 +30,12 @@ Cohort::Settings cohort_settings(const ClientOptions& options, const std::string
                 .least = PropfairOptions::kLeastRoom,
                 .beyond = propfair_slope(options.propfair, options.propfair.base)},
       .graphs = graphs,
+      .smoothing = own_loss_key(options).empty() || !options.objective.empty()
+                       ? -1
+                       : options.label_smoothing,
+      .objective = options.objective,
+      .weighs = options.class_weights != "none",
+      .mixes = options.augmentation.mixup > 0,
       .part = part,
   };
 }
@@ -60,18 +66,21 @@ CohortTraining::CohortTraining(const ClientOptions& options, const Federation& f
       clients_(clients),
       batch_(largest_batch(options, federation)),
       window_(std::max(clients * batch_, kEvaluationRows)),
-      holds_all_(federation.samples() * (federation.sample_values() + 1) * 4 <= sample_bytes),
+      holds_all_(federation.samples() *
+                     (federation.sample_values() + federation.label_form().values) * 4 <=
+                 sample_bytes),
+      changes_(options.poison.kind != Poison::kNone ||
+               !augmentation_key(options.augmentation).empty()),
       cohort_(torch_library().make_cohort(
-          model, federation.sample_shape(), federation.classes(),
-          cohort_settings(options, device, clients, batch_,
-                          holds_all_ ? federation.samples() : window_, graphs, part))) {
+          model, federation.sample_shape(), federation.label_form(),
+          cohort_settings(options, device, clients, batch_, places_of_samples(), graphs, part))) {
   const auto places = static_cast<std::size_t>(clients);
   const auto window = static_cast<std::size_t>(window_);
   streams_.reserve(places);
   while (streams_.size() < places) streams_.emplace_back(options, federation);
   noise_.resize(places);
   steps_.resize(places);
-  const int64_t steps = holds_all_ ? kStepsAtOnce : 1;
+  const int64_t steps = holds_all_ && !changes_ ? kStepsAtOnce : 1;
   counts_.resize(static_cast<std::size_t>(steps) * places);
   sizes_.resize(counts_.size());
   rows_.resize(std::max(window, static_cast<std::size_t>(steps * clients_ * batch_)));
@@ -79,8 +88,15 @@ CohortTraining::CohortTraining(const ClientOptions& options, const Federation& f
     upload_all();
   } else {
     staged_.features.resize(window * static_cast<std::size_t>(federation.sample_values()));
-    (federation.classes() > 0 ? staged_.labels.resize(window) : staged_.targets.resize(window));
+    const std::size_t values = window * to_index(federation.label_form().values);
+    (federation.classes() > 0 ? staged_.labels.resize(values) : staged_.targets.resize(values));
   }
+}
+
+// On the device: of all samples, or of what is due; behind all samples those that are changed.
+int64_t CohortTraining::places_of_samples() const {
+  if (!holds_all_) return window_;
+  return federation_.samples() + (changes_ ? clients_ * batch_ : 0);
 }
 
 CohortTraining::~CohortTraining() = default;
@@ -103,13 +119,28 @@ void CohortTraining::locate(int64_t begin, std::span<const int32_t> order, int64
     float* features = staged_.features.data() + place * federation_.sample_values();
     federation_.gather(begin, order, features);
   }
+  const std::size_t values = to_index(federation_.label_form().values);
+  const auto copy = [&](const auto& all, auto& to, std::size_t sample) {
+    if (!to.empty()) std::copy_n(all.begin() + sample * values, values, &to[at * values]);
+  };
   for (const int32_t offset : order) {
     const auto sample = static_cast<std::size_t>(begin + offset);
-    if (!staged_.labels.empty()) staged_.labels[at] = federation_.labels()[sample];
-    if (!staged_.targets.empty()) staged_.targets[at] = federation_.targets()[sample];
+    copy(federation_.labels(), staged_.labels, sample);
+    copy(federation_.targets(), staged_.targets, sample);
     rows_[at] = holds_all_ ? begin + offset : static_cast<int64_t>(at);
     ++at;
   }
+}
+
+// Brings a client's next mini-batch to the device, where its places are in rows_ then. Returns its
+// samples.
+int64_t CohortTraining::put_changed(std::size_t place) {
+  const Batch batch = streams_[place].next();
+  const int64_t at = static_cast<int64_t>(place) * batch_;
+  const int64_t first = at + (holds_all_ ? federation_.samples() : 0);
+  cohort_->put(first, batch);
+  std::iota(rows_.begin() + at, rows_.begin() + at + batch.rows, first);
+  return batch.rows;
 }
 
 void CohortTraining::bring(int64_t samples) {
@@ -125,10 +156,14 @@ void CohortTraining::next_batch(std::size_t step, std::size_t place) {
   counts_[at] = 0;
   sizes_[at] = {.scale = 0};
   if (steps_left_[place] == 0) return;
-  const auto [begin, order] = streams_[place].next_samples();
   const int64_t first = static_cast<int64_t>(at) * batch_;
-  locate(begin, order, first);
-  counts_[at] = static_cast<int64_t>(order.size());
+  if (changes_) {
+    counts_[at] = put_changed(place);
+  } else {
+    const auto [begin, order] = streams_[place].next_samples();
+    locate(begin, order, first);
+    counts_[at] = std::ssize(order);
+  }
   const auto rows = rows_.begin() + first;
   std::fill(rows + counts_[at], rows + batch_, *rows);
   const int64_t all = steps_[place];
@@ -146,11 +181,17 @@ std::vector<ClientOutcome> CohortTraining::train(std::span<const ClientTask> tas
     streams_[i].start(tasks[i]);
     noise_[i] = dropout_key(tasks[i]);
     steps_[i] = streams_[i].steps();
+    const auto weights = streams_[i].class_weights();
+    if (i == 0) class_weights_.assign(tasks.size() * weights.size(), 0);
+    std::ranges::copy(weights, class_weights_.begin() + static_cast<int64_t>(i * weights.size()));
   }
+  squares_ = tasks.front().squares;
   steps_left_ = steps_;
   Cohort::Start begin = start;
   begin.noise = std::span(noise_).first(tasks.size());
   begin.moments = own_sizes_->start(tasks, cohort_->moment_values());
+  begin.class_weights = class_weights_;
+  begin.squares = squares_;
   cohort_->start(begin);
   const auto at_once = static_cast<int64_t>(counts_.size()) / clients_;
   int64_t made = 0;
@@ -159,7 +200,7 @@ std::vector<ClientOutcome> CohortTraining::train(std::span<const ClientTask> tas
     for (std::size_t step = 0; step < some; ++step) {
       for (std::size_t place = 0; place < places; ++place) next_batch(step, place);
     }
-    bring(clients_ * batch_);
+    if (!changes_) bring(clients_ * batch_);
     cohort_->put_steps({.places = std::span(rows_).first(some * places * to_index(batch_)),
                         .counts = std::span(counts_).first(some * places),
                         .sizes = std::span(sizes_).first(some * places)});
@@ -201,6 +242,10 @@ void CohortTraining::finish(std::span<const double> losses,
   for (std::size_t i = 0; i < outcomes.size(); ++i) {
     outcomes[i].loss = steps_[i] > 0 ? losses[i] / static_cast<double>(steps_[i]) : 0;
   }
+  if (!squares_) return;
+  std::vector<double> squares(streams_.size());
+  cohort_->take_squares(squares);
+  for (std::size_t i = 0; i < outcomes.size(); ++i) outcomes[i].squares = squares[i];
 }
 
 EvaluationSums CohortTraining::range(SampleRange range, SampleResults results) {

@@ -44,16 +44,25 @@ void Descent::clear(const at::Tensor& theta, at::Tensor& rows, at::Tensor& losse
   run(work, rows.size(1), rows.device());
 }
 
-void Descent::start(const Cohort::Start& start, const at::Tensor& rows, const at::Tensor& theta) {
+void Descent::receive(std::span<const std::span<const float>> received, at::Tensor& rows,
+                      const at::Tensor& theta) {
+  received_ = theta;
+  if (received.empty()) return;
+  for (std::size_t i = 0; i < received.size(); ++i) {
+    upload(rows, static_cast<int64_t>(i), 1, received[i].data());
+  }
+  received_ = aligned_like(rows);
+  received_.copy_(rows);
+}
+
+void Descent::start(const Cohort::Start& start, const at::Tensor& rows) {
   const bool moved = !start.to_theta && !start.rows.empty();
   form_ = {.mu = start.mu,
-           .own_anchor = start.mu > 0 && (moved || theta.dim() > 1),
+           .own_anchor = start.mu > 0 && (moved || received_.dim() > 1),
            .pulls = !start.pulls.empty()};
   if (form_.own_anchor) {
     if (!anchor_.defined()) anchor_ = aligned_like(rows);
-    anchor_.copy_(moved ? rows : theta);
-  } else {
-    theta_ = theta;
+    anchor_.copy_(moved ? rows : received_);
   }
   if (form_.pulls) {
     if (!pulls_.defined()) pulls_ = aligned_like(rows);
@@ -117,7 +126,7 @@ void Descent::step(const StepTable& table, const at::Tensor& means, const at::Te
   const at::Tensor& against = sums_.defined() ? sums_ : gradient;
   if (scales_.defined()) find_scales(table, against, clients);
   const at::Tensor scales = scales_.defined() ? scales_ : table.scales();
-  const at::Tensor& anchor = form_.own_anchor ? anchor_ : theta_;
+  const at::Tensor& anchor = form_.own_anchor ? anchor_ : received_;
   DescentWork work{.numbers = numbers_,
                    .gradient = against.data_ptr<float>(),
                    .anchor = form_.mu > 0 ? anchor.data_ptr<float>() : nullptr,
