@@ -306,6 +306,10 @@ TEST(EngineChoice, ParticipantsAreDividedIntoEqualCohorts) {
   EXPECT_EQ(side_by_side(job, 50, small), 25);
   EXPECT_EQ(side_by_side(job, 10, large), 5);  // 8 GiB have room for 7
   EXPECT_EQ(side_by_side(job, 10, 1'000'000'000'000), 1);
+  Job of_moments = job;  // two moments and a sum in place of a velocity
+  of_moments.client.optimizer.kind = "adam";
+  of_moments.client.accumulate = 2;
+  EXPECT_EQ(side_by_side(of_moments, 10, large), 4);
   EXPECT_EQ(side_by_side(job, 0, small), 1);
   job.run.device_cohort = 8;
   EXPECT_EQ(side_by_side(job, 10, small), 5);

@@ -49,7 +49,7 @@ constexpr int64_t kSampleShare = 4;
 
 // A cohort's clients side by side, where the job does not say. 25 clients of a LeNet fill an H100.
 constexpr int64_t kMostSideBySide = 32;
-constexpr int64_t kRowBytes = int64_t{8} << 30;  // for rows, gradients and velocities
+constexpr int64_t kRowBytes = int64_t{8} << 30;  // for all rows of its clients
 
 // "12 clients side by side on NVIDIA H100 (2 ranks), linked by NCCL"
 void tell_of_gpu(const Job& job, const std::string& gpu, const RankGpu& device,
@@ -184,7 +184,10 @@ int64_t ranks_on_one_gpu(std::span<const std::string> gpus, int64_t ranks_per_gp
 
 int64_t side_by_side(const Job& job, int64_t participants, int64_t n_params) {
   const int64_t all = std::max<int64_t>(participants, 1);
-  const int64_t fitting = kRowBytes / (3 * int64_t{sizeof(float)} * std::max<int64_t>(n_params, 1));
+  const int64_t moments = std::max<int64_t>(moments_of(job.client), 1);
+  const int64_t rows = 2 + moments + (job.client.accumulate > 1 ? 1 : 0);  // and gradient, and sum
+  const int64_t floats = kRowBytes / int64_t{sizeof(float)};
+  const int64_t fitting = floats / (rows * std::max<int64_t>(n_params, 1));
   const int64_t most = job.run.device_cohort > 0 ? job.run.device_cohort
                                                  : std::clamp<int64_t>(fitting, 1, kMostSideBySide);
   const int64_t cohorts = (all + most - 1) / most;
