@@ -35,12 +35,12 @@ struct KindsJob {
   Job job = {};
   int64_t cohort = 3;  // 0: one by one
   std::string device = "cpu";
-  bool own_gpus = false;      // of each rank, in the place of `device`; NCCL sums between them
   bool all_clients = false;   // take part
   bool measures_all = false;  // FederatedSettings::regret
   int64_t rounds = 5;
   bool evaluates = false;  // behind the rounds
   bool squares = false;    // FederatedSettings::squares
+  bool own_gpus = false;   // of each rank, in the place of `device`; NCCL sums between them
 };
 
 // Clients of unequal size; of `idle` behind them none has a sample.
