@@ -150,11 +150,9 @@ TEST(EngineChoice, CheckSaysWhatIsTrainedOneByOne) {
   EXPECT_EQ(one_by_one_text(job), "");
   job.run.device = RunDevice::kCuda;
   EXPECT_EQ(one_by_one_text(job).empty(), why_one_by_one(facts_of(job)).empty());
-  job.evaluate.tune_steps = 2;
+  job.client.kind = "fednew";
   EXPECT_EQ(one_by_one_text(job).rfind("clients are trained one after the other on the GPU: ", 0),
             0U);
-  job.run.protocol = "local";  // where tune_steps holds, too
-  EXPECT_NE(one_by_one_text(job), "");
   job.run.protocol = "bandit";
   EXPECT_EQ(one_by_one_text(job), "");
 }
