@@ -188,8 +188,6 @@ TEST(EngineChoice, CheckSaysWhatIsTrainedOneByOne) {
   job.client.kind = "fednew";
   EXPECT_EQ(one_by_one_text(job).rfind("clients are trained one after the other on the GPU: ", 0),
             0U);
-  job.run.protocol = "local";
-  EXPECT_NE(one_by_one_text(job), "");
   job.run.protocol = "bandit";
   EXPECT_EQ(one_by_one_text(job), "");
 }
