@@ -115,11 +115,6 @@ TEST(EngineChoice, WhatGpusTrainOneByOneIsSaidWithItsKey) {
   for (const char* update : {"fednew", "fednl"}) {
     said("client.update", [&](Job& job) { job.client.kind = update; });
   }
-  said("aggregator.kind", [](Job& job) { job.aggregator.kind = "fedheal"; });
-  said("aggregator.kind", [](Job& job) {
-    job.aggregator.kind = "fedlf";
-    job.aggregator.absent = AbsentClients::kWindow;
-  });
 }
 
 // What clients train for and on, and how their models are evaluated.
