@@ -151,11 +151,6 @@ TEST(EngineChoice, WhatGpusTrainOneByOneIsSaidWithItsKey) {
   for (const char* update : {"fednew", "fednl"}) {
     EXPECT_TRUE(said("client.update", [&](Job& job) { job.client.kind = update; })) << update;
   }
-  said("aggregator.kind", [](Job& job) { job.aggregator.kind = "fedheal"; });
-  said("aggregator.kind", [](Job& job) {
-    job.aggregator.kind = "fedlf";
-    job.aggregator.absent = AbsentClients::kWindow;
-  });
 }
 
 // What clients train for and on, and how their models are evaluated.
