@@ -92,6 +92,19 @@ CohortTraining::CohortTraining(const ClientOptions& options, const Federation& f
 
 CohortTraining::~CohortTraining() = default;
 
+void CohortTraining::move_by(const Movement& movement, int64_t trained) {
+  movement_ = &movement;
+  if (movement.phases.empty()) return;
+  std::vector<uint8_t> moves(movement.phases.size() * to_index(trained));
+  for (std::size_t i = 0; i < movement.phases.size(); ++i) {
+    const auto phase = moves.begin() + static_cast<int64_t>(i) * trained;
+    for (const RowPart& part : movement.phases[i].part.parts) {
+      std::fill(phase + part.begin, phase + part.end, uint8_t{1});
+    }
+  }
+  cohort_->put_parts(moves);
+}
+
 void CohortTraining::upload_all() {
   constexpr int64_t kChunk = 4096;
   std::vector<float> features(static_cast<std::size_t>(kChunk * federation_.sample_values()));
@@ -138,7 +151,10 @@ void CohortTraining::next_batch(std::size_t step, std::size_t place) {
   counts_[at] = static_cast<int64_t>(order.size());
   const auto rows = rows_.begin() + first;
   std::fill(rows + counts_[at], rows + batch_, *rows);
+  PhaseWalk& walk = walks_[place];
+  if (walk.next(streams_[place].unit())) ages_[place] += walk.age_change();
   next_size(sizes_[at], place, counts_[at]);
+  sizes_[at].part = static_cast<int64_t>(walk.number());
   --steps_left_[place];
 }
 
@@ -184,7 +200,9 @@ std::vector<ClientOutcome> CohortTraining::train(std::span<const ClientTask> tas
   const std::size_t places = streams_.size();
   std::ranges::fill(steps_, 0);
   std::ranges::fill(gathered_, 0);
+  walks_.clear();
   for (std::size_t i = 0; i < tasks.size(); ++i) {
+    walks_.emplace_back(*movement_, tasks[i].round);
     streams_[i].start(tasks[i]);
     noise_[i] = dropout_key(tasks[i]);
     rounds_[i] = tasks[i].round;

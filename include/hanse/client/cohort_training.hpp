@@ -10,6 +10,7 @@
 
 #include "hanse/client/evaluator.hpp"
 #include "hanse/client/local_update.hpp"
+#include "hanse/client/movement.hpp"
 #include "hanse/data/federation.hpp"
 #include "hanse/model/cohort.hpp"
 
@@ -51,6 +52,9 @@ class CohortTraining final : public Evaluator {
   // The models on the device: theta(), the received one, and rows(), the trained ones in the order
   // of the tasks, behind them theta().
   Cohort& cohort() { return *cohort_; }
+
+  // From now on steps move what `movement` says, of so many trained values. It must outlive them.
+  void move_by(const Movement& movement, int64_t trained);
 
   // Makes a step of all clients, the one of that number in the cohort's table and of `step`, from
   // 1, in the round. It must count the losses.
@@ -96,7 +100,10 @@ class CohortTraining final : public Evaluator {
   int64_t window_;   // samples that the device has room for, when it does not hold all
   bool holds_all_;
   std::unique_ptr<Cohort> cohort_;
+  Movement all_move_;
+  const Movement* movement_ = &all_move_;
   std::vector<BatchStream> streams_;     // [C]
+  std::vector<PhaseWalk> walks_;         // [tasks]
   std::vector<Cohort::NoiseKey> noise_;  // [C]
   std::vector<int64_t> rounds_, steps_;  // [C] of the last tasks
   std::vector<int64_t> steps_left_;      // [C]

@@ -31,6 +31,13 @@ Descent::Descent(const Cohort::Settings& settings, const at::Tensor& rows, int64
   }
 }
 
+void Descent::put_parts(std::span<const uint8_t> moves, const at::Tensor& rows) {
+  const int64_t parts = std::ssize(moves) / trained_;
+  moves_ = at::zeros({parts, rows.stride(0)}, rows.options().dtype(at::kByte));
+  at::Tensor trained = moves_.narrow(1, 0, trained_);
+  upload(trained, 0, parts, moves.data());
+}
+
 void Descent::clear(const at::Tensor& theta, at::Tensor& rows, at::Tensor& losses) {
   const StartWork work{.theta = theta.data_ptr<float>(),
                        .rows = rows.data_ptr<float>(),
@@ -85,7 +92,11 @@ void Descent::find_slopes(const at::Tensor& means) {
 
 // The factors of these clients' gradients that are not in them: min(1, clip / norm), times slopes.
 void Descent::clip(const StepTable& table, const at::Tensor& gradient, int64_t clients) {
-  const at::Tensor acting = gradient.narrow(0, 0, clients);
+  at::Tensor acting = gradient.narrow(0, 0, clients);
+  if (moves_.defined()) {
+    const at::Tensor moves = moves_.index_select(0, table.parts().narrow(0, 0, clients));
+    acting = acting.masked_fill(moves.narrow(1, 0, acting.size(1)).eq(0), 0);
+  }
   at::Tensor factors = factors_.narrow(0, 0, clients);
   at::Tensor norm = at::sqrt(at::sum(acting.square(), {1}, /*keepdim=*/false, at::kDouble));
   norm.mul_(table.scales().narrow(0, 0, clients));
@@ -127,7 +138,8 @@ void Descent::step(const StepTable& table, const at::Tensor& means, const at::Te
                    .spent = data(sums_),
                    .clients = clients,
                    .n = stride,
-                   .anchor_stride = form_.own_anchor ? stride : 0};
+                   .anchor_stride = form_.own_anchor ? stride : 0,
+                   .moves = moves_.defined() ? moves_.data_ptr<uint8_t>() : nullptr};
   if (moments_.defined() && moments_.size(0) > 1) work.second = data(moments_[1]);
   work.numbers.rule.mu = static_cast<float>(form_.mu);
   run(work, trained_, rows.device());

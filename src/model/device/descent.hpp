@@ -16,6 +16,9 @@ class Descent {
   // Steps move the first `trained` values of each of rows [C, P].
   Descent(const Cohort::Settings& settings, const at::Tensor& rows, int64_t trained);
 
+  // As Cohort has it.
+  void put_parts(std::span<const uint8_t> moves, const at::Tensor& rows);
+
   // All rows are theta [P], and losses [C] are zero.
   void clear(const at::Tensor& theta, at::Tensor& rows, at::Tensor& losses);
   // Starts from `rows`, which have their values by now. `theta`: Cohort::received().
@@ -54,6 +57,7 @@ class Descent {
   at::Tensor pulls_;    // [C, P]; likewise
   at::Tensor moments_;  // [moments, C, P]; undefined without
   at::Tensor sums_;     // [C, P] of gradients since each client's last step, where they accumulate
+  at::Tensor moves_;    // [parts, P] uint8: DescentWork::moves; undefined: all move
   at::Tensor factors_;  // [C] float64: slopes, then with the clipping's factors; else undefined
 };
 

@@ -62,6 +62,7 @@ struct DescentWork {
   float* spent;  // [C, n] set to zero by a client's step: `gradient`, where it is a sum; else null
   int64_t clients, n;
   int64_t anchor_stride;  // n, or 0 where all clients have the same one
+  const uint8_t* moves;   // [parts, n] 0: the value stays in steps of that part; null: all move
 
   HANSE_BOTH_SIDES void operator()(int64_t i) const {
     for (int64_t from = 0; from < clients; from += kAtOnce) {
@@ -74,7 +75,7 @@ struct DescentWork {
         weights[k] = is_there ? rows[at] : 0;
         ones[k] = is_there && first != nullptr ? first[at] : 0;
         twos[k] = is_there && second != nullptr ? second[at] : 0;
-        own[k] = is_there ? sizes[c] : StepSize{0, 0, 1, 1};
+        own[k] = is_there ? sizes[c] : StepSize{0, 0, 1, 1, 0};
         if (is_there && factors != nullptr && own[k].scale > 0) {
           own[k].scale = static_cast<float>(static_cast<double>(own[k].scale) * factors[c]);
         }
@@ -82,6 +83,8 @@ struct DescentWork {
       for (int k = 0; k < kAtOnce; ++k) {
         const int64_t c = from + k, at = c * n + i;
         if (c >= clients || sizes[c].scale == 0) continue;
+        if (spent != nullptr) spent[at] = 0;
+        if (moves != nullptr && moves[own[k].part * n + i] == 0) continue;
         const float* origin = anchor != nullptr ? anchor + c * anchor_stride + i : nullptr;
         const float* pull = pulls != nullptr ? pulls + at : nullptr;
         const float g =
@@ -90,7 +93,6 @@ struct DescentWork {
             own[k].keep * weights[k] - own[k].rate * direction_of(own[k].root, g, ones[k], twos[k]);
         if (first != nullptr) first[at] = ones[k];
         if (second != nullptr) second[at] = twos[k];
-        if (spent != nullptr) spent[at] = 0;
       }
     }
   }
