@@ -93,7 +93,7 @@ CohortTraining::CohortTraining(const ClientOptions& options, const Federation& f
 CohortTraining::~CohortTraining() = default;
 
 void CohortTraining::move_by(const Movement& movement, int64_t trained) {
-  movement_ = &movement;
+  movement_ = movement;
   if (movement.phases.empty()) return;
   std::vector<uint8_t> moves(movement.phases.size() * to_index(trained));
   for (std::size_t i = 0; i < movement.phases.size(); ++i) {
@@ -202,7 +202,7 @@ std::vector<ClientOutcome> CohortTraining::train(std::span<const ClientTask> tas
   std::ranges::fill(gathered_, 0);
   walks_.clear();
   for (std::size_t i = 0; i < tasks.size(); ++i) {
-    walks_.emplace_back(*movement_, tasks[i].round);
+    walks_.emplace_back(movement_, tasks[i].round);
     streams_[i].start(tasks[i]);
     noise_[i] = dropout_key(tasks[i]);
     rounds_[i] = tasks[i].round;

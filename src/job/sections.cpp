@@ -124,6 +124,24 @@ void bind_model(OptionTable& table, ModelOptions& model) {
             "take what the file has of the model's tensors; the others start by model.init");
 }
 
+void bind_parts(OptionTable& table, PartOptions& client) {
+  table.add("client.personal", client.personal,
+            "names of tensors that stay with the client, with * and ?, separated by commas, e.g. "
+            "fc3.* (FedPer) or *norm* (FedBN); empty: none");
+  table.add("client.alternate", client.alternate,
+            "names of tensors, with * and ?, separated by commas: round t moves those of the t-th "
+            "name alone, then of the first again; the others send 0; empty: all in every round");
+  table.add(
+      "client.train", client.train,
+      "names of tensors that are trained, with * and ?, separated by commas, e.g. fc.*; the "
+      "others are frozen: they are neither sent nor summed; empty: all, with client.lora none");
+  table.add(
+      "client.lora", client.lora, at_least(0),
+      "rank of adapters, which are trained in the place of frozen matrices: W + B A; 0: none");
+  table.add("client.lora-layers", client.lora_layers,
+            "names of the matrices that have adapters; *: all with client.lora rows and columns");
+}
+
 void bind_client(OptionTable& table, ClientOptions& client) {
   bind_seed(table, "client", client.seed, "what clients draw: orders of samples, dropout");
   table.add("client.epochs", client.epochs, at_least(1),
@@ -161,21 +179,7 @@ void bind_client(OptionTable& table, ClientOptions& client) {
             "side of a square at a random place that is 0 in training; 0: none");
   table.add("client.mixup", augmentation.mixup, at_least(0),
             "a of the shares ~ Beta(a, a) in which images are mixed in training; 0: none");
-  table.add("client.personal", client.personal,
-            "names of tensors that stay with the client, with * and ?, separated by commas, e.g. "
-            "fc3.* (FedPer) or *norm* (FedBN); empty: none");
-  table.add("client.alternate", client.alternate,
-            "names of tensors, with * and ?, separated by commas: round t moves those of the t-th "
-            "name alone, then of the first again; the others send 0; empty: all in every round");
-  table.add(
-      "client.train", client.train,
-      "names of tensors that are trained, with * and ?, separated by commas, e.g. fc.*; the "
-      "others are frozen: they are neither sent nor summed; empty: all, with client.lora none");
-  table.add(
-      "client.lora", client.lora, at_least(0),
-      "rank of adapters, which are trained in the place of frozen matrices: W + B A; 0: none");
-  table.add("client.lora-layers", client.lora_layers,
-            "names of the matrices that have adapters; *: all with client.lora rows and columns");
+  bind_parts(table, client);
   table.add("client.objective", client.objective,
             "file of a loss of your own for training, TorchScript; empty: model.loss. Evaluations "
             "keep model.loss");

@@ -53,7 +53,7 @@ class CohortTraining final : public Evaluator {
   // of the tasks, behind them theta().
   Cohort& cohort() { return *cohort_; }
 
-  // From now on steps move what `movement` says, of so many trained values. It must outlive them.
+  // From now on steps move what `movement` says, of so many trained values.
   void move_by(const Movement& movement, int64_t trained);
 
   // Makes a step of all clients, the one of that number in the cohort's table and of `step`, from
@@ -100,8 +100,7 @@ class CohortTraining final : public Evaluator {
   int64_t window_;   // samples that the device has room for, when it does not hold all
   bool holds_all_;
   std::unique_ptr<Cohort> cohort_;
-  Movement all_move_;
-  const Movement* movement_ = &all_move_;
+  Movement movement_;
   std::vector<BatchStream> streams_;     // [C]
   std::vector<PhaseWalk> walks_;         // [tasks]
   std::vector<Cohort::NoiseKey> noise_;  // [C]

@@ -31,8 +31,8 @@ UpdateTraits update_traits(const ClientOptions& options);
 // The clients' options, as the job's update and rule change them.
 ClientOptions instructed_clients(const Job& job);
 
-// Does evaluate.tune move tensors of a part of the model, client.train, and others? Then both are in
-// the row, of which training moves client.train alone.
+// Does evaluate.tune move tensors beside client.train, the part that is trained? Then both are in
+// the row, and training moves client.train alone.
 bool tunes_beyond_training(const Job& job);
 // Names of the tensors that the row has; empty: all.
 std::vector<std::string> row_patterns(const Job& job);

@@ -17,7 +17,8 @@ std::string join_phases(const Movement& movement, const std::string& unit) {
   for (const Movement::Phase& phase : movement.phases) {
     text += fmt::format("{}{} ({} values)", text.empty() ? "" : ", then ", phase.part.name,
                         phase.part.size());
-    if (!movement.by_rounds) text += fmt::format(" for {} {}", phase.length, unit);
+    if (movement.by_rounds) continue;
+    text += fmt::format(" for {} {}{}", phase.length, unit, phase.length == 1 ? "" : "s");
   }
   return text;
 }
@@ -41,7 +42,7 @@ std::string moved(const Job& job, const Movement& movement) {
   }
   if (job.client.phases.list.empty()) return "";
   return "the steps of a round move " +
-         join_phases(movement, job.client.steps > 0 ? "mini-batches" : "epochs");
+         join_phases(movement, job.client.steps > 0 ? "step" : "epoch");
 }
 
 std::string still(const Job& job, int64_t values) {
