@@ -100,6 +100,19 @@ int64_t CohortTraining::places_of_samples() const {
 
 CohortTraining::~CohortTraining() = default;
 
+void CohortTraining::move_by(const Movement& movement, int64_t trained) {
+  own_sizes_->move_by(movement);
+  if (movement.phases.empty()) return;
+  std::vector<uint8_t> moves(movement.phases.size() * to_index(trained));
+  for (std::size_t i = 0; i < movement.phases.size(); ++i) {
+    const auto phase = moves.begin() + static_cast<int64_t>(i) * trained;
+    for (const RowPart& part : movement.phases[i].part.parts) {
+      std::fill(phase + part.begin, phase + part.end, uint8_t{1});
+    }
+  }
+  cohort_->put_parts(moves);
+}
+
 void CohortTraining::upload_all() {
   constexpr int64_t kChunk = 4096;
   std::vector<float> features(static_cast<std::size_t>(kChunk * federation_.sample_values()));
@@ -166,7 +179,9 @@ void CohortTraining::next_batch(std::size_t step, std::size_t place) {
   const auto rows = rows_.begin() + first;
   std::fill(rows + counts_[at], rows + batch_, *rows);
   const int64_t all = steps_[place];
-  sizes_[at] = own_sizes_->next(place, all - steps_left_[place], all, counts_[at]);
+  sizes_[at] = own_sizes_->next(
+      place, {.done = all - steps_left_[place], .all = all, .unit = streams_[place].unit()},
+      counts_[at]);
   --steps_left_[place];
 }
 

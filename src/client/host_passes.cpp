@@ -25,6 +25,7 @@ HostPasses::HostPasses(const ClientOptions& options, const Federation& federatio
     : options_(options),
       propfair_(options.propfair),
       schedule_(options),
+      movement_(movement_of(options, model.layout())),
       model_(model),
       batches_(options, federation),
       optimizer_(options, model.layout().n_trainable()),
@@ -73,6 +74,7 @@ ClientOutcome HostPasses::make_pass(PassUpdate& update, std::size_t number,
                     .anchor = pass.mu ? anchor.data() : nullptr,
                     .pull = pass.pulls ? pull_.data() : nullptr});
   found_->start(task);
+  PhaseWalk walk(movement_, task.round);
   double lr = schedule_.rate(task.round);
   int64_t done = 0;  // mini-batches
   const ClientOutcome outcome = batches_.run(task, [&](const Batch& batch, RandomStream& noise) {
@@ -81,6 +83,7 @@ ClientOutcome HostPasses::make_pass(PassUpdate& update, std::size_t number,
       lr = schedule_.rate(task.round, done / group, (all + group - 1) / group);
     }
     ++done;
+    if (walk.next(batches_.unit())) optimizer_.move(walk.part(), walk.age_change());
     return step(task.row, batch, noise, lr, done % group == 0 || done == all);
   });
   optimizer_.finish(moments);
@@ -105,6 +108,7 @@ double HostPasses::step(std::span<float> row, const Batch& batch, RandomStream& 
 double HostPasses::stored_step(std::span<float> row, const Batch& batch, RandomStream& noise,
                                double lr, bool last) {
   const double loss = found_->find(row, batch, noise, gradient_);
+  optimizer_.clear_still(std::span(gradient_).first(to_index(model_.layout().n_trainable())));
   double scale = propfair_slope(propfair_, loss);
   if (options_.accumulate > 1) {
     accumulate(scale, batch.rows);
@@ -155,6 +159,8 @@ PassUpdate::PassUpdate(const PassUpdate& inner, std::vector<Pass> passes,
   host_->make_room(passes_);
   state_.insert(state_.end(), state.begin(), state.end());
 }
+
+const Movement& PassUpdate::movement() const { return host_->movement(); }
 
 ClientOutcome PassUpdate::train(const ClientTask& task) { return host_->run(*this, task); }
 

@@ -25,6 +25,8 @@ class HostPasses {
   void make_room(const std::vector<Pass>& passes);
   ClientOutcome run(PassUpdate& update, const ClientTask& task);
 
+  const Movement& movement() const { return movement_; }
+
   // The moments that clients keep.
   std::vector<StateBlock> state_blocks() const { return optimizer_.state_blocks(); }
 
@@ -39,6 +41,7 @@ class HostPasses {
   StepOptions options_;
   PropfairOptions propfair_;
   Schedule schedule_;
+  Movement movement_;
   Model& model_;
   BatchStream batches_;
   ClientOptimizer optimizer_;

@@ -124,11 +124,33 @@ void bind_model(OptionTable& table, ModelOptions& model) {
             "take what the file has of the model's tensors; the others start by model.init");
 }
 
+void bind_parts(OptionTable& table, PartOptions& client) {
+  table.add("client.personal", client.personal,
+            "names of tensors that stay with the client, with * and ?, separated by commas, e.g. "
+            "fc3.* (FedPer) or *norm* (FedBN); empty: none");
+  table.add("client.alternate", client.alternate,
+            "names of tensors, with * and ?, separated by commas: round t moves those of the t-th "
+            "name alone, then of the first again; the others send 0; empty: all in every round");
+  table.add(
+      "client.train", client.train,
+      "names of tensors that are trained, with * and ?, separated by commas, e.g. fc.*; the "
+      "others are frozen: they are neither sent nor summed; empty: all, with client.lora none");
+  table.add(
+      "client.lora", client.lora, at_least(0),
+      "rank of adapters, which are trained in the place of frozen matrices: W + B A; 0: none");
+  table.add("client.lora-layers", client.lora_layers,
+            "names of the matrices that have adapters; *: all with client.lora rows and columns");
+}
+
 void bind_client(OptionTable& table, ClientOptions& client) {
   bind_seed(table, "client", client.seed, "what clients draw: orders of samples, dropout");
   table.add("client.epochs", client.epochs, at_least(1),
             "passes over the client's samples a round; not used when client.steps > 0");
   table.add("client.steps", client.steps, at_least(0), "mini-batch steps a round; 0: epochs");
+  table.add("client.phases", client.phases,
+            "what the steps of a round move, one after the other: all, shared, personal "
+            "(client.personal) or a tensor's name with * and ?, each with its epochs, or its steps "
+            "where client.steps > 0, e.g. personal 10, shared 5; empty: all");
   table.add("client.batch", client.batch, at_least(0), "samples a step; 0: all of the client's");
   table.add("client.drop-last", client.drop_last,
             "leave out the last batch of a pass where it has fewer than client.batch samples; a "
@@ -157,18 +179,7 @@ void bind_client(OptionTable& table, ClientOptions& client) {
             "side of a square at a random place that is 0 in training; 0: none");
   table.add("client.mixup", augmentation.mixup, at_least(0),
             "a of the shares ~ Beta(a, a) in which images are mixed in training; 0: none");
-  table.add("client.personal", client.personal,
-            "names of tensors that stay with the client, with * and ?, separated by commas, e.g. "
-            "fc3.* (FedPer) or *norm* (FedBN); empty: none");
-  table.add(
-      "client.train", client.train,
-      "names of tensors that are trained, with * and ?, separated by commas, e.g. fc.*; the "
-      "others are frozen: they are neither sent nor summed; empty: all, with client.lora none");
-  table.add(
-      "client.lora", client.lora, at_least(0),
-      "rank of adapters, which are trained in the place of frozen matrices: W + B A; 0: none");
-  table.add("client.lora-layers", client.lora_layers,
-            "names of the matrices that have adapters; *: all with client.lora rows and columns");
+  bind_parts(table, client);
   table.add("client.objective", client.objective,
             "file of a loss of your own for training, TorchScript; empty: model.loss. Evaluations "
             "keep model.loss");
@@ -262,6 +273,9 @@ void bind_evaluate(OptionTable& table, EvaluateOptions& evaluate) {
   table.add("evaluate.tune-steps", evaluate.tune_steps, at_least(0),
             "steps that a copy of the model of the view makes on each client's training samples "
             "before it is evaluated there, as [client] says; 0: none");
+  table.add("evaluate.tune", evaluate.tune,
+            "names of tensors that these steps move, with * and ?, separated by commas, e.g. fc.*; "
+            "also those that client.train leaves out; empty: all that training moves");
   table.add(
       "evaluate.metrics", evaluate.metrics,
       "metrics of each client's test samples beside loss, accuracy and AUROC of two classes, "

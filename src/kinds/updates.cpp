@@ -144,7 +144,22 @@ ClientOptions instructed_clients(const Job& job) {
   const AggregatorTraits& rule = aggregator_traits(job.aggregator);
   if (rule.instruct) rule.instruct(job.aggregator, options);
   if (!update_traits(options).straggles) options.stragglers = 0;
+  if (tunes_beyond_training(job)) options.moves = options.train;
   return options;
+}
+
+bool tunes_beyond_training(const Job& job) {
+  const bool tunes = job.evaluate.tune_steps > 0 && !job.evaluate.tune.empty();
+  return tunes && !job.client.train.empty() && job.client.lora == 0;
+}
+
+std::vector<std::string> row_patterns(const Job& job) {
+  std::vector<std::string> patterns = split_list(job.client.train);
+  if (!tunes_beyond_training(job)) return patterns;
+  const auto tuned = split_list(job.evaluate.tune);
+  if (std::ranges::count(tuned, "*") > 0) return {};
+  patterns.insert(patterns.end(), tuned.begin(), tuned.end());
+  return patterns;
 }
 
 bool evaluates_own_models(const Job& job) {
@@ -171,6 +186,7 @@ ClientOptions tuner_options(const Job& job) {
   options.batch = job.client.batch;
   options.drop_last = job.client.drop_last;
   options.augmentation = job.client.augmentation;
+  options.moves = job.evaluate.tune;
   return options;
 }
 

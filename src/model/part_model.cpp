@@ -52,7 +52,7 @@ class PartModel::Step final : public RowStep {
 
   bool wants(int64_t offset) const override {
     const auto piece = from(offset);
-    return piece != pieces_.end() && piece->begin <= offset;
+    return piece != pieces_.end() && piece->begin <= offset && wants(*piece);
   }
 
   bool take(const WeightGradient& product) override {
@@ -83,6 +83,12 @@ class PartModel::Step final : public RowStep {
     int64_t own;               // where the tensor begins in the trained row
     AdapterGradient* adapter;  // null: it is trained itself
   };
+
+  bool wants(const Piece& piece) const {
+    if (piece.adapter == nullptr) return target_.wants(piece.own);
+    const Adapter& place = adapters_[static_cast<std::size_t>(piece.adapter - gradients_.data())];
+    return target_.wants(place.a) || target_.wants(place.b);
+  }
 
   // The first piece that ends behind `offset`.
   std::vector<Piece>::const_iterator from(int64_t offset) const {

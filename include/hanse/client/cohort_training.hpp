@@ -11,6 +11,7 @@
 
 #include "hanse/client/evaluator.hpp"
 #include "hanse/client/local_update.hpp"
+#include "hanse/client/movement.hpp"
 #include "hanse/data/federation.hpp"
 #include "hanse/model/cohort.hpp"
 
@@ -54,6 +55,9 @@ class CohortTraining final : public Evaluator {
   // The models on the device: theta(), the received one, and rows(), the trained ones in the order
   // of the tasks, behind them theta().
   Cohort& cohort() { return *cohort_; }
+
+  // From now on steps move what `movement` says, of so many trained values.
+  void move_by(const Movement& movement, int64_t trained);
 
   // Makes a step of all clients, the one of that number in the cohort's table and of `step`, from
   // 1, in the round. It must count the losses.

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "hanse/client/phases.hpp"
+
 namespace hanse {
 
 struct PrivateSteps;  // rules/privacy/private_steps.hpp
@@ -18,6 +20,7 @@ struct LocalWork {
   int64_t steps = 0;       // mini-batch steps a round; 0: epochs
   int64_t batch = 20;      // samples a step; 0: all of the client's
   double stragglers = 0;   // share of participants that stop early
+  LocalPhases phases;      // of a round; their lengths take the place of epochs and of steps > 0
   bool drop_last = false;  // leave out a pass's last batch where it is smaller
   bool pooled = false;     // on everybody's samples; set by run.protocol = centralized
 };
@@ -116,6 +119,8 @@ struct PoisonOptions {
 // Which part of the model is trained, and which stays with the client.
 struct PartOptions {
   std::string personal;           // names of tensors that stay with the client: personal.hpp
+  std::string alternate;          // those that steps move in a round, in turn: movement.hpp
+  std::string moves;              // those that they move at all, set by evaluate.tune; empty: all
   bool alone = false;             // all of them; set by run.protocol = local
   std::string train;              // names of tensors that are trained: part_model.hpp; empty: all
   int64_t lora = 0;               // rank of adapters; 0: none

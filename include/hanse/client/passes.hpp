@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "hanse/client/local_update.hpp"
+#include "hanse/client/movement.hpp"
 #include "hanse/data/federation.hpp"
 #include "hanse/model/model.hpp"
 
@@ -37,6 +38,8 @@ struct Pass {
 class PassUpdate : public LocalUpdate {
  public:
   const std::vector<Pass>& passes() const { return passes_; }
+  // What the steps of each pass move, by the options.
+  const Movement& movement() const;
   // Turns the received model in task.row [P] into the one that the steps start from, and fills
   // `pull` [trainable]; empty where the pass has none.
   virtual void before(std::size_t /*pass*/, const ClientTask& /*task*/, std::span<float> /*pull*/) {

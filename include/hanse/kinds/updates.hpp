@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "hanse/client/local_update.hpp"
 #include "hanse/data/federation.hpp"
@@ -28,6 +30,12 @@ UpdateTraits update_traits(const ClientOptions& options);
 
 // The clients' options, as the job's update and rule change them.
 ClientOptions instructed_clients(const Job& job);
+
+// Does evaluate.tune move tensors beside client.train, the part that is trained? Then both are in
+// the row, and training moves client.train alone.
+bool tunes_beyond_training(const Job& job);
+// Names of the tensors that the row has; empty: all.
+std::vector<std::string> row_patterns(const Job& job);
 
 // evaluate.view: are clients evaluated with models of their own? `auto`: yes if client.update,
 // client.personal or client.alone give them some.

@@ -1,6 +1,7 @@
 // Facts that conflicts of several files name.
 #pragma once
 
+#include "hanse/client/round_steps.hpp"
 #include "hanse/job/job.hpp"
 #include "hanse/kinds/aggregators.hpp"
 #include "hanse/kinds/clock.hpp"
@@ -83,9 +84,15 @@ inline constexpr Fact kStragglers{"stragglers", "client.stragglers", [](const Jo
                                     return f.update.straggles && f.job.client.stragglers > 0;
                                   }};
 inline constexpr Fact kFewSteps{"a single epoch or step", "client.epochs", [](const JobFacts& f) {
-                                  const ClientOptions& client = f.job.client;
-                                  return std::max(client.epochs, client.steps) <= 1;
+                                  return length_of_round(f.job.client) <= 1;
                                 }};
+inline constexpr Fact kPhases{"phases of a round", "client.phases",
+                              [](const JobFacts& f) { return !f.job.client.phases.list.empty(); }};
+inline constexpr Fact kAlternates{
+    "tensors that move in turn", "client.alternate",
+    [](const JobFacts& f) { return !f.job.client.alternate.empty(); }};
+inline constexpr Fact kTunesBeyond{"tensors that only evaluations move", "evaluate.tune",
+                                   [](const JobFacts& f) { return tunes_beyond_training(f.job); }};
 inline constexpr Fact kPersonalLayers{
     "personal layers", "client.personal",
     [](const JobFacts& f) { return !f.job.client.alone && !f.job.client.personal.empty(); }};

@@ -38,6 +38,9 @@ constexpr Fact kAsksForKept{
     "moments that clients keep", "client.optimizer-state",
     [](const JobFacts& f) { return f.job.client.optimizer.state == Moments::kKept; }};
 
+constexpr Fact kAccumulates{"steps of several mini-batches", "client.accumulate",
+                            [](const JobFacts& f) { return f.job.client.accumulate > 1; }};
+
 constexpr const char* kAnotherUpdate = "or another client.update";
 
 constexpr Conflict kRows[] = {
@@ -71,6 +74,24 @@ constexpr Conflict kRows[] = {
      kAnotherUpdate},
     {&kDitto, &kKeepsMoments, "ditto's two models would need moments of their own",
      "use fresh, or client.update = sgd or prox"},
+    {&kNotSgdOrProx, &kPhases, "clients of {client.update} move all tensors in every step",
+     "leave it empty, or use client.update = sgd or prox"},
+    {&kNotSgdOrProx, &kAlternates, "clients of {client.update} move all tensors in every round",
+     "leave it empty, or use client.update = sgd or prox"},
+    {&kDirections, &kPhases, "clients that send directions move all tensors in every step",
+     "leave it empty, or use another aggregator.kind"},
+    {&kDirections, &kAlternates, "clients that send directions move all tensors in every round",
+     "leave it empty, or use another aggregator.kind"},
+    {&kDirections, &kTunesBeyond, "clients that send directions move all tensors of the row",
+     "name tensors of client.train alone, or use another aggregator.kind"},
+    {&kAlternates, &kPhases, "what moves in turn by rounds cannot do so within a round, too",
+     "leave one of the two empty"},
+    {&kPhases, &kKeepsMoments, "moments that clients keep have one age for all tensors",
+     "use fresh, or leave client.phases empty"},
+    {&kAlternates, &kKeepsMoments, "moments that clients keep have one age for all tensors",
+     "use fresh, or leave client.alternate empty"},
+    {&kPhases, &kAccumulates, "a phase may end within the mini-batches of a step",
+     "1, or larger batches: client.batch"},
 };
 
 }  // namespace

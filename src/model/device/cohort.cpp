@@ -103,6 +103,11 @@ class NetworkCohort final : public Cohort {
 
   at::Tensor& theta() override { return theta_; }
 
+  void put_parts(std::span<const uint8_t> moves) override {
+    descent_.put_parts(moves, rows_);
+    if (graphs_) graphs_->forget();
+  }
+
   void start(const Start& start) override {
     descent_.clear(theta_, rows_, lost_.losses);
     descent_.receive(start.received, rows_, theta_);

@@ -22,6 +22,7 @@
 #include "hanse/protocol/update_stage.hpp"
 #include "hanse/protocol/worker_momentum.hpp"
 #include "hanse/run/engine_choice.hpp"
+#include "moves_text.hpp"
 #include "own_columns.hpp"
 #include "privacy.hpp"
 #include "protocols.hpp"
@@ -341,6 +342,10 @@ std::unique_ptr<Assembly> assemble_federated(const Job& job, Communicator& comm,
     rule.capped_sum = sum_of_private_weights(rule, assembly->federation);
   }
   build(comm, given, *assembly);
+  for (const std::string& line :
+       moves_notices(assembly->trained, *assembly->update, assembly->model->layout())) {
+    assembly->greeting.push_back(line);
+  }
   const Federation& federation = assembly->federation;
   const int64_t units =
       job.privacy.of_samples() ? federation.train_samples() : federation.clients();

@@ -13,6 +13,7 @@
 #include "hanse/comm/agreement.hpp"
 #include "hanse/data/rounded_features.hpp"
 #include "hanse/job/asked.hpp"
+#include "hanse/kinds/updates.hpp"
 #include "hanse/model/part_model.hpp"
 #include "hanse/model/threads.hpp"
 #include "hanse/model/torch_library.hpp"
@@ -70,10 +71,17 @@ void check_whole_numbers(Communicator& comm, const Assembly& assembly) {
   });
 }
 
+// Both are in one list of names then.
+void check_tuned(const Job& job, const ParameterLayout& layout) {
+  matching(layout.slots(), split_list(job.client.train), "client.train");
+  matching(layout.slots(), split_list(job.evaluate.tune), "evaluate.tune");
+}
+
 // Takes the part of the model that clients train, if they do not train all of it.
 void take_part(const Job& job, Assembly& assembly) {
   if (!protocol_kind(job).reading.reads("client.train")) return;
-  const TrainedPart part{.train = split_list(job.client.train),
+  if (tunes_beyond_training(job)) check_tuned(job, assembly.model->layout());
+  const TrainedPart part{.train = row_patterns(job),
                          .rank = job.client.lora,
                          .layers = split_list(job.client.lora_layers)};
   if (!PartModel::is_needed(part, assembly.model->layout())) return;
