@@ -113,6 +113,10 @@ void look_at_sharpness(const ClientOptions& options, UpdateTraits& traits) {
   traits.one_by_one = traits.control || options.second_order.rho > 0;
 }
 
+void look_at_distillation(const ClientOptions& options, UpdateTraits& traits) {
+  traits.own_loss = traits.one_by_one = options.distillation > 0;
+}
+
 void distill_received(const ClientOptions& options, Model& network) {
   if (options.distillation > 0) {
     distill_not_true(network, options.distillation, options.temperature);
@@ -178,10 +182,10 @@ const Family<UpdateKind> kUpdates{
        "SGD, and distillation of the classes that are not true from the received model "
        "(Lee et al. 2022)",
        kFedNtd},
-      {.separable = true, .straggles = true, .own_loss = true},
-      make_sgd,
+      {.separable = true, .straggles = true},
+      make_fedntd,
       nullptr,
-      nullptr,
+      look_at_distillation,
       distill_received},
      {{"fednova", "SGD; updates count by their effective steps (Wang et al. 2020)"},
       {.separable = true},
@@ -255,19 +259,23 @@ std::unique_ptr<LocalUpdate> make_update(const Job& job, const Federation& feder
   return keep_personal(make(options, federation, model), options, model.layout());
 }
 
-std::unique_ptr<LocalUpdate> make_tuner(const Job& job, const Federation& federation,
-                                        Model& model) {
-  if (job.evaluate.tune_steps == 0) return nullptr;
+ClientOptions tuner_options(const Job& job) {
   ClientOptions options;
   static_cast<StepOptions&>(options) =
       update_traits(job.client).adapts ? inner_steps(job.client) : StepOptions(job.client);
+  static_cast<LossOptions&>(options) = job.client;
   options.optimizer.state = Moments::kFresh;
   options.steps = job.evaluate.tune_steps;
   options.batch = job.client.batch;
   options.drop_last = job.client.drop_last;
-  options.class_weights = job.client.class_weights;
   options.augmentation = job.client.augmentation;
-  return make_sgd(options, federation, model);
+  return options;
+}
+
+std::unique_ptr<LocalUpdate> make_tuner(const Job& job, const Federation& federation,
+                                        Model& model) {
+  if (job.evaluate.tune_steps == 0) return nullptr;
+  return make_sgd(tuner_options(job), federation, model);
 }
 
 std::unique_ptr<ServerOptimizer> make_optimizer(const Job& job, int64_t clients, int64_t n_params) {

@@ -35,9 +35,12 @@ struct KindsJob {
   Job job = {};
   int64_t cohort = 3;  // 0: one by one
   std::string device = "cpu";
+  bool own_gpus = false;      // of each rank, in the place of `device`; NCCL sums between them
   bool all_clients = false;   // take part
   bool measures_all = false;  // FederatedSettings::regret
   int64_t rounds = 5;
+  bool evaluates = false;  // behind the rounds
+  bool squares = false;    // FederatedSettings::squares
 };
 
 // Clients of unequal size.
@@ -73,12 +76,15 @@ struct KindsRun : TrainerFixture<> {
       : TrainerFixture(all, unequal_clients), job(c.job) {
     const int64_t clients = federation.clients(), drawn = c.all_clients ? clients : kJobDraws;
     model = make_model(job.model, federation.sample_shape(), federation.classes());
+    take_loss();
     attackers = make_attackers(job, clients, comm.rank() == 0);
     const double share = static_cast<double>(drawn) / static_cast<double>(clients);
     aggregator = make_aggregator(job, clients, share);
     const AggregatorNeeds needs = needs_among(aggregator->needs(), attackers.get());
     update = make_update(job, federation, *model, needs);
+    tuner = make_tuner(job, federation, *model);
     sampler = c.all_clients ? make_full_sampler(clients) : make_uniform_sampler(clients, drawn);
+    if (needs.extra_row == ExtraRow::kServer) add_root();
     add_stages();
     add_parts();
     add_clock();
@@ -88,9 +94,28 @@ struct KindsRun : TrainerFixture<> {
     settings.timed = turnout != nullptr || job.async.is_on() || job.clock.is_on();
     settings.async = job.async;
     settings.regret = c.measures_all;
+    settings.own_models = evaluates_own_models(job);
+    settings.squares = c.squares;
     optimizer = make_server_optimizer(settings.server, model->n_params());
     if (c.cohort > 0) add_cohorts(c, needs);
     start();
+  }
+
+  // The server trains on the first of the clients that are held out.
+  void add_root() {
+    root = [this](int64_t round, std::span<const float> received, std::span<float> row) {
+      std::ranges::copy(received, row.begin());
+      update->train({.client = kJobClients, .round = round, .seed = 11, .row = row});
+      for (std::size_t i = 0; i < row.size(); ++i) row[i] -= received[i];
+    };
+  }
+
+  void take_loss() {
+    if (!job.client.objective.empty()) {
+      train_for(*model, job.client.objective, federation.label_form());
+    } else if (!own_loss_key(job.client).empty()) {
+      smooth_labels(*model, job.client.label_smoothing);
+    }
   }
 
   void add_stages() {
@@ -139,11 +164,19 @@ struct KindsRun : TrainerFixture<> {
     for (RoundPart* part : {static_cast<RoundPart*>(privacy.get()), round_part.get()}) {
       if (part != nullptr) parts.push_back(part);
     }
-    runner = make_cohort_runner(
-        {comm, federation, *model, *update, needs, stages, nullptr, parts}, settings,
-        std::make_unique<CohortTraining>(instructed_clients(job), federation, job.model, c.device,
-                                         c.cohort, 1 << 20),
-        torch_library().make_staged_communicator(comm));
+    ClientOptions options = instructed_clients(job);
+    options.poison = poison_of(job, federation.clients());
+    const std::string device =
+        c.own_gpus ? torch_library().gpu.use(comm.rank(), Precision::kFloat32) : c.device;
+    const auto room = [&](const ClientOptions& own, int64_t places, int64_t bytes) {
+      return std::make_unique<CohortTraining>(own, federation, job.model, device, places, bytes);
+    };
+    runner =
+        make_cohort_runner({comm, federation, *model, *update, needs, stages, tuner.get(), parts},
+                           settings, room(options, c.cohort, 1 << 20),
+                           c.own_gpus ? torch_library().make_nccl_communicator(comm, device)
+                                      : torch_library().make_staged_communicator(comm),
+                           tuner ? room(tuner_options(job), 1, 0) : nullptr);
   }
 
   Job job;
@@ -155,7 +188,19 @@ struct Outcome {
   std::vector<float> row;
   std::vector<double> losses;    // of the rounds
   std::vector<double> measures;  // what the rounds tell of attackers
+  std::vector<double> worth;     // what evaluations tell of each client
 };
+
+inline std::vector<double> worth_of(FederatedTrainer& trainer) {
+  std::vector<double> worth;
+  for (const ClientEvaluation& client : trainer.evaluate()) {
+    for (const double x :
+         {client.samples, client.loss, client.accuracy, client.train_samples, client.train_loss}) {
+      worth.push_back(x);
+    }
+  }
+  return worth;
+}
 
 inline Outcome outcome_of(int ranks, const KindsJob& job) {
   Outcome result;
@@ -172,8 +217,11 @@ inline Outcome outcome_of(int ranks, const KindsJob& job) {
         if (is_measure) result.measures.push_back(value);
       }
     }
+    const std::vector<double> worth =
+        job.evaluates ? worth_of(*run.trainer) : std::vector<double>();
     run.trainer->collect();
     const auto row = run.trainer->model_row();
+    if (comm.rank() == 0) result.worth = worth;
     if (comm.rank() == 0) result.row.assign(row.begin(), row.end());
   });
   return result;
@@ -191,15 +239,21 @@ inline void expect_agreement(const std::string& name, KindsJob job) {
     const Outcome expected = outcome_of(1, by_host);
     ASSERT_EQ(alone.row.size(), expected.row.size()) << what;
     for (std::size_t i = 0; i < alone.row.size(); ++i) {
-      ASSERT_NEAR(alone.row[i], expected.row[i], 2e-5F) << what;
+      ASSERT_NEAR(alone.row[i], expected.row[i], 1e-5 * static_cast<double>(job.rounds)) << what;
     }
     for (std::size_t i = 0; i < alone.losses.size(); ++i) {
       EXPECT_NEAR(alone.losses[i], expected.losses[i], 1e-4) << what;
+    }
+    ASSERT_EQ(alone.worth.size(), expected.worth.size()) << what;
+    for (std::size_t i = 0; i < alone.worth.size(); ++i) {
+      EXPECT_NEAR(alone.worth[i], expected.worth[i], 1e-4 * (1 + std::abs(expected.worth[i])))
+          << what;
     }
     for (int ranks = 2; ranks <= 4; ++ranks) {
       const Outcome together = outcome_of(ranks, job);
       EXPECT_EQ(together.row, alone.row) << what << ", ranks: " << ranks;
       EXPECT_EQ(together.losses, alone.losses) << what << ", ranks: " << ranks;
+      EXPECT_EQ(together.worth, alone.worth) << what << ", ranks: " << ranks;
     }
     const Kept kept = train_and_keep<KindsRun>(3, job, 2);
     EXPECT_EQ(go_on<KindsRun>(1, job, kept, job.rounds - 2), alone.row) << what;

@@ -40,13 +40,13 @@ NamedJobs robust_jobs() {
   KindsJob heal = of_rule("fedheal");
   heal.job.aggregator.threshold = 0.3;
   heal.job.aggregator.beta = 0.4;
-  heal.job.aggregator.kind = "fedheal";
   KindsJob absent = of_rule("fedlf");
   absent.job.aggregator.absent = AbsentClients::kWindow;
   return {{"krum", of_rule("krum")},
           {"median behind nnm", mixed},
           {"trimmed mean", of_rule("trimmed-mean")},
           {"centered clipping", of_rule("centered-clipping")},
+          {"fltrust", of_rule("fltrust")},
           {"fedheal", heal},
           {"fedlf of absent clients", absent}};
 }
@@ -77,17 +77,19 @@ NamedJobs stage_jobs() {
   measured.measures_all = true;
   KindsJob adaptive = compressed(Compress::kRandomK);
   adaptive.job.server = {.optimizer = "adam", .lr = 0.01};
-  KindsJob directions = of_rule("dqn-fed");
+  KindsJob directions = compressed(Compress::kTopK);
+  directions.job.aggregator.kind = "dqn-fed";
+  directions.job.aggregator.radius = 0.3;
+  directions.job.client.lr = 0.05;
   directions.job.client.epochs = 0;
   directions.job.client.steps = 3;
   directions.job.client.pairs = 2;
   directions.job.client.rate = LoweringRate::kLbfgs;
-  directions.job.comm.masks = AskedMasks::kTrue;
   return {{"worker momentum", momentum},
           {"momentum, scaffold and top-k", both},
           {"top-k, measured first", measured},
           {"random-k with adam", adaptive},
-          {"masked directions", directions}};
+          {"top-k of directions", directions}};
 }
 
 KindsJob private_rounds(const std::string& kind, double noise, double clip) {

@@ -47,10 +47,7 @@ struct MadeJob {
     update = make_update(job, federation, *model, rule);
   }
   // Why GPUs train it one client after the other; empty: side by side.
-  std::string one_by_one(const Job& job) const {
-    const LabelForm labels = federation.label_form();
-    return why_one_by_one_on_gpus(job, rule, &labels);
-  }
+  std::string one_by_one(const Job& job) const { return why_one_by_one_on_gpus(job, rule); }
 
   std::unique_ptr<Communicator> comm;
   Federation federation;
@@ -115,25 +112,32 @@ TEST(EngineChoice, WhatGpusTrainOneByOneIsSaidWithItsKey) {
     EXPECT_NE(MadeJob(job).one_by_one(job).find("(" + key + ")"), std::string::npos)
         << key << ": " << MadeJob(job).one_by_one(job);
   };
-  Job plain;
-  fill_job(plain);
-  for (const LabelForm& labels : {LabelForm(0, 3, true), LabelForm(0, 2), LabelForm(4, 9)}) {
-    EXPECT_NE(why_one_by_one_on_gpus(plain, std::nullopt, &labels), "");
-  }
-  const LabelForm classes(3);
-  EXPECT_EQ(why_one_by_one_on_gpus(plain, std::nullopt, &classes), "");
   for (const char* update : {"fednew", "fednl"}) {
     said("client.update", [&](Job& job) { job.client.kind = update; });
   }
   said("aggregator.kind", [](Job& job) { job.aggregator.kind = "fedheal"; });
-  said("sampler.kind", [](Job& job) { job.sampler.kind = "oort"; });
   said("aggregator.kind", [](Job& job) {
     job.aggregator.kind = "fedlf";
     job.aggregator.absent = AbsentClients::kWindow;
   });
-  said("client.label-smoothing", [](Job& job) { job.client.label_smoothing = 0.1; });
-  said("client.class-weights", [](Job& job) { job.client.class_weights = "client"; });
-  said("evaluate.view", [](Job& job) { job.evaluate.view = EvaluateView::kPersonalised; });
+}
+
+// What clients train for and on, and how their models are evaluated.
+TEST(EngineChoice, WhatClientsTrainForIsTrainedSideBySide) {
+  const std::vector<std::function<void(Job&)>> changes = {
+      [](Job& job) { job.sampler.kind = "oort"; },
+      [](Job& job) { job.client.label_smoothing = 0.1; },
+      [](Job& job) { job.client.class_weights = "client"; },
+      [](Job& job) { job.client.augmentation.mixup = 0.5; },
+      [](Job& job) { job.attack.kind = "backdoor"; },
+      [](Job& job) { job.evaluate.view = EvaluateView::kPersonalised; },
+      [](Job& job) { job.evaluate.tune_steps = 3; }};
+  for (const auto& change : changes) {
+    Job job;
+    fill_job(job);
+    change(job);
+    EXPECT_EQ(MadeJob(job).one_by_one(job), "");
+  }
 }
 
 // What a row says of GPUs is what the objects of its kind need.
@@ -174,14 +178,13 @@ TEST(EngineChoice, BoundsAreTrainedAndOtherProtocolsRefused) {
   job.model.precision = Precision::kFloat32;
   job.run.protocol = "online";
   EXPECT_FALSE(kind_off_gpus(job));
-  EXPECT_EQ(why_one_by_one_on_gpus(job, std::nullopt, nullptr), "");
+  EXPECT_EQ(why_one_by_one_on_gpus(job, std::nullopt), "");
   job.online.kind = "omni-fedge";
   EXPECT_FALSE(kind_off_gpus(job));
-  EXPECT_NE(why_one_by_one_on_gpus(job, std::nullopt, nullptr), "");
+  EXPECT_NE(why_one_by_one_on_gpus(job, std::nullopt), "");
   job.online.kind = "fed-exp";
   job.online.gamma = NodeEstimate::kRidgeAll;
-  EXPECT_NE(why_one_by_one_on_gpus(job, std::nullopt, nullptr).find("online.gamma"),
-            std::string::npos);
+  EXPECT_NE(why_one_by_one_on_gpus(job, std::nullopt).find("online.gamma"), std::string::npos);
   job.run.protocol = "bandit";
   EXPECT_EQ(kind_off_gpus(job)->key, "run.protocol");
   if (!kHasCuda) GTEST_SKIP() << "a build without CUDA";

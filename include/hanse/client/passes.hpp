@@ -54,7 +54,7 @@ class PassUpdate : public LocalUpdate {
   bool finds_squares() const final { return true; }
   std::unique_ptr<CohortUpdate> cohort_update(CohortTraining& cohorts,
                                               const ParameterLayout& layout) final;
-  bool trains_side_by_side() const final;
+  bool trains_side_by_side() const override;
 
  protected:
   // Throws InvalidArgument as ClientOptimizer, Augmentation and ClassWeights do. `federation` and

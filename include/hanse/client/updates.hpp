@@ -107,6 +107,11 @@ std::unique_ptr<LocalUpdate> make_per_fedavg(const ClientOptions& options,
 std::unique_ptr<LocalUpdate> make_fedsam(const ClientOptions& options, const Federation& federation,
                                          Model& model);
 
+// SGD on a model that distill_not_true() trains (FedNTD, Lee et al. 2022), one client after the
+// other; with distillation = 0 SGD, bit for bit.
+std::unique_ptr<LocalUpdate> make_fedntd(const ClientOptions& options, const Federation& federation,
+                                         Model& model);
+
 // DQN-Fed's client (Mohajer Hamidi and Ye 2025, Algorithm 1): the row returns as -g, with g the
 // gradient at the last iterate of the round's local steps ("last", as printed), the mean of all
 // their gradients ("mean"), or lr times their sum ("update", theta - theta_i as in the paper's

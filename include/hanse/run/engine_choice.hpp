@@ -15,7 +15,6 @@ namespace hanse {
 
 struct Job;
 class Assembly;
-class LabelForm;
 
 // Without data and objects. Throws NotCompiled when the job asks for GPUs and this build has none,
 // and InvalidArgument when its protocol trains nobody on them, or when it has model.precision =
@@ -26,10 +25,8 @@ void check_engine(const Job& job);
 std::optional<Refusal> kind_off_gpus(const Job& job);
 
 // Why a GPU trains the job's clients, or nodes, one after the other, as why_one_by_one() says it;
-// empty: it trains them side by side. `rule`: as in facts_of(); `labels`: null where no data have
-// been read.
-std::string why_one_by_one_on_gpus(const Job& job, const std::optional<AggregatorNeeds>& rule,
-                                   const LabelForm* labels);
+// empty: it trains them side by side. `rule`: as in facts_of().
+std::string why_one_by_one_on_gpus(const Job& job, const std::optional<AggregatorNeeds>& rule);
 
 // What `hanse check` says of that, where the job may get a GPU; else empty.
 std::string one_by_one_text(const Job& job);

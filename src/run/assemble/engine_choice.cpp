@@ -12,6 +12,7 @@
 #include "hanse/comm/bcast_list.hpp"
 #include "hanse/config.hpp"
 #include "hanse/job/job.hpp"
+#include "hanse/kinds/attacks.hpp"
 #include "hanse/kinds/experts.hpp"
 #include "hanse/kinds/updates.hpp"
 #include "hanse/model/part_model.hpp"
@@ -143,8 +144,7 @@ std::optional<Refusal> kind_off_gpus(const Job& job) {
   return std::nullopt;
 }
 
-std::string why_one_by_one_on_gpus(const Job& job, const std::optional<AggregatorNeeds>& rule,
-                                   const LabelForm* labels) {
+std::string why_one_by_one_on_gpus(const Job& job, const std::optional<AggregatorNeeds>& rule) {
   const ProtocolKind& protocol = protocol_kind(job);
   if (protocol.traits.has_rounds) {
     const std::string why = why_one_by_one(facts_of(job, rule));
@@ -153,9 +153,6 @@ std::string why_one_by_one_on_gpus(const Job& job, const std::optional<Aggregato
     return "ridge regressions are fitted in the hosts' memory (online.gamma)";
   } else if (exchanges_gradients(job.online)) {
     return "gradients of all nodes' models are mixed in the hosts' memory (online.kind)";
-  }
-  if (labels != nullptr && (labels->values > 1 || labels->multi_label)) {
-    return "a label has several values (data.kind)";
   }
   return "";
 }
@@ -166,7 +163,7 @@ std::string one_by_one_text(const Job& job) {
   if (!may_have_gpus || kind_off_gpus(job)) return "";
   const auto bound = protocol_kind(job).bound;
   const Job trained = bound ? bound_options(job, *bound) : job;
-  const std::string why = why_one_by_one_on_gpus(trained, std::nullopt, nullptr);
+  const std::string why = why_one_by_one_on_gpus(trained, std::nullopt);
   return why.empty() ? "" : "clients are trained one after the other on the GPU: " + why;
 }
 
@@ -250,22 +247,29 @@ void move_model(const Job& job, Engine& engine, Communicator& comm, Assembly& as
 RunnerPtr make_runner(const Job& job, Engine& engine, const FederatedSettings& settings,
                       const RunnerParts& parts) {
   RankDevice& device = engine.device;
-  std::unique_ptr<CohortTraining> cohorts;
+  std::unique_ptr<CohortTraining> cohorts, tuning;
   if (engine.has_cohorts()) {
     const int64_t participants = settings.max_participants;
     const int64_t clients = side_by_side(job, participants, parts.model.n_params());
     tell_of_idle_ranks(participants, clients, parts.comm);
+    const auto room = [&](const ClientOptions& options, int64_t places, int64_t bytes) {
+      return std::make_unique<CohortTraining>(
+          options, parts.federation, job.model, device.name, places, bytes,
+          job.run.device_graphs == DeviceGraphs::kAuto, parts.part);
+    };
     make_on_device(job, device, parts.comm, [&] {
-      cohorts = std::make_unique<CohortTraining>(
-          instructed_clients(job), parts.federation, job.model, device.name, clients,
-          device.sample_bytes, job.run.device_graphs == DeviceGraphs::kAuto, parts.part);
+      ClientOptions options = instructed_clients(job);
+      options.poison = poison_of(job, parts.federation.clients());
+      cohorts = room(options, clients, device.sample_bytes);
+      if (parts.tuner != nullptr) tuning = room(tuner_options(job), 1, 0);
     });
   }
   if (!engine.has_cohorts()) return make_host_runner(parts, settings);
   auto devices = uses_nccl(job, device, parts.comm)
                      ? torch_library().make_nccl_communicator(parts.comm, device.name)
                      : torch_library().make_staged_communicator(parts.comm);
-  return make_cohort_runner(parts, settings, std::move(cohorts), std::move(devices));
+  return make_cohort_runner(parts, settings, std::move(cohorts), std::move(devices),
+                            std::move(tuning));
 }
 
 }  // namespace hanse

@@ -147,11 +147,10 @@ void greet_sampler(bool has_durations, FederatedAssembly& parts) {
 Engine choose_engine_of(const AggregatorNeeds& rule, int64_t participants, Communicator& comm,
                         const RankDevice* given, FederatedAssembly& parts) {
   const Job& job = parts.trained;
-  const LabelForm labels = parts.federation.label_form();
   const StepCost work{parts.model->gradient_flops(), job.client.batch,
                       side_by_side(job, participants, parts.model->n_params())};
-  Engine engine = choose_engine(job, why_one_by_one_on_gpus(job, rule, &labels), work, comm,
-                                *parts.host, given);
+  Engine engine =
+      choose_engine(job, why_one_by_one_on_gpus(job, rule), work, comm, *parts.host, given);
   move_model(job, engine, comm, parts);
   return engine;
 }
@@ -260,7 +259,7 @@ void build(Communicator& comm, const RankDevice* given, FederatedAssembly& parts
   agree_on(comm, [&] { check_room(rule_needs, max_participants, comm, parts); });
   make_clock(comm, parts);
   parts.privacy = make_private_training(job, model, federation, comm);
-  if (masks_sums(job) && comm.size() > 1) parts.masks = make_sum_masks(comm);
+  if (masks_sums(job)) parts.masks = make_sum_masks(comm);
   try_sizes(job, comm, parts);
   greet_compression(rule_needs, parts);
   auto settings = trainer_settings(job, max_participants);

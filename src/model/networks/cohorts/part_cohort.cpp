@@ -27,8 +27,29 @@ class PartCohort final : public CohortForward, private ClientPasses {
 
   at::Tensor logits(std::span<const at::Tensor> leaves, const at::Tensor& input,
                     std::span<const at::Tensor> masks) const override {
-    return network_->logits(side_by_side(leaves), input, masks);
+    return network_->logits(whole(leaves), input, masks);
   }
+  std::vector<at::Tensor> whole(std::span<const at::Tensor> leaves) const override {
+    const int64_t clients = leaves.front().size(0);
+    std::vector<at::Tensor> all;
+    for (const Tensor& tensor : tensors_) {
+      if (tensor.own != kNone) {
+        all.push_back(leaves[to_index(tensor.own)]);
+        continue;
+      }
+      std::vector<int64_t> shape = tensor.frozen.sizes().vec();
+      shape.insert(shape.begin(), clients);
+      const at::Tensor frozen = tensor.frozen.unsqueeze(0).expand(shape);
+      if (tensor.factors == kNone) {
+        all.push_back(frozen);
+        continue;
+      }
+      const auto first = to_index(tensor.factors);
+      all.push_back(at::baddbmm(frozen, leaves[first + 1], leaves[first]));
+    }
+    return all;
+  }
+
   ClientPasses* client_passes() override {
     return network_->client_passes() != nullptr ? this : nullptr;
   }
@@ -85,28 +106,6 @@ class PartCohort final : public CohortForward, private ClientPasses {
   // The client's of the last forward().
   const at::Tensor& a(const Tensor& tensor) const { return factors_[to_index(tensor.factors)]; }
   const at::Tensor& b(const Tensor& tensor) const { return factors_[to_index(tensor.factors) + 1]; }
-
-  // The whole network's leaves, each with a leading C.
-  std::vector<at::Tensor> side_by_side(std::span<const at::Tensor> leaves) const {
-    const int64_t clients = leaves.front().size(0);
-    std::vector<at::Tensor> all;
-    for (const Tensor& tensor : tensors_) {
-      if (tensor.own != kNone) {
-        all.push_back(leaves[to_index(tensor.own)]);
-        continue;
-      }
-      std::vector<int64_t> shape = tensor.frozen.sizes().vec();
-      shape.insert(shape.begin(), clients);
-      const at::Tensor frozen = tensor.frozen.unsqueeze(0).expand(shape);
-      if (tensor.factors == kNone) {
-        all.push_back(frozen);
-        continue;
-      }
-      const auto first = to_index(tensor.factors);
-      all.push_back(at::baddbmm(frozen, leaves[first + 1], leaves[first]));
-    }
-    return all;
-  }
 
   std::unique_ptr<CohortForward> network_;
   std::vector<Tensor> tensors_;      // of the network, in its layout's order
