@@ -128,8 +128,7 @@ TEST(Apfl, FollowsTheAlgorithm) {
 TEST(Apfl, ShareMovesAlongItsDerivative) {
   const Regression r(random_clients());
   const double lr = 1e-3, a = 0.4, h = 1e-6;
-  const ClientOptions options{
-      {.steps = 1, .batch = 0}, {.lr = lr}, {.kind = "apfl", .mixture = a}};
+  const ClientOptions options{{.steps = 1, .batch = 0}, {.lr = lr}, {.kind = "apfl", .mixture = a}};
   const auto apfl = make_apfl(options, r.federation, *r.model);
   OneRound mine(*apfl, kTheta);
   const Numbers v{0.5, 1, -1}, w = numbers(kTheta);

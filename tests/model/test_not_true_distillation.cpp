@@ -1,5 +1,7 @@
 // Not-true distillation against LibTorch's own functions, and against differences.
+#include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -109,43 +111,39 @@ TEST(NotTrueDistillation, IsBlindToTheTrueClass) {
   EXPECT_NE(found.loss, loss_and_gradient(*model, row, samples.batch()).loss);
 }
 
-// Sequences, with positions that have no label, networks of autograd and those in closed form:
-// the gradient against differences.
+// Networks in closed form and those of autograd, and sequences with positions that have no label:
+// the gradient against differences along a direction.
 TEST(NotTrueDistillation, HasTheGradientOfItsLossInEveryNetwork) {
-  const std::vector<ModelOptions> kinds = {
-      {.kind = "mlp", .hidden = {5}},
-      {.kind = "lstm", .embedding = 4, .units = 5},
-      {.kind = "transformer", .embedding = 8, .heads = 2, .layers = 1},
-  };
-  for (const ModelOptions& options : kinds) {
-    const bool reads_tokens = options.kind != "mlp";
-    Samples samples(reads_tokens ? std::vector<int64_t>{6} : std::vector<int64_t>{kFeatures}, 5, 4,
-                    2);
-    if (reads_tokens) {
-      for (std::size_t i = 0; i < samples.features.size(); ++i) {
-        samples.features[i] = static_cast<float>((3 * i + i * i) % 5);
-      }
-    }
-    const auto model = make_model(options, samples.shape, 5);
-    distill_not_true(*model, 1.5, 2);
-    std::vector<float> row = scaled_row(*model, 1);
-    model->receive(scaled_row(*model, 2));
+  const std::vector<std::pair<std::string, LabelForm>> cases = {{"mlp", 3},
+                                                                {"cnn-leaf", 3},
+                                                                {"graph", 3},
+                                                                {"lstm", 3},
+                                                                {"transformer", 3},
+                                                                {"lstm", LabelForm(4, 12)},
+                                                                {"transformer", LabelForm(4, 12)}};
+  for (const auto& [kind, labels] : cases) {
+    const std::vector<int64_t> shape =
+        kind == "cnn-leaf" ? std::vector<int64_t>{1, 28, 28} : small_shape(kind);
+    const Samples samples(shape, labels, 4, 2, reads_tokens(kind) ? 11 : 0);
+    const auto model = make_model(small_options(kind, "cross-entropy"), shape, labels);
+    distill_not_true(*model, 3, 2);
+    const std::vector<float> row = initial_row(*model, 1);
+    model->receive(initial_row(*model, 2));
     const LossAndGradient found = loss_and_gradient(*model, row, samples.batch());
-    double along = 0;
-    std::vector<float> direction(row.size());
-    RandomStream random(4, Purpose::kData);
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      direction[i] = static_cast<float>(random.normal());
-      along += static_cast<double>(direction[i]) * static_cast<double>(found.gradient[i]);
-    }
-    const float h = 1e-3F;
-    const auto moved = [&](float by) {
+    double squared = 0;
+    for (const float g : found.gradient) squared += static_cast<double>(g) * static_cast<double>(g);
+    const double norm = std::sqrt(squared);
+    const auto moved = [&](double by) {
       std::vector<float> there = row;
-      for (std::size_t i = 0; i < row.size(); ++i) there[i] += by * direction[i];
+      for (std::size_t i = 0; i < row.size(); ++i) {
+        there[i] += static_cast<float>(by / norm) * found.gradient[i];
+      }
       return loss_and_gradient(*model, there, samples.batch()).loss;
     };
-    const double slope = (moved(h) - moved(-h)) / (2 * static_cast<double>(h));
-    EXPECT_NEAR(slope, along, 2e-2 * (1 + std::abs(along))) << options.kind;
+    const double h = 5e-3;
+    EXPECT_NEAR((moved(h) - moved(-h)) / (2 * h), norm, 2e-2 * norm) << kind;
+    const auto plain = make_model(small_options(kind, "cross-entropy"), shape, labels);
+    EXPECT_GT(found.loss, loss_and_gradient(*plain, row, samples.batch()).loss) << kind;
   }
 }
 
@@ -153,8 +151,7 @@ TEST(NotTrueDistillation, SaysWhatItNeeds) {
   const auto two = make_model({.kind = "linear"}, {kFeatures}, 2);
   expect_error<InvalidArgument>([&] { distill_not_true(*two, 1, 1); },
                                 {"nothing to distill", "client.update"});
-  const auto logistic =
-      make_model({.kind = "linear", .loss = "binary-logistic"}, {kFeatures}, 2);
+  const auto logistic = make_model({.kind = "linear", .loss = "binary-logistic"}, {kFeatures}, 2);
   expect_error<InvalidArgument>([&] { distill_not_true(*logistic, 1, 1); },
                                 {"binary-logistic", "model.loss"});
 }

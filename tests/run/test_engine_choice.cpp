@@ -112,7 +112,8 @@ TEST(EngineChoice, WhatGpusTrainOneByOneIsSaidWithItsKey) {
     EXPECT_NE(MadeJob(job).one_by_one(job).find("(" + key + ")"), std::string::npos)
         << key << ": " << MadeJob(job).one_by_one(job);
   };
-  for (const char* update : {"fednew", "fednl"}) {
+  for (const char* update :
+       {"fednew", "fednl", "apfl", "pfedme", "per-fedavg", "fedsam", "fedntd"}) {
     said("client.update", [&](Job& job) { job.client.kind = update; });
   }
   said("aggregator.kind", [](Job& job) { job.aggregator.kind = "fedheal"; });
