@@ -29,22 +29,22 @@
 
 namespace hanse {
 
-inline constexpr int64_t kJobClients = 9, kJobDraws = 7;
+inline constexpr int64_t kJobClients = 9, kJobDraws = 7, kJobIdle = 2;
 
 struct KindsJob {
   Job job = {};
   int64_t cohort = 3;  // 0: one by one
   std::string device = "cpu";
-  bool own_gpus = false;      // of each rank, in the place of `device`; NCCL sums between them
   bool all_clients = false;   // take part
   bool measures_all = false;  // FederatedSettings::regret
   int64_t rounds = 5;
   bool evaluates = false;  // behind the rounds
   bool squares = false;    // FederatedSettings::squares
+  bool own_gpus = false;   // of each rank, in the place of `device`; NCCL sums between them
 };
 
-// Clients of unequal size.
-inline Federation unequal_clients(Communicator& host) {
+// Clients of unequal size; of `idle` behind them none has a sample.
+inline Federation unequal_clients(Communicator& host, int64_t idle) {
   DataOptions data;
   data.kind = "random";
   data.shape = {1, 6, 6};
@@ -54,8 +54,9 @@ inline Federation unequal_clients(Communicator& host) {
   options.partition = "sizes";
   options.sizes = {2, 5, 12};
   options.size_probabilities = {0.4, 0.3, 0.3};
-  options.held_out = 2;
-  return Federation::load(data, options, 11, host);
+  options.held_out = idle > 0 ? 0 : 2;
+  Federation clients = Federation::load(data, options, 11, host);
+  return idle > 0 ? clients.with_idle(idle) : clients;
 }
 
 // A client's steps of SGD, on which the kinds are tried.
@@ -73,7 +74,11 @@ inline Job plain_steps() {
 
 struct KindsRun : TrainerFixture<> {
   KindsRun(Communicator& all, const KindsJob& c)
-      : TrainerFixture(all, unequal_clients), job(c.job) {
+      : TrainerFixture(all,
+                       [&c](Communicator& host) {
+                         return unequal_clients(host, c.job.attack.idle ? kJobIdle : 0);
+                       }),
+        job(c.job) {
     const int64_t clients = federation.clients(), drawn = c.all_clients ? clients : kJobDraws;
     model = make_model(job.model, federation.sample_shape(), federation.classes());
     take_loss();

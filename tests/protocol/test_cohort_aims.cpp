@@ -74,10 +74,14 @@ TEST_F(CohortAims, TunedAndOwnModels) {
                    }));
 }
 
-// What the rank 0 is told of them is compared by client/test_cohort_losses.cpp.
+// The draws follow from them.
 TEST_F(CohortAims, SquaresAreTold) {
   KindsJob job{plain_steps()};
   job.squares = true;
+  job.job.sampler.kind = "oort";
+  job.job.sampler.per_round = 3;
+  job.job.sampler.oort.exploration = 0.5;
+  job.rounds = 8;
   expect_agreement("squares", job);
 }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
-#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -17,6 +16,7 @@
 #include "hanse/run/catalog.hpp"
 #include "hanse/run/engine_choice.hpp"
 #include "hanse/run/load_job.hpp"
+#include "protocol/resume.hpp"
 #include "run/assemble/protocols.hpp"
 #include "support/devices.hpp"
 #include "support/scratch_folder.hpp"
@@ -91,7 +91,7 @@ struct Trained {
 };
 
 // Two rounds; complete on rank 0. Collective.
-Trained train(const Job& job, Communicator& comm, const RankDevice* given) {
+Trained train(const Job& job, Communicator& comm, const RankGpu* given) {
   const auto parts = assemble(job, comm, given);
   Protocol& protocol = parts->protocol();
   protocol.initialize_model();
@@ -104,7 +104,7 @@ Trained train(const Job& job, Communicator& comm, const RankDevice* given) {
   return trained;
 }
 
-RankDevice pretended() { return {.name = test_devices().front(), .kind = "pretended"}; }
+RankGpu pretended() { return {.name = test_devices().front(), .kind = "pretended"}; }
 
 void expect_near(const Trained& found, const Trained& expected, double tolerance) {
   ASSERT_EQ(found.model.size(), expected.model.size());
@@ -124,7 +124,7 @@ void expect_near(const Trained& found, const Trained& expected, double tolerance
 // Trains the job on the CPU and on the GPU.
 void expect_trains(const Job& job, double tolerance = 1e-4) {
   const auto single = make_single_communicator();
-  const RankDevice device = pretended();
+  const RankGpu device = pretended();
   const Trained expected = train(job, *single, nullptr), found = train(job, *single, &device);
   EXPECT_EQ(expected.on, "cpu");
   EXPECT_EQ(found.on, "pretended");
@@ -268,27 +268,49 @@ TEST_F(GpuJobs, EveryFactOfOneByOneTrains) {
   }
 }
 
-// The ranks share the clients, and each has the device.
-TEST_F(GpuJobs, TheBitsAreThoseOfAnyNumberOfRanks) {
+// A job's protocol on the device, as resume.hpp asks for it.
+struct DeviceTraining {
+  DeviceTraining(Communicator& comm, const Settings& settings) {
+    base.read(settings, job);
+    parts = assemble(job, comm, &device);
+    trainer = &parts->protocol();
+    trainer->initialize_model();
+  }
+
   const BaseJob base;
-  const RankDevice device = pretended();
-  for (const Settings& settings : {Settings{"aggregator.kind=krum"},
-                                   {"client.update=fednew", "sampler.kind=full"},
-                                   {"client.accumulate=2"},
-                                   {"comm.masks=true", "client.optimizer=adam"}}) {
+  const RankGpu device = pretended();
+  KeyedJob job{catalog()};
+  std::unique_ptr<Assembly> parts;
+  Protocol* trainer;
+};
+
+// The ranks share the clients, and each has the device.
+TEST_F(GpuJobs, TheBitsAreThoseOfAnyNumberOfRanksAndOfAResume) {
+  for (const Settings& settings :
+       {Settings{"aggregator.kind=krum"},
+        {"client.update=fednew", "sampler.kind=full"},
+        {"evaluate.tune-steps=2", "client.momentum=0.5", "client.optimizer-state=kept"},
+        {"privacy.kind=central", "privacy.unit=sample"},
+        {"client.mixup=0.4"},
+        {"comm.masks=true", "client.optimizer=adam"}}) {
     SCOPED_TRACE(settings.front());
-    std::optional<Trained> first;
-    for (const int ranks : {1, 2, 3}) {
-      Trained found;
-      run_threads(ranks, [&](Communicator& comm) {
-        KeyedJob job(catalog());
-        base.read(settings, job);
-        Trained mine = train(job, comm, &device);
-        if (comm.rank() == 0) found = std::move(mine);
+    const auto trained = [&](int before, int ranks) {
+      const Kept kept = train_and_keep<DeviceTraining>(before, settings, 1);
+      return go_on<DeviceTraining>(ranks, settings, kept, 2);
+    };
+    const std::vector<float> straight = [&] {
+      std::vector<float> row;
+      run_threads(1, [&](Communicator& comm) {
+        DeviceTraining training(comm, settings);
+        for (int round = 0; round < 3; ++round) training.trainer->round(false);
+        training.trainer->collect();
+        const auto model = training.trainer->model_row();
+        row.assign(model.begin(), model.end());
       });
-      if (!first) first = found;
-      EXPECT_EQ(found.model, first->model) << ranks;
-    }
+      return row;
+    }();
+    EXPECT_EQ(trained(1, 2), straight);
+    EXPECT_EQ(trained(3, 4), straight);
   }
 }
 

@@ -36,7 +36,7 @@ std::string one_by_one_text(const Job& job);
 int64_t ranks_on_one_gpu(std::span<const std::string> gpus, int64_t ranks_per_gpu);
 
 // A rank's part of the GPUs.
-struct RankDevice {
+struct RankGpu {
   std::string name;  // LibTorch's, "cuda:0"; empty: clients are trained on the CPU
   // Fixes the bits of its results: "NVIDIA H100 80GB HBM3, compute capability 9.0, ..."
   std::string kind = "cpu";
@@ -52,9 +52,10 @@ int64_t side_by_side(const Job& job, int64_t participants, int64_t n_params);
 
 // How the clients of a rank are trained.
 struct Engine {
-  RankDevice device;
+  RankGpu device;
   std::string one_by_one;  // why not side by side on a GPU; empty: they are, or on the CPU
 
+  const std::string& trains_on() const { return device.kind; }
   bool on_gpu() const { return !device.name.empty(); }
   bool has_cohorts() const { return on_gpu() && one_by_one.empty(); }
 };
@@ -76,12 +77,12 @@ bool is_worth_a_gpu(const StepCost& work);
 // `one_by_one`: as Engine has it; `work.clients` counts without it. `given`: the ranks' device,
 // which is taken as it is; null: run.device chooses. Collective. Throws AgreedError.
 Engine choose_engine(const Job& job, const std::string& one_by_one, StepCost work,
-                     Communicator& comm, Communicator& host, const RankDevice* given);
+                     Communicator& comm, Communicator& host, const RankGpu* given);
 
 // Makes what a run needs on the chosen device. A GPU that has no room for it is an error under
 // `cuda` (and in tf32); under `auto` it is a notice, and the device is the CPU. Collective. Throws
 // AgreedError.
-void make_on_device(const Job& job, RankDevice& device, Communicator& comm,
+void make_on_device(const Job& job, RankGpu& device, Communicator& comm,
                     const std::function<void()>& make);
 
 // Puts the assembly's model on the device, where it trains one client after the other; nothing on

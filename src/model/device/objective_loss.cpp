@@ -36,7 +36,7 @@ class ObjectiveLoss final : public StepLoss {
     received_logits_ = more_.network.logits(leaves, input, {});
   }
 
-  Found differentiate(const at::Tensor& z, const StepBatch& of, const StepTotals& totals) override {
+  Found differentiate(const at::Tensor& z, const ClientBatches& of, const StepTotals& totals) override {
     Found found{at::zeros_like(z), at::zeros({of.clients}, z.options().dtype(at::kDouble))};
     const auto counts =
         parts_.noise.of_clients(parts_.table.number(), of.first + of.clients).counts;

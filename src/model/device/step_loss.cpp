@@ -27,7 +27,7 @@ class TensorStepLoss : public StepLoss {
       : parts_(std::move(parts)),
         within_(at::arange(parts_.batch, parts_.table.counts().options())) {}
 
-  Found differentiate(const at::Tensor& logits, const StepBatch& of,
+  Found differentiate(const at::Tensor& logits, const ClientBatches& of,
                       const StepTotals& totals) override {
     const at::AutoGradMode training(true);
     const at::Tensor z = logits.detach().requires_grad_();
@@ -67,14 +67,14 @@ class TensorStepLoss : public StepLoss {
  protected:
   // From counts [clients, 1] and targets [clients, samples, ...].
   virtual LossTerm term(const at::Tensor& z, const at::Tensor& targets, const at::Tensor& counts,
-                        const StepBatch& of) const {
+                        const ClientBatches& of) const {
     return {
         tensor_losses(*parts_.loss, z, targets, at::Reduction::None).view({of.clients, of.samples}),
         counted(counts, of) / counts.clamp_min(1).to(at::kFloat)};
   }
 
   // [clients, samples] 1 where the client has the sample.
-  at::Tensor counted(const at::Tensor& counts, const StepBatch& of) const {
+  at::Tensor counted(const at::Tensor& counts, const ClientBatches& of) const {
     return at::lt(within_.narrow(0, 0, of.samples), counts).to(at::kFloat);
   }
 
@@ -94,7 +94,7 @@ class SmoothedStepLoss final : public TensorStepLoss {
 
  private:
   LossTerm term(const at::Tensor& z, const at::Tensor& targets, const at::Tensor& counts,
-                const StepBatch& of) const override {
+                const ClientBatches& of) const override {
     const int64_t classes = z.size(-1);
     const at::Tensor labels = targets.unsqueeze(-1);
     const at::Tensor hits = at::arange(classes, targets.options()).eq(labels).to(at::kFloat);

@@ -23,7 +23,7 @@ struct StepTotals {
 };
 
 // Some clients of a step, and so many samples of each: its own stand in front.
-struct StepBatch {
+struct ClientBatches {
   int64_t first, clients, samples;
 };
 
@@ -48,7 +48,7 @@ class StepLoss {
   virtual ~StepLoss() = default;
   // The gradient of each client's mean loss by its logits z [clients, samples, ...], and these
   // losses, which it adds to `totals`. A client without samples has loss 0 and any gradient.
-  virtual Found differentiate(const at::Tensor& z, const StepBatch& of,
+  virtual Found differentiate(const at::Tensor& z, const ClientBatches& of,
                               const StepTotals& totals) = 0;
   // Tells the rows [C, P] that the clients have received.
   virtual void receive(const at::Tensor& /*rows*/) {}

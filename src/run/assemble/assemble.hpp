@@ -24,13 +24,13 @@ namespace hanse {
 
 // Collective. `given`: see assemble(). Each throws AgreedError.
 std::unique_ptr<Assembly> assemble_federated(const Job& job, Communicator& comm,
-                                             const RankDevice* given);
+                                             const RankGpu* given);
 std::unique_ptr<Assembly> assemble_online(const Job& job, Communicator& comm,
-                                          const RankDevice* given);
+                                          const RankGpu* given);
 std::unique_ptr<Assembly> assemble_bandit(const Job& job, Communicator& comm,
-                                          const RankDevice* given);
+                                          const RankGpu* given);
 std::unique_ptr<Assembly> assemble_statistics(const Job& job, Communicator& comm,
-                                              const RankDevice* given);
+                                              const RankGpu* given);
 
 // The objects of a federated job, or of a bound, which is one of a special kind.
 struct FederatedAssembly final : Assembly {

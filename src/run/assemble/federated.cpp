@@ -66,7 +66,7 @@ FederatedTrainer::Settings trainer_settings(const Job& job, int64_t max_particip
 // Takes another loss for training than model.loss.
 void take_objective(const Job& job, Communicator& comm, FederatedAssembly& parts) {
   const std::string& path = job.client.objective;
-  Model& network = parts.part != nullptr ? parts.part->network() : *parts.model;
+  Model& network = parts.part != nullptr ? *parts.part->network() : *parts.model;
   agree_on(comm, [&] { take_update_loss(job, network); });
   if (own_loss_key(job.client).empty()) return;
   if (path.empty()) {
@@ -145,7 +145,7 @@ void greet_sampler(bool has_durations, FederatedAssembly& parts) {
 
 // Chooses where the clients are trained, and takes the model there where they are so one by one.
 Engine choose_engine_of(const AggregatorNeeds& rule, int64_t participants, Communicator& comm,
-                        const RankDevice* given, FederatedAssembly& parts) {
+                        const RankGpu* given, FederatedAssembly& parts) {
   const Job& job = parts.trained;
   const StepCost work{parts.model->gradient_flops(), job.client.batch,
                       side_by_side(job, participants, parts.model->n_params())};
@@ -235,7 +235,7 @@ void check_room(const AggregatorNeeds& needs, int64_t max_participants, const Co
 }
 
 // Builds the job parts.trained.
-void build(Communicator& comm, const RankDevice* given, FederatedAssembly& parts) {
+void build(Communicator& comm, const RankGpu* given, FederatedAssembly& parts) {
   const Job& job = parts.trained;
   const Federation& federation = parts.federation;
   parts.drawing = drawing_job(job);
@@ -268,7 +268,7 @@ void build(Communicator& comm, const RankDevice* given, FederatedAssembly& parts
   RunnerPtr runner = make_runner(job, engine, settings,
                                  {comm, federation, model, *parts.update, rule_needs,
                                   parts.stages(), parts.tuner.get(), parts.acting(), parts.part});
-  parts.trained_on = engine.device.kind;
+  parts.trained_on = engine.trains_on();
   parts.trainer = std::make_unique<FederatedTrainer>(
       FederatedTrainer::Parts{.comm = comm,
                               .host = *parts.host,
@@ -325,7 +325,7 @@ std::function<void()> FederatedAssembly::round_writer(const KeyedJob& job, const
 }
 
 std::unique_ptr<Assembly> assemble_federated(const Job& job, Communicator& comm,
-                                             const RankDevice* given) {
+                                             const RankGpu* given) {
   auto assembly = std::make_unique<FederatedAssembly>(comm);
   load_samples_and_model(job, comm, *assembly);
   const auto bound = protocol_kind(job).bound;

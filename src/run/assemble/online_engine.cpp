@@ -12,7 +12,7 @@
 
 namespace hanse {
 
-OnlineEngine choose_online_engine(const Job& job, Communicator& comm, const RankDevice* given,
+OnlineEngine choose_online_engine(const Job& job, Communicator& comm, const RankGpu* given,
                                   Assembly& assembly) {
   const Federation& federation = assembly.federation;
   const int64_t batch = Stream::largest_batch(federation, job.online.horizon);
@@ -21,7 +21,7 @@ OnlineEngine choose_online_engine(const Job& job, Communicator& comm, const Rank
   Engine chosen = choose_engine(job, why_one_by_one_on_gpus(job, std::nullopt),
                                 {assembly.model->gradient_flops(), batch, clients}, comm,
                                 *assembly.host, given);
-  RankDevice& device = chosen.device;
+  RankGpu& device = chosen.device;
   move_model(job, chosen, comm, assembly);
   OnlineEngine engine;
   make_on_device(job, device, comm, [&] {
