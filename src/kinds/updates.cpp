@@ -14,6 +14,7 @@
 #include "hanse/kinds/clock.hpp"
 #include "hanse/kinds/own_rules.hpp"
 #include "hanse/kinds/samplers.hpp"
+#include "hanse/model/distillation.hpp"
 
 namespace hanse {
 

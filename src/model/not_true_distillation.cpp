@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "hanse/base/error.hpp"
-#include "hanse/base/index.hpp"
+#include "hanse/model/distillation.hpp"
 #include "hanse/model/loss_math.hpp"
 #include "loss.hpp"
 #include "network_model.hpp"

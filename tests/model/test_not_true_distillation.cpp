@@ -8,6 +8,7 @@
 #include <torch/torch.h>
 
 #include "hanse/base/error.hpp"
+#include "hanse/model/distillation.hpp"
 #include "support.hpp"
 #include "support/errors.hpp"
 

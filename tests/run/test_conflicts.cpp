@@ -108,7 +108,8 @@ TEST(Conflicts, FactsAreThoseOfTheObjects) {
        {"sgd", "prox", "scaffold", "ditto", "fednova", "feddyn", "fednew", "fednl", "apfl",
         "pfedme", "per-fedavg", "fedsam", "fedntd"}) {
     for (const std::string rule : {"fedavg", "dqn-fed", "krum", "fedlf"}) {
-      for (const std::string option : {"", "momentum", "kept", "adam", "accumulate", "personal", "direction"}) {
+      for (const std::string option :
+           {"", "momentum", "kept", "adam", "accumulate", "personal", "direction"}) {
         Job job;
         fill_job(job);
         job.client.kind = update;

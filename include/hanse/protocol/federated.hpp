@@ -145,7 +145,6 @@ class FederatedTrainer final : public Protocol {
   std::unique_ptr<TaskStarts> starts_;      // of the round
   std::shared_ptr<std::byte> model_memory_;
   std::span<float> theta_;        // [P] the model
-  std::vector<double> shown_;     // [M] LocalUpdate::shown_block() of the clients, on rank 0
   AlignedFloats average_;         // [P] mean of the models behind all rounds; empty: not kept
   Metrics evaluated_;             // its metrics, and those on the common test set; rank 0
   std::vector<float> control_;    // [control width] the server's variate; empty: none returns

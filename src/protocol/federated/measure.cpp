@@ -97,29 +97,4 @@ EvaluationTable evaluate_viewed_models(MeasureParts parts, const FederatedSettin
   return found;
 }
 
-std::vector<double> shown_numbers(MeasureParts parts) {
-  const LocalUpdate& update = parts.update;
-  const ClientStateStore* states = parts.runner->states();
-  if (update.shown_block().empty() || states == nullptr) return {};
-  std::vector<double> shown(to_index(parts.federation.clients()), kElsewhere);
-  for (const int64_t client : states->clients()) {
-    shown[to_index(client)] = static_cast<double>(
-        state_block(update.state_blocks(), states->existing_row(client), update.shown_block())
-            .front());
-  }
-  parts.comm.reduce(std::span(shown), ReduceOp::kMax, 0);
-  for (double& number : shown) {
-    if (number == kElsewhere) number = std::nan("");
-  }
-  return shown;
-}
-
-void add_shown_column(const LocalUpdate& update, const std::vector<double>& shown,
-                      Columns& columns) {
-  if (update.shown_block().empty()) return;
-  columns.add_to_clients([&shown, name = std::string(update.shown_block())](int64_t client) {
-    return Metrics{{name, client < std::ssize(shown) ? shown[to_index(client)] : std::nan("")}};
-  });
-}
-
 }  // namespace hanse

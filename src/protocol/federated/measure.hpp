@@ -37,11 +37,4 @@ EvaluationTable evaluate_viewed_models(MeasureParts parts, const FederatedSettin
                                        const RoundContext& round, std::span<const int64_t> clients,
                                        ClassCounts& counts, SampleTable& samples);
 
-// LocalUpdate::shown_block() of every client [M], NaN of those without a state; empty where the
-// update shows none. Cost: a reduction of M numbers.
-std::vector<double> shown_numbers(MeasureParts parts);
-// Its column of clients.csv. All but the update must outlive the columns.
-void add_shown_column(const LocalUpdate& update, const std::vector<double>& shown,
-                      Columns& columns);
-
 }  // namespace hanse
