@@ -1,6 +1,7 @@
 // Steps of several clients side by side on one device.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -75,6 +76,8 @@ class CohortTraining final : public Evaluator {
   EvaluationSums chosen(int64_t begin, std::span<const int32_t> order) override;
 
  private:
+  // Samples that the device has room for, when it does not hold all.
+  int64_t window() const { return std::max(clients_ * batch_, kEvaluationRows); }
   int64_t places_of_samples() const;
   void upload_all();
   void locate(int64_t begin, std::span<const int32_t> order, int64_t place);
@@ -91,7 +94,6 @@ class CohortTraining final : public Evaluator {
   std::string device_;
   int64_t clients_;  // C
   int64_t batch_;    // B
-  int64_t window_;   // samples that the device has room for, when it does not hold all
   bool holds_all_;
   bool changes_;          // samples, in training
   bool squares_ = false;  // those of the last tasks are wanted

@@ -73,11 +73,11 @@ RunnerPtr make_cohort_runner(const RunnerParts& parts, const FederatedSettings& 
                              std::unique_ptr<CohortTraining> tuning = nullptr);
 
 // Does the model go back to the ranks part by part while its sum still comes? Not if the step may
-// be taken back, the server's optimizer needs the whole sum at once, or another sum divides it.
+// be taken back, the server's step needs the whole sum at once, or another sum divides it.
 inline bool step_overlaps(const AggregatorNeeds& needs, const LocalUpdate& update,
                           const ServerOptions& server) {
   return needs.trials == 0 && !update.sends_direction() && !needs.sign_share &&
-         server.own.path.empty();
+         server.own.path.empty() && !server.extrapolate;
 }
 
 }  // namespace hanse

@@ -56,6 +56,7 @@ struct FederatedAssembly final : Assembly {
   VirtualTime time;                             // rank 0
   std::unique_ptr<PrivateTraining> privacy;     // null: rounds are not private for clients
   std::unique_ptr<PrivateSamples> samples;      // null: steps of clients are not private
+  std::unique_ptr<RoundPart> extrapolation;     // of the server's step; null: none
   std::unique_ptr<RoundPart> masks;             // of the sum; null: none
   std::vector<RoundPart*> acting() const;       // on the sum of each round, borrowed
   VirtualTime make_time() const;                // a clock that has not begun

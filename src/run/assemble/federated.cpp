@@ -17,6 +17,7 @@
 #include "hanse/kinds/samplers.hpp"
 #include "hanse/kinds/updates.hpp"
 #include "hanse/model/part_model.hpp"
+#include "hanse/protocol/extrapolation.hpp"
 #include "hanse/protocol/sum_masks.hpp"
 #include "hanse/protocol/update_stage.hpp"
 #include "hanse/protocol/worker_momentum.hpp"
@@ -259,6 +260,10 @@ void build(Communicator& comm, const RankGpu* given, FederatedAssembly& parts) {
   agree_on(comm, [&] { check_room(rule_needs, max_participants, comm, parts); });
   make_clock(comm, parts);
   parts.privacy = make_private_training(job, model, federation, comm);
+  if (job.server.extrapolate) {
+    parts.extrapolation =
+        make_extrapolation(model.layout().n_trainable(), job.server.extrapolate_epsilon);
+  }
   if (masks_sums(job)) parts.masks = make_sum_masks(comm);
   try_sizes(job, comm, parts);
   greet_compression(rule_needs, parts);
@@ -314,6 +319,7 @@ std::vector<RoundPart*> FederatedAssembly::acting() const {
   std::vector<RoundPart*> parts;
   if (privacy) parts.push_back(privacy.get());
   if (samples) parts.push_back(samples.get());
+  if (extrapolation) parts.push_back(extrapolation.get());
   if (masks) parts.push_back(masks.get());  // closes last: what leaves the rank is masked
   return parts;
 }
