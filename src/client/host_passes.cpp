@@ -21,7 +21,8 @@ bool keeps_received(const std::vector<Pass>& passes) {
 
 }  // namespace
 
-HostPasses::HostPasses(const ClientOptions& options, const Federation& federation, Model& model)
+HostPasses::HostPasses(const ClientOptions& options, const Federation& federation, Model& model,
+                       std::unique_ptr<StoredGradient> own)
     : options_(options),
       propfair_(options.propfair),
       schedule_(options),
@@ -29,9 +30,10 @@ HostPasses::HostPasses(const ClientOptions& options, const Federation& federatio
       model_(model),
       batches_(options, federation),
       optimizer_(options, model.layout().n_trainable()),
-      found_(make_stored_gradient(options, federation, model)),
-      stores_gradient_(options.clip > 0 || options.propfair.base > 0 || options.accumulate > 1 ||
-                       options.private_steps),
+      has_own_(own != nullptr),
+      found_(own ? std::move(own) : make_stored_gradient(options, federation, model)),
+      stores_gradient_(has_own_ || options.clip > 0 || options.propfair.base > 0 ||
+                       options.accumulate > 1 || options.private_steps),
       state_width_(to_index(width_of(optimizer_.state_blocks()))) {
   const std::size_t n = to_index(model.n_params());
   if (stores_gradient_) gradient_.resize(n);
@@ -151,6 +153,15 @@ PassUpdate::PassUpdate(const ClientOptions& options, const Federation& federatio
   state_.insert(state_.end(), state.begin(), state.end());
 }
 
+PassUpdate::PassUpdate(const ClientOptions& options, const Federation& federation, Model& model,
+                       std::vector<Pass> passes, std::unique_ptr<StoredGradient> gradient)
+    : LocalUpdate({}, RoundSteps(options)),
+      passes_(std::move(passes)),
+      host_(std::make_shared<HostPasses>(options, federation, model, std::move(gradient))) {
+  host_->make_room(passes_);
+  state_ = host_->state_blocks();
+}
+
 PassUpdate::PassUpdate(const PassUpdate& inner, std::vector<Pass> passes,
                        std::vector<StateBlock> state)
     : LocalUpdate(inner.state_blocks(), inner.steps()),
@@ -161,6 +172,7 @@ PassUpdate::PassUpdate(const PassUpdate& inner, std::vector<Pass> passes,
 }
 
 const Movement& PassUpdate::movement() const { return host_->movement(); }
+bool PassUpdate::trains_side_by_side() const { return host_->steps_by_model(); }
 
 ClientOutcome PassUpdate::train(const ClientTask& task) { return host_->run(*this, task); }
 

@@ -8,8 +8,13 @@ import test_bad_input
 
 MLP = {"model.kind": "mlp", "model.hidden": "9", "federation.partition": "dirichlet",
        "federation.alpha": 0.3, "client.momentum": 0.5}
+PLAIN = {**MLP, "client.momentum": 0}
 JOBS = {
     "ditto": {**MLP, "client.update": "ditto", "client.lambda": 0.5},
+    "apfl": {**PLAIN, "client.update": "apfl", "client.variant": "reference"},
+    "pfedme": {**PLAIN, "client.update": "pfedme", "client.mu": 2, "client.inner": 3},
+    "per-fedavg": {**PLAIN, "client.update": "per-fedavg", "client.inner-lr": 0.05,
+                   "federation.held-out": 2},
     "head": {**MLP, "client.personal": "fc2.*"},
     "head-prox": {**MLP, "client.personal": "fc2.*", "client.update": "prox", "client.mu": 0.3,
                   "aggregator.kind": "term"},
@@ -53,6 +58,15 @@ class SameBits(harness.Case):
 
     def test_ditto(self):
         self.check("ditto")
+
+    def test_apfl(self):
+        self.check("apfl")
+
+    def test_pfedme(self):
+        self.check("pfedme")
+
+    def test_per_fedavg(self):
+        self.check("per-fedavg")
 
     def test_head(self):
         self.check("head")

@@ -137,7 +137,7 @@ constexpr auto choices_of(Safeguard) { return std::array{"frobenius", "projectio
 // Options of the updates in second_order.hpp.
 struct SecondOrderOptions {
   double alpha = 0.05;       // fednew: damping of the Newton direction; feddyn: of its regulariser
-  double rho = 0.1;          // fednew: penalty on y_i - y
+  double rho = 0.1;          // fednew: penalty on y_i - y; fedsam: radius
   double tolerance = 1e-5;   // fednew: of the residual, relative
   int64_t iterations = 100;  // fednew: most Hessian-vector products a round
   Compressor compressor = Compressor::kRank;  // fednl
@@ -163,11 +163,23 @@ struct LoweringOptions {
   SentGradient gradient = SentGradient::kAuto;
 };
 
+// The equations of the paper, or those of its authors' code where they differ.
+enum class UpdateVariant { kPaper, kReference };
+constexpr auto choices_of(UpdateVariant) { return std::array{"paper", "reference"}; }
+
 // The method of training, and options of single methods.
 struct UpdateOptions {
   std::string kind = "sgd";  // of client.update: kinds/updates.hpp
-  double mu = 0.01;          // prox: weight of mu/2 |w - theta|^2 (FedProx, Li et al. 2020)
+  double mu = 0.01;          // prox, pfedme: weight of mu/2 |w - theta|^2
   double lambda = 1;         // ditto: weight of lambda/2 |v - w|^2, w the received model
+  double mixture = 0.5;      // apfl: share of the own model in the mixture, at the start
+  bool adapt = true;         // apfl: the share is learned
+  UpdateVariant variant = UpdateVariant::kPaper;  // apfl
+  int64_t inner = 5;                              // pfedme: steps of the own model a mini-batch
+  double inner_lr = 0;                            // pfedme, per-fedavg: size of these steps; 0: lr
+  double global_momentum = 0;  // fedsam: share of the server's last direction in a step
+  double distillation = 1;     // fedntd: beta, weight of the distillation
+  double temperature = 1;      // fedntd: tau of its softmax
   SecondOrderOptions second_order;
 };
 
@@ -186,5 +198,8 @@ struct ClientOptions : LocalWork,
   // Set by privacy.unit = sample: what makes the steps private; null: they are as they are.
   std::shared_ptr<const PrivateSteps> private_steps = nullptr;
 };
+
+// The steps of an inner problem: those of the options, of size inner_lr where that is given.
+StepOptions inner_steps(const ClientOptions& options);
 
 }  // namespace hanse

@@ -16,6 +16,7 @@
 namespace hanse {
 
 class HostPasses;
+class StoredGradient;
 
 // One way over the client's mini-batches, by steps of
 //   w <- w - lr (g + pull + mu (w - anchor)),  g the gradient after slope, clipping and decay
@@ -56,13 +57,16 @@ class PassUpdate : public LocalUpdate {
   bool finds_squares() const final { return true; }
   std::unique_ptr<CohortUpdate> cohort_update(CohortTraining& cohorts,
                                               const ParameterLayout& layout) final;
-  bool trains_side_by_side() const final { return true; }
+  bool trains_side_by_side() const override;
 
  protected:
   // Throws InvalidArgument as ClientOptimizer, Augmentation and ClassWeights do. `federation` and
   // `model` must outlive the object.
   PassUpdate(const ClientOptions& options, const Federation& federation, Model& model,
              std::vector<Pass> passes, std::vector<StateBlock> state = {});
+  // An update that steps along gradients of its own, on the host alone.
+  PassUpdate(const ClientOptions& options, const Federation& federation, Model& model,
+             std::vector<Pass> passes, std::unique_ptr<StoredGradient> gradient);
   // An update around another, whose steps it makes and whose state stands in front.
   PassUpdate(const PassUpdate& inner, std::vector<Pass> passes, std::vector<StateBlock> state);
 

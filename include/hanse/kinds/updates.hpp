@@ -23,6 +23,10 @@ struct UpdateTraits {
   bool solves = false;      // the server solves a system with what training finds
   bool keeps = false;       // clients keep numbers between rounds
   bool control = false;     // a control variate moves by what they send
+  bool own_steps = false;   // gradients at several models, in steps of its own
+  bool one_by_one = false;  // clients train one after the other
+  bool own_loss = false;    // gives the model another loss than model.loss
+  bool adapts = false;      // the own model is the shared one behind steps of client.inner-lr
 };
 
 // Throws InvalidArgument for an unknown kind.
@@ -45,6 +49,10 @@ bool evaluates_own_models(const Job& job);
 // InvalidArgument when options, federation and model do not fit together.
 std::unique_ptr<LocalUpdate> make_update(const Job& job, const Federation& federation, Model& model,
                                          const AggregatorNeeds& needs);
+
+// Gives the network the loss that client.update trains it for, if that is not model.loss. Throws
+// InvalidArgument where the network has no such loss.
+void take_update_loss(const Job& job, Model& network);
 
 // Plain steps of the job's options, for evaluate.tune-steps; null: there are none.
 ClientOptions tuner_options(const Job& job);

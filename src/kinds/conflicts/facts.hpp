@@ -69,11 +69,18 @@ inline constexpr Fact kBeyondPlainSteps{
     "steps beyond w - lr g", "client.optimizer, client.momentum and the like",
     [](const JobFacts& f) { return !beyond_plain_steps(f.job.client).empty(); },
     [](const JobFacts& f) { return beyond_plain_steps(f.job.client); }};
-inline constexpr Fact kOwnLoss{
-    "another loss than model.loss",
+inline constexpr Fact kAsksForLoss{
+    "a loss that options ask for",
     "client.objective, client.label-smoothing or client.class-weights",
     [](const JobFacts& f) { return !own_loss_key(f.job.client).empty(); },
     [](const JobFacts& f) { return own_loss_key(f.job.client); }};
+inline constexpr Fact kOwnLoss{
+    "another loss than model.loss",
+    "client.objective, client.label-smoothing, client.class-weights or client.update",
+    [](const JobFacts& f) { return f.update.own_loss || kAsksForLoss.holds(f); },
+    [](const JobFacts& f) {
+      return f.update.own_loss ? "client.update" : own_loss_key(f.job.client);
+    }};
 inline constexpr Fact kAugments{
     "augmented images", "client.crop, client.flip, client.cutout or client.mixup",
     [](const JobFacts& f) { return !augmentation_key(f.job.client.augmentation).empty(); },

@@ -68,8 +68,9 @@ FederatedTrainer::Settings trainer_settings(const Job& job, int64_t max_particip
 // Takes another loss for training than model.loss.
 void take_objective(const Job& job, Communicator& comm, FederatedAssembly& parts) {
   const std::string& path = job.client.objective;
-  if (own_loss_key(job.client).empty()) return;
   Model& network = parts.part != nullptr ? *parts.part->network() : *parts.model;
+  agree_on(comm, [&] { take_update_loss(job, network); });
+  if (own_loss_key(job.client).empty()) return;
   if (path.empty()) {
     return agree_on(comm, [&] { smooth_labels(network, job.client.label_smoothing); });
   }

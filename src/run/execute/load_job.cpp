@@ -70,6 +70,12 @@ std::optional<int64_t> trained_clients(const Job& job) {
   return *clients + idle_attackers(job.attack);
 }
 
+// An own model that steps make of the shared one is made by one at least.
+void take_own_view(Job& job) {
+  int64_t& steps = job.evaluate.tune_steps;
+  if (update_traits(job.client).adapts) steps = std::max<int64_t>(steps, 1);
+}
+
 }  // namespace
 
 void check_kinds(const Job& job) {
@@ -103,6 +109,9 @@ void load_job(const std::string& path, const Overrides& overrides, KeyedJob& job
   if (job.evaluate.view == EvaluateView::kAuto && reading.reads("evaluate.view")) {
     const bool own = protocol.bound ? *protocol.bound == Bound::kLocal : evaluates_own_models(job);
     job.evaluate.view = own ? EvaluateView::kPersonalised : EvaluateView::kGlobal;
+  }
+  if (job.evaluate.view == EvaluateView::kPersonalised && reading.reads("evaluate.view")) {
+    take_own_view(job);
   }
   for (auto [key, horizon] : {std::pair{"sampler.horizon", &job.sampler.learning.horizon},
                               {"client.schedule-length", &job.client.schedule.length},
