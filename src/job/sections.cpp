@@ -129,8 +129,7 @@ void bind_parts(OptionTable& table, PartOptions& client) {
             "names of tensors that stay with the client, with * and ?, separated by commas, e.g. "
             "fc3.* (FedPer) or *norm* (FedBN); empty: none");
   table.add("client.alternate", client.alternate,
-            "names of tensors, with * and ?, separated by commas: round t moves those of the t-th "
-            "name alone, then of the first again; the others send 0; empty: all in every round");
+            "names of tensors, separated by commas: each round moves those of one name, in turn");
   table.add(
       "client.train", client.train,
       "names of tensors that are trained, with * and ?, separated by commas, e.g. fc.*; the "
@@ -274,8 +273,7 @@ void bind_evaluate(OptionTable& table, EvaluateOptions& evaluate) {
             "steps that a copy of the model of the view makes on each client's training samples "
             "before it is evaluated there, as [client] says; 0: none");
   table.add("evaluate.tune", evaluate.tune,
-            "names of tensors that these steps move, with * and ?, separated by commas, e.g. fc.*; "
-            "also those that client.train leaves out; empty: all that training moves");
+            "names of tensors that these steps move, frozen ones too; empty: what training moves");
   table.add(
       "evaluate.metrics", evaluate.metrics,
       "metrics of each client's test samples beside loss, accuracy and AUROC of two classes, "
