@@ -29,6 +29,7 @@ struct SummedUpdate {
   int64_t place;                  // in the draw
   double coefficient;             // the rule's, where it weighs before the training
   std::span<const float> update;  // [P]
+  std::span<const float> origin;  // [P] the model that the participant received
 };
 
 // What the updates of a round count.
@@ -99,6 +100,8 @@ class RoundPart : public Stateful {
   // Rank 0: steps the model's entries from `begin` on.
   virtual void step(int64_t /*begin*/, std::span<const float> /*update*/,
                     std::span<float> /*theta*/) {}
+  // Rank 0: the server has stepped the model, or these entries of it from `begin` on.
+  virtual void stepped(int64_t /*begin*/, std::span<float> /*theta*/) {}
   // Does the server step though nobody came?
   virtual bool steps_alone() const { return false; }
   // The sum has gone, on every rank.

@@ -57,6 +57,9 @@ constexpr OneByOne kRows[] = {
     {&kWorkerMomentum, "what clients send has a momentum in the hosts' memory"},
     {&kTunes, "models are tuned before they are evaluated"},
     {&kMakesOwnModels, "clients make their own models for evaluations alone"},
+    {&kFlora, "the matrices that the server moves lie in the hosts' memory"},
+    {&kLoraGap, "products of adapters are compared in the hosts' memory"},
+    {&kLoraDropout, "inputs of adapters are dropped in the hosts' memory"},
 };
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include "hanse/kinds/samplers.hpp"
 #include "hanse/kinds/updates.hpp"
 #include "hanse/model/part_model.hpp"
+#include "hanse/protocol/stacking.hpp"
 #include "hanse/protocol/sum_masks.hpp"
 #include "hanse/protocol/update_stage.hpp"
 #include "hanse/protocol/worker_momentum.hpp"
@@ -28,6 +29,7 @@
 #include "rule_factory.hpp"
 #include "simulation.hpp"
 #include "trace.hpp"
+#include "trained_part.hpp"
 
 namespace hanse {
 
@@ -219,6 +221,14 @@ Availability make_drawing(const RuleFactory& rules, Communicator& comm, int64_t&
   return availability;
 }
 
+// What looks at the participants' adapters.
+void make_stacking_of(Communicator& comm, FederatedAssembly& parts) {
+  const Job& job = parts.trained;
+  const bool merges = job.client.lora_kind == LoraKind::kFlora, gap = asked_of(job).lora_gap;
+  if (parts.part == nullptr || (!merges && !gap)) return;
+  parts.stacking = make_stacking({comm, *parts.host, *parts.part, job.server, merges, gap});
+}
+
 // Refuses what the memory does not hold, and says what outweighs the training.
 void check_room(const AggregatorNeeds& needs, int64_t max_participants, const Communicator& comm,
                 FederatedAssembly& parts) {
@@ -260,6 +270,7 @@ void build(Communicator& comm, const RankDevice* given, FederatedAssembly& parts
   make_clock(comm, parts);
   parts.privacy = make_private_training(job, model, federation, comm);
   if (masks_sums(job) && comm.size() > 1) parts.masks = make_sum_masks(comm);
+  make_stacking_of(comm, parts);
   try_sizes(job, comm, parts);
   greet_compression(rule_needs, parts);
   auto settings = trainer_settings(job, max_participants);
@@ -314,6 +325,7 @@ std::vector<RoundPart*> FederatedAssembly::acting() const {
   std::vector<RoundPart*> parts;
   if (privacy) parts.push_back(privacy.get());
   if (samples) parts.push_back(samples.get());
+  if (stacking) parts.push_back(stacking.get());
   if (masks) parts.push_back(masks.get());  // closes last: what leaves the rank is masked
   return parts;
 }
@@ -331,6 +343,8 @@ std::unique_ptr<Assembly> assemble_federated(const Job& job, Communicator& comm,
   const auto bound = protocol_kind(job).bound;
   agree_on(comm,
            [&] { assembly->trained = bound ? bound_job(job, assembly->federation, *bound) : job; });
+  PartOptions& own = assembly->trained.client;
+  own.personal = with_peft_factors(own.personal, job, *assembly);
   AggregatorOptions& rule = assembly->trained.aggregator;
   if (rule.weights == ClientWeights::kCapped) {
     rule.capped_sum = sum_of_private_weights(rule, assembly->federation);
