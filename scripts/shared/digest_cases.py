@@ -208,7 +208,11 @@ VARIANTS = {
                                  "client.clip": 1},
                     "personal": {"model.kind": "mlp", "model.hidden": 8,
                                  "client.personal": "fc2.*"},
-                    "personalised": {"evaluate.view": "personalised"}},
+                    "personalised": {"evaluate.view": "personalised"},
+                    **{f"lora-{kind}": {"model.kind": "mlp", "model.hidden": 8, "client.lora": 2,
+                                        "client.lora-kind": kind, "client.lora-alpha": alpha}
+                       for kind, alpha in (("plain", "auto"), ("ffa", 4), ("fedsa", 4),
+                                           ("flora", 4))}},
     "updates/prox": {"mu": {"client.mu": 1},
                      "stragglers": {"client.epochs": 4, "client.stragglers": 0.7}},
     "updates/ditto": {"lambda": {"client.lambda": 0.1}},

@@ -143,7 +143,7 @@ class Peft(harness.Case):
                 ({"client.lora": 0}, "the folder has adapters", "client.lora = auto"),
                 ({"client.lora": 3}, "rank 2 and scale 1, the job's 3"),
                 ({"client.lora": "auto", "client.lora-layers": "fc1.*"}, "fc2.weight (without"),
-                ({"client.lora": "auto", "model.kind": "linear"}, "no matrix fc1.weight"),
+                ({"client.lora": "auto", "model.kind": "linear"}, "adapter of fc1 has 64 inputs"),
                 ({"client.lora": "auto", "model.start": ""}, "folder of PEFT"),
                 ({"client.lora": "auto", "model.start": run}, "adapter_config.json")]:
             with self.subTest(changes):

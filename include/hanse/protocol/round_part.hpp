@@ -29,7 +29,15 @@ struct SummedUpdate {
   int64_t place;                  // in the draw
   double coefficient;             // the rule's, where it weighs before the training
   std::span<const float> update;  // [P]
-  std::span<const float> origin;  // [P] the model that the participant received
+};
+
+// What a participant of this rank sends, before the sink has it.
+struct SentUpdate {
+  int64_t place;                  // in the draw
+  double coefficient;             // the rule's, where it weighs before the training
+  std::span<const float> row;     // [P] the model behind its training, or
+  bool is_update;                 // what that has added to
+  std::span<const float> origin;  // [P] the model that it received
 };
 
 // What the updates of a round count.
@@ -69,6 +77,8 @@ class RoundPart : public Stateful {
   //
   // This rank's sum is still zero, and its first update comes next. `round` counts from 1.
   virtual void opens(int64_t /*round*/, UpdateSum& /*sum*/) {}
+  // An update of this rank, on its way to the sink.
+  virtual void sees(const SentUpdate& /*one*/) {}
   // Does it add the updates to the sum, in the place of their coefficients?
   virtual bool takes_updates() const { return false; }
   // Adds an update.

@@ -23,7 +23,7 @@ class PartSink final : public HostSink {
     TrainedClient heard = one;  // whether a run goes on must not hang on a single client
     if (!std::isfinite(one.outcome.loss)) heard.outcome.loss = 0;
     const FoldResult folded =
-        taker_.take({one.client, one.position, one.coefficient, update, origin_}, sum_);
+        taker_.take({one.client, one.position, one.coefficient, update}, sum_);
     restart();
     note(heard, folded, clock_.now_s() - start_s);
   }

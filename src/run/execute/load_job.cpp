@@ -95,6 +95,10 @@ void check_adapters(const Job& job) {
     throw InvalidArgument("the rank is that of a folder of PEFT's adapters, and there is none",
                           "client.lora", "model.start = the folder, or client.lora = 8");
   }
+  if (asked_of(job).lora_gap && !protocol_kind(job).traits.has_rounds) {
+    throw InvalidArgument("lora-gap is of the participants of a round", "evaluate.metrics",
+                          "only run.protocol = federated has it");
+  }
   const LoraKind kind = job.client.lora_kind;
   const bool has_rounds = protocol_kind(job).traits.has_rounds && !protocol_kind(job).bound;
   if (has_rounds || (kind != LoraKind::kFedsa && kind != LoraKind::kFlora)) return;

@@ -16,11 +16,12 @@ namespace {
 // Rows of participants, as they come from the ranks.
 class Stack {
  public:
-  void add(int64_t place, double coefficient, std::span<const float> update,
-           std::span<const float> origin) {
-    places_.push_back(place);
-    coefficients_.push_back(coefficient);
-    for (std::size_t i = 0; i < update.size(); ++i) values_.push_back(origin[i] + update[i]);
+  void add(const SentUpdate& one) {
+    places_.push_back(one.place);
+    coefficients_.push_back(one.coefficient);
+    values_.insert(values_.end(), one.row.begin(), one.row.end());
+    float* row = values_.data() + values_.size() - one.row.size();
+    for (std::size_t i = 0; one.is_update && i < one.row.size(); ++i) row[i] += one.origin[i];
   }
   void clear() {
     places_.clear();
@@ -67,22 +68,12 @@ class Stacking final : public RoundPart {
  public:
   explicit Stacking(const StackingCase& of) : of_(of) {}
 
-  bool takes_updates() const override { return true; }
   void drawn(int64_t round) override {
     round_ = round;
     gap_ = std::numeric_limits<double>::quiet_NaN();
   }
 
-  // Buffers are in the sum, but not in the norm that rules learn from.
-  FoldResult take(const SummedUpdate& one, UpdateSum& sum) override {
-    stack_.add(one.place, one.coefficient, one.update, one.origin);
-    const int64_t trained = of_.model.layout().n_trainable();
-    FoldResult found = sum.add(one.update.first(to_index(trained)), one.coefficient, 0);
-    const auto buffers = one.update.subspan(to_index(trained));
-    if (buffers.empty()) return found;
-    found.in_range = sum.add(buffers, one.coefficient, trained).in_range && found.in_range;
-    return found;
-  }
+  void sees(const SentUpdate& one) override { stack_.add(one); }
 
   void closes(UpdateSum&) override {
     stack_.gather(of_.comm, of_.merges);
