@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "hanse/base/aligned.hpp"
+#include "hanse/base/index.hpp"
 #include "hanse/base/random.hpp"
 #include "hanse/client/gathered_batch.hpp"
 #include "hanse/client/local_update.hpp"
@@ -119,6 +120,10 @@ class BatchStream {
   Batch next();
   // The samples of the next batch as they are, without a copy.
   ListedSamples next_samples() { return order_->next(); }
+  // [classes] Batch::class_weights of the task; empty: all 1.
+  std::span<const float> class_weights() const {
+    return {class_weights_, class_weights_ == nullptr ? 0 : to_index(federation_.classes())};
+  }
 
  private:
   double* room_for_losses(int64_t rows) {

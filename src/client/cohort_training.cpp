@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <numeric>
-#include <utility>
 
 #include "batch_stream.hpp"
+#include "cohort_sizes.hpp"
 #include "hanse/base/index.hpp"
 #include "hanse/model/torch_library.hpp"
-#include "optimizer.hpp"
 
 namespace hanse {
 
@@ -31,6 +30,12 @@ Cohort::Settings cohort_settings(const ClientOptions& options, const std::string
                 .least = PropfairOptions::kLeastRoom,
                 .beyond = propfair_slope(options.propfair, options.propfair.base)},
       .graphs = graphs,
+      .smoothing = own_loss_key(options).empty() || !options.objective.empty()
+                       ? -1
+                       : options.label_smoothing,
+      .objective = options.objective,
+      .weighs = options.class_weights != "none",
+      .mixes = options.augmentation.mixup > 0,
       .part = part,
   };
 }
@@ -55,39 +60,43 @@ CohortTraining::CohortTraining(const ClientOptions& options, const Federation& f
                                const ModelOptions& model, const std::string& device,
                                int64_t clients, int64_t sample_bytes, bool graphs,
                                const PartModel* part)
-    : schedule_(options),
-      stepping_(std::make_unique<Stepping>(options)),
-      accumulate_(options.accumulate),
-      keeps_moments_(keeps_moments(options)),
+    : own_sizes_(std::make_unique<CohortSizes>(options, clients)),
       federation_(federation),
       device_(device),
       clients_(clients),
       batch_(largest_batch(options, federation)),
       window_(std::max(clients * batch_, kEvaluationRows)),
-      holds_all_(federation.samples() * (federation.sample_values() + 1) * 4 <= sample_bytes),
+      holds_all_(federation.samples() *
+                     (federation.sample_values() + federation.label_form().values) * 4 <=
+                 sample_bytes),
+      changes_(options.poison.kind != Poison::kNone ||
+               !augmentation_key(options.augmentation).empty()),
       cohort_(torch_library().make_cohort(
-          model, federation.sample_shape(), federation.classes(),
-          cohort_settings(options, device, clients, batch_,
-                          holds_all_ ? federation.samples() : window_, graphs, part))) {
+          model, federation.sample_shape(), federation.label_form(),
+          cohort_settings(options, device, clients, batch_, places_of_samples(), graphs, part))) {
   const auto places = static_cast<std::size_t>(clients);
   const auto window = static_cast<std::size_t>(window_);
   streams_.reserve(places);
   while (streams_.size() < places) streams_.emplace_back(options, federation);
   noise_.resize(places);
-  rounds_.resize(places);
   steps_.resize(places);
-  const int64_t steps = holds_all_ ? kStepsAtOnce : 1;
+  const int64_t steps = holds_all_ && !changes_ ? kStepsAtOnce : 1;
   counts_.resize(static_cast<std::size_t>(steps) * places);
   sizes_.resize(counts_.size());
-  ages_.resize(places);
-  gathered_.resize(places);
   rows_.resize(std::max(window, static_cast<std::size_t>(steps * clients_ * batch_)));
   if (holds_all_) {
     upload_all();
   } else {
     staged_.features.resize(window * static_cast<std::size_t>(federation.sample_values()));
-    (federation.classes() > 0 ? staged_.labels.resize(window) : staged_.targets.resize(window));
+    const std::size_t values = window * to_index(federation.label_form().values);
+    (federation.classes() > 0 ? staged_.labels.resize(values) : staged_.targets.resize(values));
   }
+}
+
+// On the device: of all samples, or of what is due; behind all samples those that are changed.
+int64_t CohortTraining::places_of_samples() const {
+  if (!holds_all_) return window_;
+  return federation_.samples() + (changes_ ? clients_ * batch_ : 0);
 }
 
 CohortTraining::~CohortTraining() = default;
@@ -110,13 +119,28 @@ void CohortTraining::locate(int64_t begin, std::span<const int32_t> order, int64
     float* features = staged_.features.data() + place * federation_.sample_values();
     federation_.gather(begin, order, features);
   }
+  const std::size_t values = to_index(federation_.label_form().values);
+  const auto copy = [&](const auto& all, auto& to, std::size_t sample) {
+    if (!to.empty()) std::copy_n(all.begin() + sample * values, values, &to[at * values]);
+  };
   for (const int32_t offset : order) {
     const auto sample = static_cast<std::size_t>(begin + offset);
-    if (!staged_.labels.empty()) staged_.labels[at] = federation_.labels()[sample];
-    if (!staged_.targets.empty()) staged_.targets[at] = federation_.targets()[sample];
+    copy(federation_.labels(), staged_.labels, sample);
+    copy(federation_.targets(), staged_.targets, sample);
     rows_[at] = holds_all_ ? begin + offset : static_cast<int64_t>(at);
     ++at;
   }
+}
+
+// Brings a client's next mini-batch to the device, where its places are in rows_ then. Returns its
+// samples.
+int64_t CohortTraining::put_changed(std::size_t place) {
+  const Batch batch = streams_[place].next();
+  const int64_t at = static_cast<int64_t>(place) * batch_;
+  const int64_t first = at + (holds_all_ ? federation_.samples() : 0);
+  cohort_->put(first, batch);
+  std::iota(rows_.begin() + at, rows_.begin() + at + batch.rows, first);
+  return batch.rows;
 }
 
 void CohortTraining::bring(int64_t samples) {
@@ -132,49 +156,19 @@ void CohortTraining::next_batch(std::size_t step, std::size_t place) {
   counts_[at] = 0;
   sizes_[at] = {.scale = 0};
   if (steps_left_[place] == 0) return;
-  const auto [begin, order] = streams_[place].next_samples();
   const int64_t first = static_cast<int64_t>(at) * batch_;
-  locate(begin, order, first);
-  counts_[at] = static_cast<int64_t>(order.size());
+  if (changes_) {
+    counts_[at] = put_changed(place);
+  } else {
+    const auto [begin, order] = streams_[place].next_samples();
+    locate(begin, order, first);
+    counts_[at] = std::ssize(order);
+  }
   const auto rows = rows_.begin() + first;
   std::fill(rows + counts_[at], rows + batch_, *rows);
-  next_size(sizes_[at], place, counts_[at]);
+  const int64_t all = steps_[place];
+  sizes_[at] = own_sizes_->next(place, all - steps_left_[place], all, counts_[at]);
   --steps_left_[place];
-}
-
-// The size of the step that ends with a mini-batch of so many samples; without one it stays.
-void CohortTraining::next_size(StepSize& size, std::size_t place, int64_t samples) {
-  const int64_t all = steps_[place], done = all - steps_left_[place];
-  gathered_[place] += samples;
-  if (done + 1 < all && (done + 1) % accumulate_ != 0) return;
-  const double lr =
-      schedule_.rate(rounds_[place], done / accumulate_, (all + accumulate_ - 1) / accumulate_);
-  const auto gathered = static_cast<double>(std::exchange(gathered_[place], 0));
-  size = stepping_->size(lr, accumulate_ > 1 ? 1 / gathered : 1, ++ages_[place]);
-}
-
-// A task's state begins with its moments and their age.
-void CohortTraining::read_moments(std::span<const ClientTask> tasks) {
-  std::ranges::fill(ages_, 0);
-  if (!keeps_moments_) return;
-  const std::size_t width = to_index(cohort_->moment_values());
-  moments_.clear();
-  for (std::size_t i = 0; i < tasks.size(); ++i) {
-    const auto own = tasks[i].state.first(width);
-    moments_.insert(moments_.end(), own.begin(), own.end());
-    ages_[i] = static_cast<int64_t>(tasks[i].state[width]);
-  }
-}
-
-void CohortTraining::keep_moments(std::span<const ClientTask> tasks) {
-  if (!keeps_moments_) return;
-  const std::size_t width = to_index(cohort_->moment_values());
-  cohort_->take_moments(moments_);
-  for (std::size_t i = 0; i < tasks.size(); ++i) {
-    std::copy_n(moments_.begin() + static_cast<std::ptrdiff_t>(i * width), width,
-                tasks[i].state.begin());
-    tasks[i].state[width] = static_cast<float>(ages_[i]);
-  }
 }
 
 std::vector<ClientOutcome> CohortTraining::train(std::span<const ClientTask> tasks,
@@ -183,18 +177,21 @@ std::vector<ClientOutcome> CohortTraining::train(std::span<const ClientTask> tas
   std::vector<ClientOutcome> outcomes(tasks.size());
   const std::size_t places = streams_.size();
   std::ranges::fill(steps_, 0);
-  std::ranges::fill(gathered_, 0);
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     streams_[i].start(tasks[i]);
     noise_[i] = dropout_key(tasks[i]);
-    rounds_[i] = tasks[i].round;
     steps_[i] = streams_[i].steps();
+    const auto weights = streams_[i].class_weights();
+    if (i == 0) class_weights_.assign(tasks.size() * weights.size(), 0);
+    std::ranges::copy(weights, class_weights_.begin() + static_cast<int64_t>(i * weights.size()));
   }
+  squares_ = tasks.front().squares;
   steps_left_ = steps_;
   Cohort::Start begin = start;
   begin.noise = std::span(noise_).first(tasks.size());
-  read_moments(tasks);
-  begin.moments = moments_;
+  begin.moments = own_sizes_->start(tasks, cohort_->moment_values());
+  begin.class_weights = class_weights_;
+  begin.squares = squares_;
   cohort_->start(begin);
   const auto at_once = static_cast<int64_t>(counts_.size()) / clients_;
   int64_t made = 0;
@@ -203,7 +200,7 @@ std::vector<ClientOutcome> CohortTraining::train(std::span<const ClientTask> tas
     for (std::size_t step = 0; step < some; ++step) {
       for (std::size_t place = 0; place < places; ++place) next_batch(step, place);
     }
-    bring(clients_ * batch_);
+    if (!changes_) bring(clients_ * batch_);
     cohort_->put_steps({.places = std::span(rows_).first(some * places * to_index(batch_)),
                         .counts = std::span(counts_).first(some * places),
                         .sizes = std::span(sizes_).first(some * places)});
@@ -215,7 +212,7 @@ std::vector<ClientOutcome> CohortTraining::train(std::span<const ClientTask> tas
       }
     }
   }
-  keep_moments(tasks);
+  own_sizes_->finish(tasks, *cohort_);
   return outcomes;
 }
 
@@ -245,6 +242,10 @@ void CohortTraining::finish(std::span<const double> losses,
   for (std::size_t i = 0; i < outcomes.size(); ++i) {
     outcomes[i].loss = steps_[i] > 0 ? losses[i] / static_cast<double>(steps_[i]) : 0;
   }
+  if (!squares_) return;
+  std::vector<double> squares(streams_.size());
+  cohort_->take_squares(squares);
+  for (std::size_t i = 0; i < outcomes.size(); ++i) outcomes[i].squares = squares[i];
 }
 
 EvaluationSums CohortTraining::range(SampleRange range, SampleResults results) {

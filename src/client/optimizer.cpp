@@ -148,8 +148,10 @@ std::string beyond_plain_steps(const StepOptions& options) {
   return options.schedule.over == ScheduleOver::kSteps ? "client.schedule-over" : "";
 }
 
+int64_t moments_of(const StepOptions& options) { return moments_of(rule_of(options)); }
+
 bool keeps_moments(const StepOptions& options) {
-  return options.optimizer.state == Moments::kKept && moments_of(rule_of(options)) > 0;
+  return options.optimizer.state == Moments::kKept && moments_of(options) > 0;
 }
 
 std::vector<KindRow<ClientOptions>> client_optimizer_kinds() {

@@ -181,6 +181,11 @@ void bind_server(OptionTable& table, ServerOptions& server) {
   table.add("server.lr-decay", server.lr_decay, above(0), "factor on server.lr ...");
   table.add("server.lr-decay-every", server.lr_decay_every, at_least(1),
             "... every so many rounds");
+  table.add("server.extrapolate", server.extrapolate,
+            "FedExP (Jhunjhunwala et al. 2023): a longer step where updates differ, by the factor "
+            "max(1, sum c_i |D_i|^2 / (2 (|D|^2 + epsilon))), D the mean of the updates D_i");
+  table.add("server.extrapolate-epsilon", server.extrapolate_epsilon, at_least(0),
+            "epsilon in it, in the unit of a squared update; larger is more careful");
   table.add("server.average", server.average,
             "also keep the mean of the models behind all rounds (AFL's result), evaluate it, and "
             "write it to averaged.h5");

@@ -162,18 +162,22 @@ std::unique_ptr<LocalUpdate> make_update(const Job& job, const Federation& feder
   return keep_personal(make(options, federation, model), options, model.layout());
 }
 
-std::unique_ptr<LocalUpdate> make_tuner(const Job& job, const Federation& federation,
-                                        Model& model) {
-  if (job.evaluate.tune_steps == 0) return nullptr;
+ClientOptions tuner_options(const Job& job) {
   ClientOptions options;
   static_cast<StepOptions&>(options) = job.client;
+  static_cast<LossOptions&>(options) = job.client;
   options.optimizer.state = Moments::kFresh;
   options.steps = job.evaluate.tune_steps;
   options.batch = job.client.batch;
   options.drop_last = job.client.drop_last;
-  options.class_weights = job.client.class_weights;
   options.augmentation = job.client.augmentation;
-  return make_sgd(options, federation, model);
+  return options;
+}
+
+std::unique_ptr<LocalUpdate> make_tuner(const Job& job, const Federation& federation,
+                                        Model& model) {
+  if (job.evaluate.tune_steps == 0) return nullptr;
+  return make_sgd(tuner_options(job), federation, model);
 }
 
 std::unique_ptr<ServerOptimizer> make_optimizer(const Job& job, int64_t clients, int64_t n_params) {

@@ -17,6 +17,8 @@ struct ObjectiveStep {
                                     // needs_received_logits()
 };
 
+class Loss;
+
 // Takes the place of Loss in training; evaluations stay with Loss. One object a model.
 class Objective {
  public:
@@ -39,5 +41,9 @@ struct ObjectiveCase {
   LabelForm labels;
   int64_t n_trainable;
 };
+
+// Throw InvalidArgument as train_for() and smooth_labels() do.
+void check_objective_labels(const LabelForm& labels);
+void check_smoothed(const Loss& loss);
 
 }  // namespace hanse

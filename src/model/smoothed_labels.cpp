@@ -81,15 +81,17 @@ class SmoothedLabels final : public Objective {
 
 }  // namespace
 
+void check_smoothed(const Loss& loss) {
+  if (loss.rule() == LossRule::kCrossEntropy) return;
+  throw InvalidArgument(
+      fmt::format("labels are smoothed and weighed in the cross-entropy, not in {}", loss.name()),
+      "model.loss",
+      "cross-entropy takes two classes, too; with several labels leave it at its default");
+}
+
 void smooth_labels(Model& model, double share) {
   auto& network = dynamic_cast<NetworkModel&>(model);
-  if (network.loss().rule() != LossRule::kCrossEntropy) {
-    throw InvalidArgument(
-        fmt::format("labels are smoothed and weighed in the cross-entropy, not in {}",
-                    network.loss().name()),
-        "model.loss",
-        "cross-entropy takes two classes, too; with several labels leave it at its default");
-  }
+  check_smoothed(network.loss());
   network.minimise(std::make_unique<SmoothedLabels>(share, network.outputs(), network.positions()));
 }
 

@@ -222,11 +222,14 @@ std::unique_ptr<Model> make_model(const ModelOptions& options,
   return model;
 }
 
+void check_objective_labels(const LabelForm& labels) {
+  if (!labels.is_sequence()) return;
+  throw InvalidArgument("a loss of your own is of samples, and each position has a label here",
+                        "client.objective", "leave it empty");
+}
+
 void train_for(Model& model, const std::string& path, const LabelForm& labels) {
-  if (labels.is_sequence()) {
-    throw InvalidArgument("a loss of your own is of samples, and each position has a label here",
-                          "client.objective", "leave it empty");
-  }
+  check_objective_labels(labels);
   auto& network = dynamic_cast<NetworkModel&>(model);
   network.minimise(torch_library().make_objective({.path = path,
                                                    .outputs = network.outputs(),

@@ -36,6 +36,7 @@ struct Case {
   int64_t tokens = 0;         // of sequences
   bool starts_blank = false;  // the first tensor at zero, the others in steps of 1/64
   TrainedPart part = {};
+  bool squares = false;  // are asked for
 };
 
 inline Federation unequal_federation(Communicator& comm, const Case& c) {
@@ -54,7 +55,12 @@ struct TrainedModel {
 };
 
 inline TrainedModel model_of(const Case& c, const Federation& federation) {
-  auto network = make_model(c.model, federation.sample_shape(), federation.classes());
+  auto network = make_model(c.model, federation.sample_shape(), federation.label_form());
+  if (!c.client.objective.empty()) {
+    train_for(*network, c.client.objective, federation.label_form());
+  } else if (!own_loss_key(c.client).empty()) {
+    smooth_labels(*network, c.client.label_smoothing);
+  }
   if (!PartModel::is_needed(c.part, network->layout())) return {std::move(network)};
   auto part = std::make_unique<PartModel>(std::move(network), c.part);
   const auto comm = make_single_communicator();
@@ -82,8 +88,8 @@ inline Trained one_by_one(const Case& c, const Federation& federation,
   Trained trained;
   for (const int64_t client : clients) {
     Row& row = trained.rows.emplace_back(initial_row(*model, c));
-    trained.outcomes.push_back(
-        update->train({.client = client, .round = round, .seed = kSeed, .row = row}));
+    trained.outcomes.push_back(update->train(
+        {.client = client, .round = round, .seed = kSeed, .row = row, .squares = c.squares}));
   }
   return trained;
 }
@@ -98,10 +104,11 @@ inline float furthest(const Row& one, const Row& other) {
   return found;
 }
 
-inline std::vector<ClientTask> tasks_of(const std::vector<int64_t>& clients, int64_t round) {
+inline std::vector<ClientTask> tasks_of(const std::vector<int64_t>& clients, int64_t round,
+                                        bool squares = false) {
   std::vector<ClientTask> tasks;
   for (const int64_t client : clients) {
-    tasks.push_back({.client = client, .round = round, .seed = kSeed});
+    tasks.push_back({.client = client, .round = round, .seed = kSeed, .squares = squares});
   }
   return tasks;
 }
@@ -142,29 +149,38 @@ inline Trained side_by_side(const Case& c, const Federation& federation,
   training.cohort().put_theta(theta);
   const auto update = sgd_or_prox(c.client, federation, *model);
   const auto cohort = update->cohort_update(training, model->layout());
-  auto outcomes = cohort->train(tasks_of(clients, round), theta);
+  auto outcomes = cohort->train(tasks_of(clients, round, c.squares), theta);
   cohort->finish(losses_of(training), theta, outcomes);
   return rows_of(training, clients, std::move(outcomes));
+}
+
+inline void expect_agreement(const Case& c, const Federation& federation,
+                             const std::vector<int64_t>& clients, const std::string& what,
+                             const std::vector<std::string>& devices = test_devices(),
+                             int64_t sample_bytes = kAllSamples) {
+  constexpr int64_t kRound = 2;
+  const Trained expected = one_by_one(c, federation, clients, kRound);
+  for (const std::string& device : devices) {
+    for (const int64_t more : {0, 1}) {
+      const Trained got = side_by_side(c, federation, clients, kRound, device,
+                                       std::ssize(clients) + more, sample_bytes);
+      for (std::size_t i = 0; i < clients.size(); ++i) {
+        const std::string who = what + " on " + device + ", client " + std::to_string(clients[i]);
+        EXPECT_EQ(got.outcomes[i].samples, expected.outcomes[i].samples) << who;
+        EXPECT_NEAR(got.outcomes[i].loss, expected.outcomes[i].loss, 1e-5) << who;
+        EXPECT_NEAR(got.outcomes[i].squares, expected.outcomes[i].squares,
+                    1e-5 * expected.outcomes[i].squares)
+            << who;
+        EXPECT_LE(furthest(got.rows[i], expected.rows[i]), 1e-5F) << who;
+      }
+    }
+  }
 }
 
 inline void expect_agreement(const Case& c, const std::string& what,
                              const std::vector<std::string>& devices = test_devices()) {
   const auto comm = make_single_communicator();
-  const Federation federation = unequal_federation(*comm, c);
-  const std::vector<int64_t> clients{3, 0, 6, 5, 1};
-  constexpr int64_t kRound = 2;
-  const Trained expected = one_by_one(c, federation, clients, kRound);
-  for (const std::string& device : devices) {
-    for (const int64_t places : {5, 6}) {
-      const Trained got = side_by_side(c, federation, clients, kRound, device, places);
-      for (std::size_t i = 0; i < clients.size(); ++i) {
-        const std::string who = what + " on " + device + ", client " + std::to_string(clients[i]);
-        EXPECT_EQ(got.outcomes[i].samples, expected.outcomes[i].samples) << who;
-        EXPECT_NEAR(got.outcomes[i].loss, expected.outcomes[i].loss, 1e-5) << who;
-        EXPECT_LE(furthest(got.rows[i], expected.rows[i]), 1e-5F) << who;
-      }
-    }
-  }
+  expect_agreement(c, unequal_federation(*comm, c), {3, 0, 6, 5, 1}, what, devices);
 }
 
 inline ModelOptions kind(const std::string& name, const std::string& loss = "cross-entropy") {

@@ -166,7 +166,7 @@ TEST_P(CohortSteps, EqualTheHostsForEveryOptimizer) {
 
 INSTANTIATE_TEST_SUITE_P(Moments, CohortSteps, testing::Values(Moments::kFresh, Moments::kKept));
 
-// Of networks by autograd, and of such as train client after client: running means move with every
+// Networks by autograd, and such as train client after client: running means move with every
 // mini-batch, parameters with every third.
 TEST(CohortOptimizers, StepOtherNetworks) {
   for (const Optimizer& optimizer : optimizers()) {

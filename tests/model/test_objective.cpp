@@ -10,25 +10,12 @@
 #include "hanse/model/threads.hpp"
 #include "support.hpp"
 #include "support/errors.hpp"
-#include "support/scratch_folder.hpp"
+#include "support/objective_file.hpp"
 
 namespace hanse {
 namespace {
 
 constexpr int64_t kRows = 5;
-
-// A file of `def forward(self, ARGUMENTS)` with this body.
-std::string objective_file(const std::string& arguments, const std::string& body) {
-  static const ScratchFolder folder;
-  static int written = 0;
-  torch::jit::Module module("Objective");
-  module.register_attribute("training", c10::BoolType::get(), true);
-  module.register_buffer("prior", at::arange(3, at::kFloat));
-  module.define("def forward(self, " + arguments + "):\n" + body);
-  const std::string path = folder / (std::to_string(written++) + ".pt");
-  module.save(path);
-  return path;
-}
 
 const std::string kCrossEntropy =
     "  loss = torch.cross_entropy_loss(logits, labels, None, 1, -100, 0.0)\n";

@@ -159,12 +159,13 @@ inline NamedJobs device_jobs(const std::string& device) {
 }
 
 // The kinds of a family that GPUs train side by side; rules in files or formulas have tests of
-// their own.
+// their own, as the one by the server's own update.
 inline std::vector<std::string> kinds_on_devices(const std::string& key) {
   std::vector<std::string> names;
   for (const KindFamily& family : kind_families()) {
     for (const auto& row : family.rows) {
-      const bool is_own = row.name == "python" || row.name == "plugin" || row.name == "formula";
+      const bool is_own = row.name == "python" || row.name == "plugin" || row.name == "formula" ||
+                          row.name == "fltrust";
       if (family.key != key || is_own) continue;
       Job job;
       family.choice(job) = row.name;

@@ -29,7 +29,7 @@
 
 namespace hanse {
 
-inline constexpr int64_t kJobClients = 9, kJobDraws = 7;
+inline constexpr int64_t kJobClients = 9, kJobDraws = 7, kJobIdle = 2;
 
 struct KindsJob {
   Job job = {};
@@ -38,10 +38,13 @@ struct KindsJob {
   bool all_clients = false;   // take part
   bool measures_all = false;  // FederatedSettings::regret
   int64_t rounds = 5;
+  bool evaluates = false;  // behind the rounds
+  bool squares = false;    // FederatedSettings::squares
+  bool own_gpus = false;   // of each rank, in the place of `device`; NCCL sums between them
 };
 
-// Clients of unequal size.
-inline Federation unequal_clients(Communicator& host) {
+// Clients of unequal size; of `idle` behind them none has a sample.
+inline Federation unequal_clients(Communicator& host, int64_t idle) {
   DataOptions data;
   data.kind = "random";
   data.shape = {1, 6, 6};
@@ -51,8 +54,9 @@ inline Federation unequal_clients(Communicator& host) {
   options.partition = "sizes";
   options.sizes = {2, 5, 12};
   options.size_probabilities = {0.4, 0.3, 0.3};
-  options.held_out = 2;
-  return Federation::load(data, options, 11, host);
+  options.held_out = idle > 0 ? 0 : 2;
+  Federation clients = Federation::load(data, options, 11, host);
+  return idle > 0 ? clients.with_idle(idle) : clients;
 }
 
 // A client's steps of SGD, on which the kinds are tried.
@@ -70,15 +74,22 @@ inline Job plain_steps() {
 
 struct KindsRun : TrainerFixture<> {
   KindsRun(Communicator& all, const KindsJob& c)
-      : TrainerFixture(all, unequal_clients), job(c.job) {
+      : TrainerFixture(all,
+                       [&c](Communicator& host) {
+                         return unequal_clients(host, c.job.attack.idle ? kJobIdle : 0);
+                       }),
+        job(c.job) {
     const int64_t clients = federation.clients(), drawn = c.all_clients ? clients : kJobDraws;
     model = make_model(job.model, federation.sample_shape(), federation.classes());
+    take_loss();
     attackers = make_attackers(job, clients, comm.rank() == 0);
     const double share = static_cast<double>(drawn) / static_cast<double>(clients);
     aggregator = make_aggregator(job, clients, share);
     const AggregatorNeeds needs = needs_among(aggregator->needs(), attackers.get());
     update = make_update(job, federation, *model, needs);
+    tuner = make_tuner(job, federation, *model);
     sampler = c.all_clients ? make_full_sampler(clients) : make_uniform_sampler(clients, drawn);
+    if (needs.extra_row == ExtraRow::kServer) add_root();
     add_stages();
     add_parts();
     add_clock();
@@ -88,9 +99,28 @@ struct KindsRun : TrainerFixture<> {
     settings.timed = turnout != nullptr || job.async.is_on() || job.clock.is_on();
     settings.async = job.async;
     settings.regret = c.measures_all;
+    settings.own_models = evaluates_own_models(job);
+    settings.squares = c.squares;
     optimizer = make_server_optimizer(settings.server, model->n_params());
     if (c.cohort > 0) add_cohorts(c, needs);
     start();
+  }
+
+  // The server trains on the first of the clients that are held out.
+  void add_root() {
+    root = [this](int64_t round, std::span<const float> received, std::span<float> row) {
+      std::ranges::copy(received, row.begin());
+      update->train({.client = kJobClients, .round = round, .seed = 11, .row = row});
+      for (std::size_t i = 0; i < row.size(); ++i) row[i] -= received[i];
+    };
+  }
+
+  void take_loss() {
+    if (!job.client.objective.empty()) {
+      train_for(*model, job.client.objective, federation.label_form());
+    } else if (!own_loss_key(job.client).empty()) {
+      smooth_labels(*model, job.client.label_smoothing);
+    }
   }
 
   void add_stages() {
@@ -139,11 +169,19 @@ struct KindsRun : TrainerFixture<> {
     for (RoundPart* part : {static_cast<RoundPart*>(privacy.get()), round_part.get()}) {
       if (part != nullptr) parts.push_back(part);
     }
-    runner = make_cohort_runner(
-        {comm, federation, *model, *update, needs, stages, nullptr, parts}, settings,
-        std::make_unique<CohortTraining>(instructed_clients(job), federation, job.model, c.device,
-                                         c.cohort, 1 << 20),
-        torch_library().make_staged_communicator(comm));
+    ClientOptions options = instructed_clients(job);
+    options.poison = poison_of(job, federation.clients());
+    const std::string device =
+        c.own_gpus ? torch_library().gpu.use(comm.rank(), Precision::kFloat32) : c.device;
+    const auto room = [&](const ClientOptions& own, int64_t places, int64_t bytes) {
+      return std::make_unique<CohortTraining>(own, federation, job.model, device, places, bytes);
+    };
+    runner =
+        make_cohort_runner({comm, federation, *model, *update, needs, stages, tuner.get(), parts},
+                           settings, room(options, c.cohort, 1 << 20),
+                           c.own_gpus ? torch_library().make_nccl_communicator(comm, device)
+                                      : torch_library().make_staged_communicator(comm),
+                           tuner ? room(tuner_options(job), 1, 0) : nullptr);
   }
 
   Job job;
@@ -155,7 +193,19 @@ struct Outcome {
   std::vector<float> row;
   std::vector<double> losses;    // of the rounds
   std::vector<double> measures;  // what the rounds tell of attackers
+  std::vector<double> worth;     // what evaluations tell of each client
 };
+
+inline std::vector<double> worth_of(FederatedTrainer& trainer) {
+  std::vector<double> worth;
+  for (const ClientEvaluation& client : trainer.evaluate()) {
+    for (const double x :
+         {client.samples, client.loss, client.accuracy, client.train_samples, client.train_loss}) {
+      worth.push_back(x);
+    }
+  }
+  return worth;
+}
 
 inline Outcome outcome_of(int ranks, const KindsJob& job) {
   Outcome result;
@@ -172,8 +222,11 @@ inline Outcome outcome_of(int ranks, const KindsJob& job) {
         if (is_measure) result.measures.push_back(value);
       }
     }
+    const std::vector<double> worth =
+        job.evaluates ? worth_of(*run.trainer) : std::vector<double>();
     run.trainer->collect();
     const auto row = run.trainer->model_row();
+    if (comm.rank() == 0) result.worth = worth;
     if (comm.rank() == 0) result.row.assign(row.begin(), row.end());
   });
   return result;
@@ -191,15 +244,21 @@ inline void expect_agreement(const std::string& name, KindsJob job) {
     const Outcome expected = outcome_of(1, by_host);
     ASSERT_EQ(alone.row.size(), expected.row.size()) << what;
     for (std::size_t i = 0; i < alone.row.size(); ++i) {
-      ASSERT_NEAR(alone.row[i], expected.row[i], 2e-5F) << what;
+      ASSERT_NEAR(alone.row[i], expected.row[i], 1e-5 * static_cast<double>(job.rounds)) << what;
     }
     for (std::size_t i = 0; i < alone.losses.size(); ++i) {
       EXPECT_NEAR(alone.losses[i], expected.losses[i], 1e-4) << what;
+    }
+    ASSERT_EQ(alone.worth.size(), expected.worth.size()) << what;
+    for (std::size_t i = 0; i < alone.worth.size(); ++i) {
+      EXPECT_NEAR(alone.worth[i], expected.worth[i], 1e-4 * (1 + std::abs(expected.worth[i])))
+          << what;
     }
     for (int ranks = 2; ranks <= 4; ++ranks) {
       const Outcome together = outcome_of(ranks, job);
       EXPECT_EQ(together.row, alone.row) << what << ", ranks: " << ranks;
       EXPECT_EQ(together.losses, alone.losses) << what << ", ranks: " << ranks;
+      EXPECT_EQ(together.worth, alone.worth) << what << ", ranks: " << ranks;
     }
     const Kept kept = train_and_keep<KindsRun>(3, job, 2);
     EXPECT_EQ(go_on<KindsRun>(1, job, kept, job.rounds - 2), alone.row) << what;

@@ -66,6 +66,7 @@ Job kinds_of(const CohortJob& c) {
   Job job;
   job.aggregator.kind = c.rule;
   job.aggregator.radius = 1;
+  if (c.rule == "fedheal") job.aggregator.beta = 0.4;
   job.aggregator.backtrack = c.backtrack;
   job.client = c.client;
   job.server = c.server;

@@ -40,23 +40,27 @@ NamedJobs robust_jobs() {
   KindsJob heal = of_rule("fedheal");
   heal.job.aggregator.threshold = 0.3;
   heal.job.aggregator.beta = 0.4;
-  heal.job.aggregator.kind = "fedheal";
   KindsJob absent = of_rule("fedlf");
   absent.job.aggregator.absent = AbsentClients::kWindow;
   return {{"krum", of_rule("krum")},
           {"median behind nnm", mixed},
           {"trimmed mean", of_rule("trimmed-mean")},
           {"centered clipping", of_rule("centered-clipping")},
+          {"fltrust", of_rule("fltrust")},
           {"fedheal", heal},
           {"fedlf of absent clients", absent}};
 }
 
 NamedJobs attack_jobs() {
+  KindsJob idle = attacked(of_rule("krum"), "sign-flip");
+  idle.job.attack.idle = true;
+  idle.job.attack.clients.number = static_cast<double>(kJobIdle);
   return {{"alie on krum", attacked(of_rule("krum"), "alie")},
           {"optimal ipm on geometric median", attacked(of_rule("geometric-median"), "optimal-ipm")},
           {"optimal alie on trimmed mean", attacked(of_rule("trimmed-mean"), "optimal-alie")},
           {"gauss on the mean", attacked(of_rule("fedavg"), "gauss")},
           {"replaced", attacked(of_rule("fedavg"), "replace")},
+          {"attackers without samples", idle},
           {"no numbers", attacked(of_rule("median"), "nan")}};
 }
 
@@ -77,17 +81,19 @@ NamedJobs stage_jobs() {
   measured.measures_all = true;
   KindsJob adaptive = compressed(Compress::kRandomK);
   adaptive.job.server = {.optimizer = "adam", .lr = 0.01};
-  KindsJob directions = of_rule("dqn-fed");
+  KindsJob directions = compressed(Compress::kTopK);
+  directions.job.aggregator.kind = "dqn-fed";
+  directions.job.aggregator.radius = 0.3;
+  directions.job.client.lr = 0.05;
   directions.job.client.epochs = 0;
   directions.job.client.steps = 3;
   directions.job.client.pairs = 2;
   directions.job.client.rate = LoweringRate::kLbfgs;
-  directions.job.comm.masks = AskedMasks::kTrue;
   return {{"worker momentum", momentum},
           {"momentum, scaffold and top-k", both},
           {"top-k, measured first", measured},
           {"random-k with adam", adaptive},
-          {"masked directions", directions}};
+          {"top-k of directions", directions}};
 }
 
 KindsJob private_rounds(const std::string& kind, double noise, double clip) {
@@ -136,7 +142,8 @@ TEST_F(CohortSinks, NoiseHasTheBitsOfTheHosts) {
       job.cohort = 0;
       const Outcome expected = outcome_of(1, job);
       EXPECT_EQ(got.row, expected.row) << kind << " on " << device;
-      EXPECT_NE(got.row, outcome_of(1, {job.job, 0, device, false, false, 1}).row);
+      job.rounds = 1;
+      EXPECT_NE(got.row, outcome_of(1, job).row);
     }
   }
 }
@@ -153,6 +160,29 @@ TEST_F(CohortSinks, AttackersHaveTheStrengthsOfTheHosts) {
     EXPECT_TRUE(std::abs(got.measures[i] - value) <= 1e-3 * (1 + std::abs(value)) ||
                 (std::isnan(got.measures[i]) && std::isnan(value)))
         << got.measures[i] << " " << value;
+  }
+}
+
+// Their rows come in one transfer, and their losses in another.
+TEST_F(CohortSinks, TheHostWaitsTwiceForACohort) {
+  const auto downloads = [](KindsJob job) {
+    int64_t found = 0;
+    run_threads(1, [&](Communicator& comm) {
+      KindsRun run(comm, job);
+      run.trainer->round(false);
+      const int64_t before = torch_library().downloads();
+      run.trainer->round(false);
+      found = torch_library().downloads() - before;
+    });
+    return found;
+  };
+  for (const std::string& device : test_devices()) {
+    KindsJob job = of_rule("krum");
+    job.device = device;
+    for (const int64_t cohort : {1, 3, 7}) {
+      job.cohort = cohort;
+      EXPECT_EQ(downloads(job), 2 * ((kJobDraws + cohort - 1) / cohort)) << cohort;
+    }
   }
 }
 

@@ -31,7 +31,7 @@ constexpr int64_t kDownloadsOfACohort = 1,
 constexpr int64_t kDownloadsOfTheModel = 0;  // nobody reads it
 constexpr int64_t kUploadsOfARound = 0;
 constexpr int64_t kWaitsOfAnEvaluation = 1;  // of all clients
-constexpr int64_t kStartsOfACohort = 3;  // kernels, operators and graphs
+constexpr int64_t kStartsOfACohort = 3;      // kernels, operators and graphs
 
 struct Limit {
   std::string model;

@@ -57,6 +57,7 @@ struct TrainerFixture {
                                                                    .availability = availability,
                                                                    .runner = std::move(runner),
                                                                    .stages = stages,
+                                                                   .tuner = tuner.get(),
                                                                    .turnout = turnout.get(),
                                                                    .attackers = attackers.get(),
                                                                    .root = root,
@@ -79,6 +80,7 @@ struct TrainerFixture {
   Availability availability;
   RunnerPtr runner;
   Stages stages;
+  std::unique_ptr<LocalUpdate> tuner;
   std::unique_ptr<Turnout> turnout;
   std::unique_ptr<Attackers> attackers;
   ServerUpdate root;

@@ -128,7 +128,6 @@ TEST(Conflicts, FactsAreThoseOfTheObjects) {
         EXPECT_EQ(facts.update.control && !facts.rule.rates, made->control_width() > 0) << what;
         EXPECT_EQ(facts.finds_squares(), made->finds_squares()) << what;
         EXPECT_EQ(facts.trains_side_by_side(), made->trains_side_by_side()) << what;
-        EXPECT_EQ(facts.keeps_own_model(), made->keeps_own_model()) << what;
         EXPECT_EQ(facts.rule.full, make_aggregator(job, 6, 1)->needs().full) << what;
       }
     }

@@ -38,10 +38,27 @@ class Gpu(harness.Case):
         run = self.trained("auto", run__device="auto")
         self.assertGreater(run["metrics"]["accuracy_mean"], 0)
 
+    def test_one_client_after_the_other(self):
+        job = self.job({**JOB, "client.update": "fednew", "sampler.kind": "full"})
+        said = "clients are trained one after the other on the GPU: "
+        self.assertIn(said + "fednew", self.hanse("check", job).stdout())
+        self.assertNotIn(said, self.hanse("check", job, "--client.update=sgd").stdout())
+        self.require_gpu()
+        for changes in ({"client__update": "fednew", "sampler__kind": "full"},
+                        {"privacy__kind": "central", "privacy__unit": "sample"},
+                        {"comm__compress": "top-k"}):
+            name = "-".join(changes)
+            on_gpu = self.trained(f"gpu-{name}", **changes)
+            two = self.trained(f"two-{name}", 2, **changes)
+            on_cpu = self.trained(f"cpu-{name}", run__device="cpu", **changes)
+            self.assertEqual(on_gpu["model_digest"], two["model_digest"])
+            self.assertAlmostEqual(on_gpu["metrics"]["train_loss_mean"],
+                                   on_cpu["metrics"]["train_loss_mean"], places=3)
+
     def test_what_gpus_do_not_train(self):
-        job = self.job({**JOB, "client.update": "fednew"})
+        job = self.job({"run.protocol": "bandit", "run.device": "cuda"})
         process = self.hanse("run", job, f"--run.out={self.path('none')}", expect=None)
-        self.assert_one_error(process, 2, "fednew", "client.update", "run.device = cpu")
+        self.assert_one_error(process, 2, "bandit", "run.protocol", "run.device = cpu")
 
     def test_same_bits_on_any_number_of_ranks(self):
         self.require_gpu()

@@ -16,7 +16,7 @@
 namespace hanse {
 
 class BatchStream;
-class Stepping;
+class CohortSizes;
 
 // The most samples that a mini-batch of any client has: a size that the job fixes.
 int64_t largest_batch(const LocalWork& work, const Federation& federation);
@@ -29,7 +29,9 @@ int64_t largest_batch(const LocalWork& work, const Federation& federation);
 //
 // All samples of the federation stand on the device, as float32, where they take no more than
 // `sample_bytes` there; else each mini-batch goes there when it is due, from C mini-batches in the
-// host's memory. The bits are the same. Cost: as many steps as the client with the most of them
+// host's memory. The bits are the same. Samples that training changes, by augmentation or an
+// attack, always go there so: the host changes them, with the draws of one client after the other.
+// Cost: as many steps as the client with the most of them
 // takes, each for the clients that still have one, rounded up to C, C / 2, C / 4, ...: they are few
 // where the tasks stand in the order of their steps, the longest first.
 //
@@ -57,14 +59,14 @@ class CohortTraining final : public Evaluator {
   using Step = std::function<void(int64_t number, int64_t step)>;
 
   // Trains clients from theta(), or as `start` has it, by Cohort::steps() or by steps of the
-  // caller's; of a task it reads client, round, repeat, seed and steps, and moves the moments in
-  // front of its state, where clients keep them: then it waits for the device. An outcome for each
-  // task, whose loss stays on the device, in Cohort::losses(). Does not wait for the last steps.
-  // REQUIRES: 1 to C tasks.
+  // caller's; of a task it reads client, round, repeat, seed, steps and squares, and moves the
+  // moments in front of its state, where clients keep them: then it waits for the device. An
+  // outcome for each task, whose loss stays on the device, in Cohort::losses(). Does not wait for
+  // the last steps. REQUIRES: 1 to C tasks.
   std::vector<ClientOutcome> train(std::span<const ClientTask> tasks,
                                    const Cohort::Start& start = {}, const Step& make_step = {});
 
-  // Fills in the outcomes' losses, from those sums [C].
+  // Fills in the outcomes' losses, from those sums [C], and the squares that tasks asked for.
   void finish(std::span<const double> losses, std::span<ClientOutcome> outcomes) const;
 
   EvaluationSums range(SampleRange range, SampleResults results = {}) override;
@@ -73,38 +75,34 @@ class CohortTraining final : public Evaluator {
   EvaluationSums chosen(int64_t begin, std::span<const int32_t> order) override;
 
  private:
+  int64_t places_of_samples() const;
   void upload_all();
   void locate(int64_t begin, std::span<const int32_t> order, int64_t place);
   void bring(int64_t samples);
   void next_batch(std::size_t step, std::size_t place);
-  void next_size(StepSize& size, std::size_t place, int64_t samples);
-  void read_moments(std::span<const ClientTask> tasks);
-  void keep_moments(std::span<const ClientTask> tasks);
+  int64_t put_changed(std::size_t place);
   int64_t acting(std::size_t step) const;
   void make_steps(int64_t count, int64_t made, const Step& make_step);
   void evaluate(int64_t begin, std::span<const int32_t> order, SampleResults results,
                 EvaluationSums& sums);
 
-  Schedule schedule_;
-  std::unique_ptr<const Stepping> stepping_;
-  int64_t accumulate_;  // mini-batches of a step
-  bool keeps_moments_;
+  std::unique_ptr<CohortSizes> own_sizes_;
   const Federation& federation_;
   std::string device_;
   int64_t clients_;  // C
   int64_t batch_;    // B
   int64_t window_;   // samples that the device has room for, when it does not hold all
   bool holds_all_;
+  bool changes_;          // samples, in training
+  bool squares_ = false;  // those of the last tasks are wanted
   std::unique_ptr<Cohort> cohort_;
   std::vector<BatchStream> streams_;     // [C]
   std::vector<Cohort::NoiseKey> noise_;  // [C]
-  std::vector<int64_t> rounds_, steps_;  // [C] of the last tasks
+  std::vector<float> class_weights_;     // [C, classes]; empty: all 1
+  std::vector<int64_t> steps_;           // [C] of the last tasks
   std::vector<int64_t> steps_left_;      // [C]
   std::vector<int64_t> counts_;          // [steps at once, C] samples
   std::vector<StepSize> sizes_;          // [steps at once, C]
-  std::vector<int64_t> ages_;            // [C] steps that the moments have seen
-  std::vector<int64_t> gathered_;        // [C] samples since the last step
-  std::vector<float> moments_;           // [tasks, values], where clients keep them
   std::vector<int64_t> rows_;            // places on the device: [steps at once, C, B], or [window]
   // On their way to the device.
   GatheredBatch staged_;                // [window]; empty when the device holds all

@@ -65,6 +65,8 @@ struct StepOptions {
 
 // The key that makes the steps of a round more than w <- w - lr g, all of one size; empty: none.
 std::string beyond_plain_steps(const StepOptions& options);
+// Rows that the optimizer of a client's steps has: velocity or moments.
+int64_t moments_of(const StepOptions& options);
 // Do clients keep moments between rounds?
 bool keeps_moments(const StepOptions& options);
 

@@ -28,7 +28,6 @@ struct JobFacts {
   bool keeps_state() const;
   bool finds_squares() const { return !update.solves || rule.rates; }
   bool trains_side_by_side() const;
-  bool keeps_own_model() const;
 };
 
 // `rule`: the needs of the rule that the job has made; nothing: those of its kind, and of a rule in

@@ -39,6 +39,7 @@ std::unique_ptr<LocalUpdate> make_update(const Job& job, const Federation& feder
                                          const AggregatorNeeds& needs);
 
 // Plain steps of the job's options, for evaluate.tune-steps; null: there are none.
+ClientOptions tuner_options(const Job& job);
 std::unique_ptr<LocalUpdate> make_tuner(const Job& job, const Federation& federation, Model& model);
 
 // The server's step by server.optimizer, or by client.update where that asks for one.

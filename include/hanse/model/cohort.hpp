@@ -51,6 +51,12 @@ class Cohort {
     Slope slope = {};
     bool by_hand = true;  // networks of known layers: gradients without autograd, which is slower
     bool graphs = true;   // on GPUs: steps' kernels are recorded, and start together
+    // What clients train for in the place of the model's loss, with its arguments: smooth_labels()
+    // with this share, from 0 on, or train_for() with this file. Below 0 and empty: neither.
+    double smoothing = -1;
+    std::string objective = {};
+    bool weighs = false;  // Start::class_weights are there
+    bool mixes = false;   // the batches of steps are mixtures
     // Where clients train a part of the model: the rows are its rows, and of what is frozen the
     // device has one copy. It is read once, behind its hold(). Null: the rows have all tensors.
     const PartModel* part = nullptr;
@@ -69,13 +75,16 @@ class Cohort {
     std::span<const float> pulls = {};                      // [n, P]; empty: none
     // [n, moment_values()] what the clients' moments start from; empty: zero.
     std::span<const float> moments = {};
-    std::span<const NoiseKey> noise = {};  // [n] streams of the clients' dropout masks
+    std::span<const NoiseKey> noise = {};       // [n] streams of the clients' dropout masks
+    std::span<const float> class_weights = {};  // [n, classes] where the settings weigh
+    bool squares = false;                       // squares() are wanted
   };
 
   virtual ~Cohort() = default;
 
   // Copies a batch from the host's memory to the places [begin, begin + batch.rows); they are zero
-  // before. Waits for the device to have read it.
+  // before. Where steps mix, batch.mixed holds until the next put(), and null: nothing is mixed in.
+  // Waits for the device to have read it.
   virtual void put(int64_t begin, const Batch& batch) = 0;
   // Values that a client's moments have, one moment behind the other: of what is trained.
   virtual int64_t moment_values() const = 0;
@@ -99,6 +108,9 @@ class Cohort {
   virtual const at::Tensor& losses() const = 0;
   // Copies losses() to the host's memory. Waits for the device.
   virtual void take_losses(std::span<double> losses) const = 0;
+  // Likewise the sums [C] of the squared losses of each client's samples since a start() that asked
+  // for them.
+  virtual void take_squares(std::span<double> squares) const = 0;
   // float32 on the device: theta() [P], or [C, P] where clients have started from thetas of their
   // own.
   virtual const at::Tensor& received() const = 0;

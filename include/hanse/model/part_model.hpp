@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "hanse/comm/communicator.hpp"
@@ -73,11 +72,9 @@ class PartModel final : public Model {
   std::string start_digest() const;
 
   // The other model, for losses of the user's own.
-  Model& network() const { return *whole_; }
-  // Takes another of the same layout in its place, and returns it.
-  std::unique_ptr<Model> exchange_network(std::unique_ptr<Model> other) {
-    return std::exchange(whole_, std::move(other));
-  }
+  // Another of the same layout may take its place.
+  std::unique_ptr<Model>& network() { return whole_; }
+  const Model& network() const { return *whole_; }
   Adapters& adapters() const { return *adapters_; }
   // Matrices without an adapter, because a side is below the rank.
   const std::vector<ParameterSlot>& small_matrices() const { return small_; }

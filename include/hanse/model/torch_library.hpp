@@ -79,10 +79,10 @@ struct TorchLibrary {
   // device: 2 C P floats (3 with momentum), 4 bytes a value of a sample, the activations and what
   // their gradients need: for linear, mlp and the cnn kinds as much again, and the patches of one
   // convolution, C B inputs kernel^2 pixels floats. Throws InvalidArgument as make_model() does,
-  // and for models with buffers or frozen parameters.
+  // and for models with buffers or frozen parameters; as train_for() and smooth_labels().
   std::unique_ptr<Cohort> (*make_cohort)(const ModelOptions& options,
-                                         const std::vector<int64_t>& sample_shape, int64_t classes,
-                                         const Cohort::Settings& settings);
+                                         const std::vector<int64_t>& sample_shape,
+                                         const LabelForm& labels, const Cohort::Settings& settings);
 
   // Makes of `host`, which make_model() has built of the same arguments and which must outlive the
   // result, a model whose arithmetic runs on a device: it does all that the host's does, within

@@ -65,17 +65,19 @@ RunnerPtr make_host_runner(const RunnerParts& parts, const FederatedSettings& se
 // Trains `cohorts->clients()` neighbours of the draw side by side on this rank's device. A cohort
 // is the same whoever trains it, so that a client's training does not depend on the number of
 // ranks; sums are integers, so that the order of addition does not matter either.
+// `tuning`: one client's place, by the options of parts.tuner; null where nobody is tuned.
 // REQUIRES: what GPUs can do (kinds/conflicts.hpp).
 RunnerPtr make_cohort_runner(const RunnerParts& parts, const FederatedSettings& settings,
                              std::unique_ptr<CohortTraining> cohorts,
-                             std::unique_ptr<DeviceCommunicator> devices);
+                             std::unique_ptr<DeviceCommunicator> devices,
+                             std::unique_ptr<CohortTraining> tuning = nullptr);
 
 // Does the model go back to the ranks part by part while its sum still comes? Not if the step may
-// be taken back, the server's optimizer needs the whole sum at once, or another sum divides it.
+// be taken back, the server's step needs the whole sum at once, or another sum divides it.
 inline bool step_overlaps(const AggregatorNeeds& needs, const LocalUpdate& update,
                           const ServerOptions& server) {
   return needs.trials == 0 && !update.sends_direction() && !needs.sign_share &&
-         server.own.path.empty();
+         server.own.path.empty() && !server.extrapolate;
 }
 
 }  // namespace hanse

@@ -21,6 +21,8 @@ struct ServerOptions {
   double beta = 0.9;              // share of the velocity (the first moment) that stays
   double beta2 = 0.99;            // adam, yogi: share of the second moment that stays
   double tau = 1e-3;              // adam, yogi, adagrad: adaptivity; added to sqrt(v)
+  bool extrapolate = false;              // FedExP: extrapolation.hpp
+  double extrapolate_epsilon = 1e-3;     // there
   bool average = false;           // keep the mean of the models behind all rounds, too
   RuleFile own;                   // a kind of the user's own (kinds/own_rules.hpp)
   ServerRole role = ServerRole::kAuto;

@@ -40,7 +40,7 @@ class UpdateStage {
 };
 
 // The stages that change updates, in this order. Their state blocks and parts of the second row
-// stand one behind the other. All must outlive it. On hosts alone.
+// stand one behind the other. All must outlive it. They work in hosts' memory.
 struct Stages {
   std::vector<UpdateStage*> updates = {};  // each changes the result of the one before it
 

@@ -19,7 +19,7 @@ struct KeyedJob;
 class PartModel;
 struct PlanCase;
 class PlanSheet;
-struct RankDevice;
+struct RankGpu;
 
 // A whole file of the run directory, written at the run's end.
 struct ResultFile {
@@ -53,7 +53,7 @@ class Assembly {
 
   std::unique_ptr<Communicator> host;
   Federation federation;                     // empty if there are no samples
-  std::unique_ptr<Model> host_network;       // what a network on a device is made of; else null
+  std::unique_ptr<Model> host_network;       // what a network on a GPU is made of; else null
   std::unique_ptr<Model> model;              // null if nothing is trained
   PartModel* part = nullptr;                 // `model`, if a part of its tensors is trained
   std::map<std::string, std::string> files;  // a digest by its key: "model.path"
@@ -64,9 +64,9 @@ class Assembly {
 };
 
 // Collective. Reads the data, builds model, rules and protocol of run.protocol; the ranks agree on
-// errors. `given`: what this rank trains on, in the place of what run.device chooses; null: that.
+// errors. `given`: what this rank trains on, in the place of what the job chooses; null: that.
 // Throws AgreedError.
 std::unique_ptr<Assembly> assemble(const Job& job, Communicator& comm,
-                                   const RankDevice* given = nullptr);
+                                   const RankGpu* given = nullptr);
 
 }  // namespace hanse

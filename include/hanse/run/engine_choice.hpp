@@ -15,7 +15,6 @@ namespace hanse {
 
 struct Job;
 class Assembly;
-class LabelForm;
 
 // Without data and objects. Throws NotCompiled when the job asks for GPUs and this build has none,
 // and InvalidArgument when its protocol trains nobody on them, or when it has model.precision =
@@ -26,10 +25,8 @@ void check_engine(const Job& job);
 std::optional<Refusal> kind_off_gpus(const Job& job);
 
 // Why a GPU trains the job's clients, or nodes, one after the other, as why_one_by_one() says it;
-// empty: it trains them side by side. `rule`: as in facts_of(); `labels`: null where no data have
-// been read.
-std::string why_one_by_one_on_gpus(const Job& job, const std::optional<AggregatorNeeds>& rule,
-                                   const LabelForm* labels);
+// empty: it trains them side by side. `rule`: as in facts_of().
+std::string why_one_by_one_on_gpus(const Job& job, const std::optional<AggregatorNeeds>& rule);
 
 // What `hanse check` says of that, where the job may get a GPU; else empty.
 std::string one_by_one_text(const Job& job);
@@ -39,7 +36,7 @@ std::string one_by_one_text(const Job& job);
 int64_t ranks_on_one_gpu(std::span<const std::string> gpus, int64_t ranks_per_gpu);
 
 // A rank's part of the GPUs.
-struct RankDevice {
+struct RankGpu {
   std::string name;  // LibTorch's, "cuda:0"; empty: clients are trained on the CPU
   // Fixes the bits of its results: "NVIDIA H100 80GB HBM3, compute capability 9.0, ..."
   std::string kind = "cpu";
@@ -55,9 +52,10 @@ int64_t side_by_side(const Job& job, int64_t participants, int64_t n_params);
 
 // How the clients of a rank are trained.
 struct Engine {
-  RankDevice device;
+  RankGpu device;
   std::string one_by_one;  // why not side by side on a GPU; empty: they are, or on the CPU
 
+  const std::string& trains_on() const { return device.kind; }
   bool on_gpu() const { return !device.name.empty(); }
   bool has_cohorts() const { return on_gpu() && one_by_one.empty(); }
 };
@@ -79,12 +77,12 @@ bool is_worth_a_gpu(const StepCost& work);
 // `one_by_one`: as Engine has it; `work.clients` counts without it. `given`: the ranks' device,
 // which is taken as it is; null: run.device chooses. Collective. Throws AgreedError.
 Engine choose_engine(const Job& job, const std::string& one_by_one, StepCost work,
-                     Communicator& comm, Communicator& host, const RankDevice* given);
+                     Communicator& comm, Communicator& host, const RankGpu* given);
 
 // Makes what a run needs on the chosen device. A GPU that has no room for it is an error under
 // `cuda` (and in tf32); under `auto` it is a notice, and the device is the CPU. Collective. Throws
 // AgreedError.
-void make_on_device(const Job& job, RankDevice& device, Communicator& comm,
+void make_on_device(const Job& job, RankGpu& device, Communicator& comm,
                     const std::function<void()>& make);
 
 // Puts the assembly's model on the device, where it trains one client after the other; nothing on

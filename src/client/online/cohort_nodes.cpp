@@ -17,11 +17,12 @@ constexpr int64_t kEvaluationRows = 512;
 
 class CohortNodes::OnDevice final : public Model {
  public:
-  OnDevice(Model& host, Cohort& cohort, int64_t clients, int64_t values, int64_t samples)
+  OnDevice(Model& host, Cohort& cohort, int64_t clients, const Federation& federation,
+           int64_t samples)
       : host_(host),
         cohort_(cohort),
         clients_(to_index(clients)),
-        values_(values),
+        sizes_{federation.sample_values(), federation.label_form().values},
         places_(to_index(samples)) {
     layout_ = host.layout();
     gradient_flops_ = host.gradient_flops();
@@ -48,7 +49,7 @@ class CohortNodes::OnDevice final : public Model {
     cohort_.put_theta(row);
     for (int64_t first = 0; first < batch.rows; first += std::ssize(places_)) {
       const int64_t rows = std::min(batch.rows - first, std::ssize(places_));
-      cohort_.put(0, part_of(batch, {first, first + rows}, values_));
+      cohort_.put(0, part_of(batch, {first, first + rows}, sizes_.features, sizes_.labels));
       cohort_.evaluate(std::span(places_).first(to_index(rows)), results.from(first));
     }
     EvaluationSums sums;
@@ -81,7 +82,7 @@ class CohortNodes::OnDevice final : public Model {
   Model& host_;
   Cohort& cohort_;
   std::size_t clients_;  // C
-  int64_t values_;
+  SampleSizes sizes_;
   std::vector<int64_t> places_;  // [samples]
 };
 
@@ -89,15 +90,14 @@ CohortNodes::CohortNodes(Model& model, const Federation& federation, const Model
                          const CohortNodesSettings& settings) {
   const int64_t samples = std::max(
       {settings.clients * settings.batch, settings.nodes * settings.batch, kEvaluationRows});
-  cohort_ = torch_library().make_cohort(options, federation.sample_shape(), federation.classes(),
+  cohort_ = torch_library().make_cohort(options, federation.sample_shape(), federation.label_form(),
                                         {.device = settings.device,
                                          .clients = settings.clients,
                                          .batch = settings.batch,
                                          .samples = samples,
                                          .graphs = settings.graphs,
                                          .part = settings.part});
-  model_ = std::make_unique<OnDevice>(model, *cohort_, settings.clients, federation.sample_values(),
-                                      samples);
+  model_ = std::make_unique<OnDevice>(model, *cohort_, settings.clients, federation, samples);
   fit_ = make_cohort_fit(*cohort_, settings, model.n_params());
 }
 

@@ -15,6 +15,8 @@ constexpr Fact kKeepsTensors{
     [](const JobFacts& f) { return f.job.client.alone || !f.job.client.personal.empty(); }};
 constexpr Fact kAverages{"the mean of the models", "server.average",
                          [](const JobFacts& f) { return f.job.server.average; }};
+constexpr Fact kFartherSteps{"an extrapolated step of the server", "server.extrapolate",
+                             [](const JobFacts& f) { return f.job.server.extrapolate; }};
 constexpr Fact kWritesAdapters{
     "adapters that are written", "run.adapters, or run.merge-adapters",
     [](const JobFacts& f) {
@@ -56,6 +58,8 @@ constexpr Conflict kRows[] = {
      "client.optimizer-state = fresh"},
     {&kFlora, &kServerSteps, "flora adds server.lr times the products to the matrices",
      "server.optimizer = sgd"},
+    {&kFlora, &kFartherSteps, "flora adds server.lr times the products to the matrices",
+     "leave it false"},
     {&kFlora, &kAverages, "flora moves what is frozen, of which no mean is kept", "leave it false"},
     {&kFlora, &kWritesAdapters, "flora's adapters are merged in every round, and none are left",
      "leave {key} out: model.h5 has the matrices"},

@@ -66,10 +66,6 @@ bool JobFacts::trains_side_by_side() const {
   return !update.solves;
 }
 
-bool JobFacts::keeps_own_model() const {
-  return update.own_models || job.client.alone || !job.client.personal.empty();
-}
-
 JobFacts facts_of(const Job& job, const std::optional<AggregatorNeeds>& rule) {
   const ForgeNeeds attack = job.attack.is_on() ? forge_needs(job) : ForgeNeeds{};
   return {.job = job,

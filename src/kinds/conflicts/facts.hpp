@@ -60,6 +60,8 @@ inline constexpr Fact kNotSgdOrProx{"an update other than sgd and prox", "client
                                     }};
 inline constexpr Fact kSolves{"fednew or fednl", "client.update",
                               [](const JobFacts& f) { return f.update.solves; }};
+inline constexpr Fact kFedDyn{"feddyn", "client.update",
+                              [](const JobFacts& f) { return f.job.client.kind == "feddyn"; }};
 inline constexpr Fact kFedNova{"fednova", "client.update",
                                [](const JobFacts& f) { return f.job.client.kind == "fednova"; }};
 inline constexpr Fact kDirections{"clients that send directions", "client.update",

@@ -41,6 +41,10 @@ constexpr Fact kWaits{
     "a rule that weighs after the training", "aggregator.kind", [](const JobFacts& f) {
       return f.rule.norms || f.rule.after_training() || f.rule.rates || f.rule.trials > 0;
     }};
+constexpr Fact kExtrapolates{"an extrapolated step of the server", "server.extrapolate",
+                             [](const JobFacts& f) { return f.job.server.extrapolate; }};
+constexpr Fact kHidesNorms{"rounds that are private for clients", "privacy.unit",
+                           [](const JobFacts& f) { return f.job.privacy.of_clients(); }};
 constexpr Fact kTries{"a rule that tries shorter steps", "aggregator.kind",
                       [](const JobFacts& f) { return f.rule.trials > 0; }};
 constexpr Fact kLastUpdates{"a rule that works on the updates of absent clients", "aggregator.kind",
@@ -134,6 +138,18 @@ constexpr Conflict kRows[] = {
     {&kServersRow, &kKeeps,
      "the server trains as a client that keeps nothing, and those of {client.update} do",
      "use sgd or prox"},
+    {&kExtrapolates, &kWaits,
+     "{aggregator.kind} weighs updates when their norms are known, and the factor is one of theirs",
+     "use a rule that weighs before training, such as fedavg"},
+    {&kExtrapolates, &kServerSteps, "an extrapolated step is one along the mean update",
+     "use server.optimizer = sgd"},
+    {&kExtrapolates, &kSolves, "{client.update} has a step of the server's of its own",
+     "use sgd or prox"},
+    {&kExtrapolates, &kFedDyn, "feddyn has a step of the server's of its own", "use sgd or prox"},
+    {&kExtrapolates, &kHidesNorms, "the norms of updates are not told in private rounds",
+     "use server.extrapolate = false"},
+    {&kExtrapolates, &kAsync, "an extrapolated step is one of updates from one model",
+     "use async.kind = none"},
     {&kAsync, &kWholeRounds, "sampler {sampler.kind} draws whole rounds, and these have none",
      "uniform"},
 };

@@ -7,8 +7,6 @@ namespace {
 
 constexpr Fact kScaffold{"scaffold", "client.update",
                          [](const JobFacts& f) { return f.job.client.kind == "scaffold"; }};
-constexpr Fact kFedDyn{"feddyn", "client.update",
-                       [](const JobFacts& f) { return f.job.client.kind == "feddyn"; }};
 constexpr Fact kDitto{"ditto", "client.update",
                       [](const JobFacts& f) { return f.job.client.kind == "ditto"; }};
 

@@ -1,10 +1,8 @@
 #include <utility>
 
-#include <ATen/core/grad_mode.h>
-#include <torch/csrc/autograd/autograd.h>
+#include <ATen/ATen.h>
 
 #include "device/step_gradient.hpp"
-#include "networks/tensor_loss.hpp"
 
 namespace hanse {
 
@@ -24,7 +22,7 @@ class ClientGradient final : public StepGradient {
     }
   }
 
-  at::Tensor find(int64_t clients, const at::Tensor& totals) override {
+  at::Tensor find(int64_t clients, const StepTotals& totals) override {
     const auto counts = parts_.noise.of_clients(parts_.table.number(), clients);
     acted_.clear();
     const at::Tensor means = at::zeros({clients}, parts_.features.options().dtype(at::kDouble));
@@ -32,9 +30,8 @@ class ClientGradient final : public StepGradient {
       const auto place = static_cast<std::size_t>(client);
       if (counts.counts[place] == 0) continue;
       acted_.push_back(place);
-      means[client].copy_(find_one(client, counts.counts[place], counts.seeds[place]));
+      means[client].copy_(find_one(client, counts.counts[place], counts.seeds[place], totals)[0]);
     }
-    if (totals.defined()) totals.narrow(0, 0, clients).add_(means);
     return means;
   }
 
@@ -47,20 +44,16 @@ class ClientGradient final : public StepGradient {
   }
 
  private:
-  // The mean loss of a client's n samples, in float64.
-  at::Tensor find_one(int64_t client, int64_t n, uint64_t seed) {
+  // The mean loss [1] of a client's n samples.
+  at::Tensor find_one(int64_t client, int64_t n, uint64_t seed, const StepTotals& totals) {
     const at::Tensor order = parts_.table.places().narrow(0, client * parts_.batch, n);
-    const at::Tensor targets = parts_.targets.index_select(0, order).unsqueeze(0);
     const at::Tensor logits = network_.forward(rows_[static_cast<std::size_t>(client)],
                                                parts_.features.index_select(0, order), seed);
-    const at::Tensor z = logits.unsqueeze(0).detach().requires_grad_();
-    const at::Tensor losses = tensor_losses(*parts_.loss, z, targets, at::Reduction::None);
+    const auto [delta, means] =
+        parts_.step_loss.differentiate(logits.unsqueeze(0), {client, 1, n}, totals);
     network_.move_buffers(moved_[static_cast<std::size_t>(client)]);
-    const auto delta =
-        torch::autograd::grad({losses}, {z}, {at::full_like(losses, 1.0 / static_cast<double>(n))});
-    network_.backward(delta[0].view_as(logits), gradients_[static_cast<std::size_t>(client)]);
-    const at::NoGradGuard no_grad;
-    return at::mean(losses.to(at::kDouble));
+    network_.backward(delta.view_as(logits), gradients_[static_cast<std::size_t>(client)]);
+    return means;
   }
 
   static std::vector<at::Tensor> of_client(const std::vector<at::Tensor>& tensors, int64_t client) {

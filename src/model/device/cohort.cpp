@@ -12,6 +12,7 @@
 #include "device/download.hpp"
 #include "device/step_gradient.hpp"
 #include "device/step_graph.hpp"
+#include "device/step_loss.hpp"
 #include "device/step_table.hpp"
 #include "device/upload.hpp"
 #include "hanse/base/error.hpp"
@@ -25,7 +26,7 @@ namespace {
 
 class NetworkCohort final : public Cohort {
  public:
-  NetworkCohort(const ParameterLayout& layout, const ModelCase& c, int64_t classes,
+  NetworkCohort(const ParameterLayout& layout, const ModelCase& c, const LabelForm& labels,
                 const Settings& settings)
       : network_(network_of(c, settings)),
         loss_(c.loss),
@@ -33,20 +34,23 @@ class NetworkCohort final : public Cohort {
         on_device_(at::TensorOptions(at::kFloat).device(at::Device(settings.device))),
         table_(settings.clients, settings.batch, std::ssize(network_->dropouts()),
                on_device_.device()),
-        noise_(network_->dropouts(), settings.clients, settings.batch, on_device_),
+        noise_(network_->dropouts(), seeds_of(*network_, settings), settings.clients,
+               settings.batch, on_device_),
         features_(at::zeros({settings.samples, size_of(c.sample_shape)}, on_device_)),
-        targets_(at::zeros({settings.samples}, classes > 0 ? on_device_.dtype(at::kInt)  // labels
-                                                           : on_device_)),
+        targets_(room_for(labels)),
         theta_(at::zeros({layout.n_params()}, on_device_)),
         rows_(aligned_rows(settings.clients, layout.n_params(), on_device_)),
         gradient_(aligned_like(rows_)),
         losses_(at::zeros({settings.clients}, on_device_.dtype(at::kDouble))),
+        squares_(at::zeros_like(losses_)),
         descent_(settings, rows_, layout.n_trainable()) {
     theta_tensors_ = tensors_of(theta_.unsqueeze(0), layout);
     tensors_ = tensors_of(rows_, layout);
+    step_loss_ = make_loss_of_steps(layout, c, labels);
     const StepParts parts{.table = table_,
                           .noise = noise_,
                           .loss = loss_,
+                          .step_loss = *step_loss_,
                           .clients = settings.clients,
                           .batch = settings.batch,
                           .features = features_,
@@ -54,7 +58,8 @@ class NetworkCohort final : public Cohort {
                           .rows = tensors_,
                           .gradients = tensors_of(gradient_, layout),
                           .trained = trained_tensors(layout),
-                          .narrow = is_bfloat16(c.options)};
+                          .narrow = is_bfloat16(c.options),
+                          .plain = is_plain(labels, settings)};
     const auto spec = network_spec(c.options, c.sample_shape);
     if (spec && settings.by_hand && settings.part == nullptr) {
       differentiation_ = make_network_gradient(parts, *spec, c.sample_shape);
@@ -65,7 +70,7 @@ class NetworkCohort final : public Cohort {
     } else if (!by_hand) {
       differentiation_ = make_autograd_gradient(parts, *network_);
     }
-    if (!settings.graphs || !network_->can_be_recorded()) return;
+    if (!settings.graphs || !network_->can_be_recorded() || !settings.objective.empty()) return;
     if (auto recorder = make_graph_recorder(on_device_.device().is_cpu())) {
       graphs_ = std::make_unique<StepGraphs>(std::move(recorder), by_hand ? kFewKernels : 1);
     }
@@ -76,16 +81,33 @@ class NetworkCohort final : public Cohort {
     upload(features_, begin, batch.rows, batch.features);
     if (batch.labels != nullptr) upload(targets_, begin, batch.rows, batch.labels);
     if (batch.targets != nullptr) upload(targets_, begin, batch.rows, batch.targets);
+    if (!others_.defined()) return;
+    shares_.narrow(0, begin, batch.rows).fill_(batch.mixed ? batch.mixed->share : 1);
+    if (batch.mixed == nullptr) {
+      others_.narrow(0, begin, batch.rows).copy_(targets_.narrow(0, begin, batch.rows));
+    } else if (batch.labels != nullptr) {
+      upload(others_, begin, batch.rows, batch.mixed->labels);
+    } else {
+      upload(others_, begin, batch.rows, batch.mixed->targets);
+    }
   }
 
   at::Tensor& theta() override { return theta_; }
 
   void start(const Start& start) override {
     descent_.clear(theta_, rows_, losses_);
-    receive(start.received);
+    descent_.receive(start.received, rows_, theta_);
     put_rows(start.rows);
-    descent_.start(start, rows_, received());
+    descent_.start(start, rows_);
     noise_.start(start.noise);
+    step_loss_->receive(start.to_theta ? received().expand_as(rows_) : rows_);
+    if (class_weights_.defined() && !start.class_weights.empty()) {
+      const auto n = std::ssize(start.class_weights) / class_weights_.size(1);
+      upload(class_weights_, 0, n, start.class_weights.data());
+    }
+    if (start.squares) squares_.zero_();
+    if (graphs_ && start.squares != counts_squares_) graphs_->forget();
+    counts_squares_ = start.squares;
   }
 
   int64_t moment_values() const override { return descent_.moment_values(); }
@@ -117,14 +139,17 @@ class NetworkCohort final : public Cohort {
 
   const at::Tensor& gradients(int64_t number, bool counts) override {
     table_.choose(number);
-    differentiate(c(), counts ? losses_ : at::Tensor());
+    differentiate(c(), counts);
     return gradient_;
   }
 
   const at::Tensor& losses() const override { return losses_; }
   void take_losses(std::span<double> losses) const override { download(losses_, losses.data()); }
+  void take_squares(std::span<double> squares) const override {
+    download(squares_, squares.data());
+  }
 
-  const at::Tensor& received() const override { return has_several_ ? received_ : theta_; }
+  const at::Tensor& received() const override { return descent_.received(); }
   const at::Tensor& rows() const override { return rows_; }
 
   void take_rows(std::span<float> rows) const override {
@@ -148,7 +173,7 @@ class NetworkCohort final : public Cohort {
     const at::Tensor targets = targets_.index_select(0, order).unsqueeze(0);
     const at::Tensor z = network_->logits(theta_tensors_, input, {});  // [1, n, outputs]
     const at::Tensor loss = at::sum(losses_of(z, targets).to(at::kDouble), {1});
-    const at::Tensor correct = at::sum(guessed_right(*loss_, z, targets), {1}).to(at::kDouble);
+    const at::Tensor correct = at::sum(shares_right(*loss_, z, targets), {1}).to(at::kDouble);
     evaluated_.push_back({0, 0, n});
     evaluations_.add(loss, &evaluated_.back().loss);
     evaluations_.add(correct, &evaluated_.back().correct);
@@ -172,7 +197,8 @@ class NetworkCohort final : public Cohort {
     for (const SampleRange& batch : batches) {
       const int64_t n = batch.size();
       const at::Tensor input = features_.narrow(0, batch.begin, n).expand({c(), n, -1});
-      const at::Tensor targets = targets_.narrow(0, batch.begin, n).expand({c(), n}).contiguous();
+      const at::Tensor own = targets_.narrow(0, batch.begin, n).unsqueeze(0);
+      const at::Tensor targets = at::cat(std::vector<at::Tensor>(to_index(c()), own));
       const at::Tensor z = network_->logits(tensors_, input.contiguous(), {});
       all.push_back(at::mean(losses_of(z, targets).to(at::kDouble), {1}));
     }
@@ -185,29 +211,77 @@ class NetworkCohort final : public Cohort {
   static constexpr int64_t kMostToBring = int64_t{64} << 20;
   static constexpr int64_t kFewKernels = 32;  // steps of a graph, where a step has some ten kernels
 
-  // The first rows become these.
-  void receive(std::span<const std::span<const float>> rows) {
-    has_several_ = !rows.empty();
-    if (!has_several_) return;
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      upload(rows_, static_cast<int64_t>(i), 1, rows[i].data());
-    }
-    if (!received_.defined()) received_ = aligned_like(rows_);
-    received_.copy_(rows_);
-  }
-
   // The table's step of the first clients.
   void step(int64_t clients) {
-    const at::Tensor means = differentiate(clients, losses_);
+    const at::Tensor means = differentiate(clients, true);
     descent_.step(table_, means, gradient_, rows_);
     differentiation_->move_buffers();
   }
 
-  // Overwrites the first clients' gradients of the table's step. Returns their mean losses, and
-  // adds them to `totals` where it is defined.
-  at::Tensor differentiate(int64_t clients, const at::Tensor& totals) {
+  // Overwrites the first clients' gradients of the table's step. Returns their mean losses, which
+  // may count.
+  at::Tensor differentiate(int64_t clients, bool counts) {
     noise_.draw(table_, clients);
-    return differentiation_->find(clients, totals);
+    step_loss_->prepare(clients);
+    StepTotals totals;
+    if (counts) totals.losses = losses_;
+    if (counts && counts_squares_) totals.squares = squares_;
+    const at::Tensor means = differentiation_->find(clients, totals);
+    step_loss_->add_row_gradient();
+    return means;
+  }
+
+  // Are the loss and the labels of steps such as kernels of our own know?
+  static bool is_plain(const LabelForm& labels, const Settings& settings) {
+    return labels.values == 1 && !labels.multi_label && settings.smoothing < 0 &&
+           settings.objective.empty() && !settings.mixes;
+  }
+
+  // What a client draws in a step besides masks.
+  static int64_t seeds_of(CohortForward& network, const Settings& settings) {
+    const int64_t of_loss = settings.objective.empty() ? 0 : settings.mixes ? 2 : 1;
+    return own_seeds(network) + of_loss;
+  }
+  static int64_t own_seeds(CohortForward& network) {
+    ClientPasses* const passes = network.client_passes();
+    return passes != nullptr && passes->draws() ? 1 : 0;
+  }
+
+  // [samples] or [samples, values]
+  at::Tensor room_for(const LabelForm& labels) const {
+    std::vector<int64_t> sizes{settings_.samples};
+    if (labels.values > 1) sizes.push_back(labels.values);
+    return at::zeros(sizes, labels.classes > 0 ? on_device_.dtype(at::kInt) : on_device_);
+  }
+
+  std::unique_ptr<StepLoss> make_loss_of_steps(const ParameterLayout& layout, const ModelCase& c,
+                                               const LabelForm& labels) {
+    if (settings_.mixes) {
+      others_ = at::zeros_like(targets_);
+      shares_ = at::ones({settings_.samples}, on_device_);
+    }
+    if (settings_.weighs) class_weights_ = at::ones({this->c(), labels.classes}, on_device_);
+    const LossParts parts{.table = table_,
+                          .noise = noise_,
+                          .loss = loss_,
+                          .batch = settings_.batch,
+                          .targets = targets_,
+                          .others = others_,
+                          .shares = shares_,
+                          .weights = class_weights_};
+    if (settings_.objective.empty()) return make_step_loss(parts, settings_.smoothing);
+    return make_objective_loss(
+        parts,
+        {.network = *network_,
+         .features = features_,
+         .rows = tensors_,
+         .gradients = tensors_of(gradient_, layout),
+         .layout = layout,
+         .own_seeds = own_seeds(*network_)},
+        {.path = settings_.objective,
+         .outputs = loss_->outputs(),
+         .labels = labels,
+         .n_trainable = make_model(c.options, c.sample_shape, labels)->layout().n_trainable()});
   }
 
   static std::unique_ptr<CohortForward> network_of(const ModelCase& c, const Settings& settings) {
@@ -224,9 +298,9 @@ class NetworkCohort final : public Cohort {
   int64_t c() const { return settings_.clients; }
   int64_t rows_in(std::size_t floats) const { return static_cast<int64_t>(floats) / rows_.size(1); }
 
-  // The losses [C, B] from logits [C, B, outputs].
+  // The losses [C, B] from logits [C, B, ...].
   at::Tensor losses_of(const at::Tensor& z, const at::Tensor& targets) const {
-    return tensor_losses(*loss_, z, targets, at::Reduction::None).view(targets.sizes());
+    return tensor_losses(*loss_, z, targets, at::Reduction::None).view({z.size(0), z.size(1)});
   }
 
   std::unique_ptr<CohortForward> network_;
@@ -235,37 +309,44 @@ class NetworkCohort final : public Cohort {
   at::TensorOptions on_device_;
   StepTable table_;
   CohortNoise noise_;
-  at::Tensor features_;                    // [samples, values of a sample]
-  at::Tensor targets_;                     // [samples] labels, int32; targets, float32
-  at::Tensor theta_;                       // [P]
-  at::Tensor rows_;                        // [C, P]
-  at::Tensor received_;                    // [C, P] each client's own theta, before rows move ...
-  bool has_several_ = false;               // ... where they differ
-  at::Tensor gradient_;                    // [C, P]
-  at::Tensor losses_;                      // [C] float64
+  at::Tensor features_;                                   // [samples, values of a sample]
+  at::Tensor targets_, others_, shares_, class_weights_;  // LossParts
+  at::Tensor theta_;                                      // [P]
+  at::Tensor rows_;                                       // [C, P]
+  at::Tensor gradient_;                                   // [C, P]
+  at::Tensor losses_, squares_;                           // [C] float64
+  bool counts_squares_ = false;
   std::vector<at::Tensor> theta_tensors_;  // [1, shape of each tensor], on theta_
   std::vector<at::Tensor> tensors_;        // [C, shape of each tensor], on rows_
   std::deque<EvaluationSums> evaluated_;   // batches whose sums are on their way ...
   Downloads evaluations_;                  // ... to them
   Descent descent_;
+  std::unique_ptr<StepLoss> step_loss_;
   std::unique_ptr<StepGradient> differentiation_;
   std::unique_ptr<StepGraphs> graphs_;  // null: kernels are started one by one
 };
 
+// As smooth_labels() and train_for() do with the model.
+void check_objective(const Cohort::Settings& settings, const LabelForm& labels, const Loss& loss) {
+  if (!settings.objective.empty()) check_objective_labels(labels);
+  if (settings.smoothing >= 0) check_smoothed(loss);
+}
+
 }  // namespace
 
 std::unique_ptr<Cohort> make_cohort(const ModelOptions& options,
-                                    const std::vector<int64_t>& sample_shape, int64_t classes,
-                                    const Cohort::Settings& settings) {
+                                    const std::vector<int64_t>& sample_shape,
+                                    const LabelForm& labels, const Cohort::Settings& settings) {
   if (options.precision == Precision::kTf32 && settings.device == "cpu") {
     throw InvalidArgument("tf32 is a format of GPUs", "model.precision", "use float32 or bfloat16");
   }
   const ParameterLayout layout = settings.part != nullptr
                                      ? settings.part->layout()
-                                     : make_model(options, sample_shape, classes)->layout();
-  const ModelCase c{options, sample_shape, make_loss(options.loss, classes)};
+                                     : make_model(options, sample_shape, labels)->layout();
+  const ModelCase c{options, sample_shape, make_loss(options.loss, labels)};
+  check_objective(settings, labels, *c.loss);
   try {
-    return std::make_unique<NetworkCohort>(layout, c, classes, settings);
+    return std::make_unique<NetworkCohort>(layout, c, labels, settings);
   } catch (const c10::OutOfMemoryError&) {
     throw InvalidArgument(fmt::format("{} has no room for {} clients side by side", settings.device,
                                       settings.clients),

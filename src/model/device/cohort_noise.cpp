@@ -4,13 +4,14 @@
 
 #include "device/kernels.hpp"
 #include "device/upload.hpp"
+#include "hanse/base/index.hpp"
 #include "layers/dropout.hpp"
 
 namespace hanse {
 
-CohortNoise::CohortNoise(const std::vector<CohortForward::Dropout>& dropouts, int64_t clients,
-                         int64_t batch, const at::TensorOptions& on_device)
-    : dropouts_(dropouts), clients_(clients), batch_(batch) {
+CohortNoise::CohortNoise(const std::vector<CohortForward::Dropout>& dropouts, int64_t seeds,
+                         int64_t clients, int64_t batch, const at::TensorOptions& on_device)
+    : dropouts_(dropouts), seeds_a_step_(to_index(seeds)), clients_(clients), batch_(batch) {
   keys_ = at::zeros({clients, 3}, on_device.dtype(at::kLong));
   for (const CohortForward::Dropout& dropout : dropouts_) {
     masks_.push_back(at::zeros({clients, batch, dropout.width}, on_device));
@@ -34,7 +35,7 @@ void CohortNoise::start(std::span<const Cohort::NoiseKey> keys) {
 
 std::vector<int64_t> CohortNoise::put_steps(std::span<const int64_t> counts) {
   counts_.assign(counts.begin(), counts.end());
-  put_seeds();
+  seeds_.assign(std::max<std::size_t>(seeds_a_step_, 1) * counts_.size(), 0);
   std::vector<int64_t> before;
   for (std::size_t first = 0; first < counts_.size(); first += drawn_.size()) {
     for (const CohortForward::Dropout& dropout : dropouts_) {
@@ -43,15 +44,20 @@ std::vector<int64_t> CohortNoise::put_steps(std::span<const int64_t> counts) {
         drawn_[i] += DropWork::draws(counts_[first + i], dropout.width);
       }
     }
+    draw_seeds(first);
   }
   return before;
 }
 
-// Draws a number from each client's stream for every step.
-void CohortNoise::put_seeds() {
-  seeds_.assign(counts_.size(), 0);
-  for (std::size_t i = 0; i < counts_.size(); ++i) {
-    if (counts_[i] > 0) seeds_[i] = streams_[i % streams_.size()].next();
+// For the step whose counts begin at `first`.
+void CohortNoise::draw_seeds(std::size_t first) {
+  for (std::size_t i = 0; i < drawn_.size() && seeds_a_step_ > 0; ++i) {
+    if (counts_[first + i] == 0) continue;
+    streams_[i].seek(static_cast<uint64_t>(drawn_[i]));
+    for (std::size_t seed = 0; seed < seeds_a_step_; ++seed) {
+      seeds_[seed * counts_.size() + first + i] = streams_[i].next();
+    }
+    drawn_[i] += static_cast<int64_t>(seeds_a_step_);
   }
 }
 
@@ -73,10 +79,11 @@ void CohortNoise::draw(const StepTable& table, int64_t clients) {
   }
 }
 
-CohortForward::StepOfClients CohortNoise::of_clients(int64_t step, int64_t clients) const {
-  const auto first = static_cast<std::size_t>(step * clients_);
-  const auto n = static_cast<std::size_t>(clients);
-  return {std::span(counts_).subspan(first, n), std::span(seeds_).subspan(first, n)};
+CohortForward::StepOfClients CohortNoise::of_clients(int64_t step, int64_t clients,
+                                                     int64_t seed) const {
+  const std::size_t first = to_index(step * clients_), n = to_index(clients);
+  return {std::span(counts_).subspan(first, n),
+          std::span(seeds_).subspan(to_index(seed) * counts_.size() + first, n)};
 }
 
 }  // namespace hanse

@@ -17,9 +17,10 @@ namespace hanse {
 
 class CohortNoise {
  public:
-  // For C clients with batches of up to B samples.
-  CohortNoise(const std::vector<CohortForward::Dropout>& dropouts, int64_t clients, int64_t batch,
-              const at::TensorOptions& on_device);
+  // For C clients with batches of up to B samples. `seeds`: numbers that a step of a client draws
+  // behind the masks.
+  CohortNoise(const std::vector<CohortForward::Dropout>& dropouts, int64_t seeds, int64_t clients,
+              int64_t batch, const at::TensorOptions& on_device);
 
   // Starts the streams of the first clients, which have these keys; the others never draw.
   void start(std::span<const Cohort::NoiseKey> keys);
@@ -34,20 +35,22 @@ class CohortNoise {
   // after the other; behind them stands what earlier steps have left. The tensors stay where they
   // are.
   std::span<const at::Tensor> masks() const { return masks_; }
-  CohortForward::StepOfClients of_clients(int64_t step, int64_t clients) const;
+  // With the step's first seeds, or those behind so many others.
+  CohortForward::StepOfClients of_clients(int64_t step, int64_t clients, int64_t seed = 0) const;
 
  private:
-  void put_seeds();
+  void draw_seeds(std::size_t first);
 
   std::vector<CohortForward::Dropout> dropouts_;
+  std::size_t seeds_a_step_;
   int64_t clients_, batch_;
   at::Tensor keys_;                    // [C, 3] DropWork::streams
   std::vector<int64_t> drawn_;         // [C] values drawn from them behind the steps put
-  std::vector<RandomStream> streams_;  // [C] behind the steps put
+  std::vector<RandomStream> streams_;  // [C]
   std::vector<at::Tensor> masks_;
   // For the steps put:
   std::vector<int64_t> counts_;  // [steps, C] samples
-  std::vector<uint64_t> seeds_;  // [steps, C] CohortForward::StepOfClients
+  std::vector<uint64_t> seeds_;  // [seeds a step, steps, C] CohortForward::StepOfClients
 };
 
 }  // namespace hanse

@@ -26,8 +26,9 @@ Descent::Descent(const Cohort::Settings& settings, const at::Tensor& rows, int64
     moments_ = at::zeros({moments, rows.size(0), rows.stride(0)}, rows.options());
   }
   if (settings.accumulates) sums_ = aligned_like(rows);
-  if (clip_ > 0 || has_slopes()) {
-    factors_ = at::ones({rows.size(0)}, rows.options().dtype(at::kDouble));
+  if (has_slopes()) slopes_ = at::zeros({rows.size(0)}, rows.options().dtype(at::kDouble));
+  if (clip_ > 0 || (has_slopes() && !sums_.defined())) {
+    scales_ = at::zeros({rows.size(0)}, rows.options());
   }
 }
 
@@ -43,16 +44,25 @@ void Descent::clear(const at::Tensor& theta, at::Tensor& rows, at::Tensor& losse
   run(work, rows.size(1), rows.device());
 }
 
-void Descent::start(const Cohort::Start& start, const at::Tensor& rows, const at::Tensor& theta) {
+void Descent::receive(std::span<const std::span<const float>> received, at::Tensor& rows,
+                      const at::Tensor& theta) {
+  received_ = theta;
+  if (received.empty()) return;
+  for (std::size_t i = 0; i < received.size(); ++i) {
+    upload(rows, static_cast<int64_t>(i), 1, received[i].data());
+  }
+  received_ = aligned_like(rows);
+  received_.copy_(rows);
+}
+
+void Descent::start(const Cohort::Start& start, const at::Tensor& rows) {
   const bool moved = !start.to_theta && !start.rows.empty();
   form_ = {.mu = start.mu,
-           .own_anchor = start.mu > 0 && (moved || theta.dim() > 1),
+           .own_anchor = start.mu > 0 && (moved || received_.dim() > 1),
            .pulls = !start.pulls.empty()};
   if (form_.own_anchor) {
     if (!anchor_.defined()) anchor_ = aligned_like(rows);
-    anchor_.copy_(moved ? rows : theta);
-  } else {
-    theta_ = theta;
+    anchor_.copy_(moved ? rows : received_);
   }
   if (form_.pulls) {
     if (!pulls_.defined()) pulls_ = aligned_like(rows);
@@ -79,55 +89,58 @@ void Descent::take_moments(std::span<float> moments) const {
 void Descent::find_slopes(const at::Tensor& means) {
   const at::Tensor room = slope_.base - means;
   const at::Tensor beyond = at::full_like(room, slope_.beyond);
-  factors_.narrow(0, 0, means.size(0))
+  slopes_.narrow(0, 0, means.size(0))
       .copy_(at::where(room >= slope_.least, room.reciprocal(), beyond));
 }
 
-// The factors of these clients' gradients that are not in them: min(1, clip / norm), times slopes.
-void Descent::clip(const StepTable& table, const at::Tensor& gradient, int64_t clients) {
-  const at::Tensor acting = gradient.narrow(0, 0, clients);
-  at::Tensor factors = factors_.narrow(0, 0, clients);
-  at::Tensor norm = at::sqrt(at::sum(acting.square(), {1}, /*keepdim=*/false, at::kDouble));
-  norm.mul_(table.scales().narrow(0, 0, clients));
-  if (!has_slopes() || sums_.defined()) {
-    factors.copy_(at::clamp_max(clip_ / norm, 1.0));
-  } else {
-    factors.mul_(at::clamp_max(clip_ / norm.mul_(factors), 1.0));
+// The table's scales, times the slopes that are not in the gradients yet, times min(1, clip /
+// norm).
+void Descent::find_scales(const StepTable& table, const at::Tensor& gradient, int64_t clients) {
+  at::Tensor scales = table.scales().narrow(0, 0, clients).to(at::kDouble);
+  if (has_slopes() && !sums_.defined()) scales.mul_(slopes_.narrow(0, 0, clients));
+  if (clip_ > 0) {
+    const at::Tensor squares = gradient.narrow(0, 0, clients).square();
+    const at::Tensor norm =
+        at::sqrt(at::sum(squares, {1}, /*keepdim=*/false, at::kDouble)).mul_(scales);
+    // An infinite norm leaves no number, as in the host's steps; a client that rests has any.
+    const at::Tensor clipped = scales * at::clamp_max(clip_ / norm, 1.0) + norm * 0;
+    scales = at::where(scales > 0, clipped, scales);
   }
+  scales_.narrow(0, 0, clients).copy_(scales);
 }
 
 void Descent::step(const StepTable& table, const at::Tensor& means, const at::Tensor& gradient,
                    at::Tensor& rows) {
   const at::NoGradGuard no_grad;
   const int64_t clients = means.size(0), stride = rows.stride(0);
-  const double* factors = factors_.defined() ? factors_.data_ptr<double>() : nullptr;
   if (has_slopes()) find_slopes(means);
   if (sums_.defined()) {
     run(AccumulateWork{.gradient = gradient.data_ptr<float>(),
                        .counts = table.counts().data_ptr<int64_t>(),
-                       .slopes = has_slopes() ? factors : nullptr,
+                       .slopes = has_slopes() ? slopes_.data_ptr<double>() : nullptr,
                        .sums = data(sums_),
                        .clients = clients,
                        .n = stride},
         trained_, rows.device());
-    if (clip_ == 0) factors = nullptr;  // the slopes are in the sums
   }
   const at::Tensor& against = sums_.defined() ? sums_ : gradient;
-  if (clip_ > 0) clip(table, against, clients);
-  const at::Tensor& anchor = form_.own_anchor ? anchor_ : theta_;
+  if (scales_.defined()) find_scales(table, against, clients);
+  const at::Tensor scales = scales_.defined() ? scales_ : table.scales();
+  const at::Tensor& anchor = form_.own_anchor ? anchor_ : received_;
   DescentWork work{.numbers = numbers_,
                    .gradient = against.data_ptr<float>(),
                    .anchor = form_.mu > 0 ? anchor.data_ptr<float>() : nullptr,
                    .pulls = form_.pulls ? pulls_.data_ptr<float>() : nullptr,
                    .sizes = table.sizes(),
-                   .factors = factors,
+                   .scales = scales.data_ptr<float>(),
                    .first = data(moments_),
                    .second = nullptr,
                    .rows = rows.data_ptr<float>(),
                    .spent = data(sums_),
                    .clients = clients,
                    .n = stride,
-                   .anchor_stride = form_.own_anchor ? stride : 0};
+                   .anchor_stride = form_.own_anchor ? stride : 0,
+                   .scale_stride = scales.stride(0)};
   if (moments_.defined() && moments_.size(0) > 1) work.second = data(moments_[1]);
   work.numbers.rule.mu = static_cast<float>(form_.mu);
   run(work, trained_, rows.device());

@@ -18,8 +18,12 @@ class Descent {
 
   // All rows are theta [P], and losses [C] are zero.
   void clear(const at::Tensor& theta, at::Tensor& rows, at::Tensor& losses);
-  // Starts from `rows`, which have their values by now. `theta`: Cohort::received().
-  void start(const Cohort::Start& start, const at::Tensor& rows, const at::Tensor& theta);
+  // The first of `rows` become what clients have received, where it is not theta.
+  void receive(std::span<const std::span<const float>> received, at::Tensor& rows,
+               const at::Tensor& theta);
+  const at::Tensor& received() const { return received_; }  // Cohort::received()
+  // Starts from `rows`, which have their values by now.
+  void start(const Cohort::Start& start, const at::Tensor& rows);
 
   // Moves the first n of `rows` [C, P] against their `gradient` [C, P] in the table's step, which
   // had the mean losses [n].
@@ -42,19 +46,20 @@ class Descent {
   // [n, moments, trained], of the first n clients, on the device
   at::Tensor moments_of_clients(int64_t n) const;
   void find_slopes(const at::Tensor& means);
-  void clip(const StepTable& table, const at::Tensor& gradient, int64_t clients);
+  void find_scales(const StepTable& table, const at::Tensor& gradient, int64_t clients);
 
   StepNumbers numbers_;
   double clip_;
   Cohort::Slope slope_;
   int64_t trained_;
   Form form_;
-  at::Tensor theta_;    // [P]
-  at::Tensor anchor_;   // [C, P] what the rows started from; undefined before it is asked for
-  at::Tensor pulls_;    // [C, P]; likewise
-  at::Tensor moments_;  // [moments, C, P]; undefined without
-  at::Tensor sums_;     // [C, P] of gradients since each client's last step, where they accumulate
-  at::Tensor factors_;  // [C] float64: slopes, then with the clipping's factors; else undefined
+  at::Tensor received_;  // [P], or [C, P] where clients have theirs
+  at::Tensor anchor_;    // [C, P] what the rows started from; undefined before it is asked for
+  at::Tensor pulls_;     // [C, P]; likewise
+  at::Tensor moments_;   // [moments, C, P]; undefined without
+  at::Tensor sums_;      // [C, P] of gradients since each client's last step, where they accumulate
+  at::Tensor slopes_;    // [C] float64; undefined without
+  at::Tensor scales_;    // [C] where they are not the table's; else undefined
 };
 
 }  // namespace hanse

@@ -45,8 +45,8 @@ struct AccumulateWork {
   }
 };
 
-// An item is a parameter, of every client. It reads what some clients have before it writes any, so
-// that several reads are under way.
+// An item is a parameter, of every client. Of SGD it reads what some clients have
+// before it writes any, so that several reads are under way.
 struct DescentWork {
   static constexpr int kAtOnce = 4;
 
@@ -54,59 +54,76 @@ struct DescentWork {
   const float* gradient;  // [C, n]
   const float* anchor;  // of the proximal term, of each client `anchor_stride` further; null: none
   const float* pulls;   // [C, n]; null: none
-  const StepSize* sizes;  // [C]; scale 0: the client's values stay, whatever the gradient is
-  const double* factors;  // [C] on the gradient, besides; null: 1
+  const StepSize* sizes;  // [C], but for their scales:
+  const float* scales;    // of each client `scale_stride` further; 0: the client's values stay,
+                          // whatever the gradient is
   float* first;           // [C, n] moments, as many as the rule has; else null
   float* second;
   float* rows;   // [C, n]
   float* spent;  // [C, n] set to zero by a client's step: `gradient`, where it is a sum; else null
   int64_t clients, n;
   int64_t anchor_stride;  // n, or 0 where all clients have the same one
+  int64_t scale_stride;
 
   HANSE_BOTH_SIDES void operator()(int64_t i) const {
-    for (int64_t from = 0; from < clients; from += kAtOnce) {
-      float gradients[kAtOnce], weights[kAtOnce], ones[kAtOnce], twos[kAtOnce];
-      StepSize own[kAtOnce];
-      for (int k = 0; k < kAtOnce; ++k) {
-        const int64_t c = from + k, at = c * n + i;
-        const bool is_there = c < clients;
-        gradients[k] = is_there ? gradient[at] : 0;
-        weights[k] = is_there ? rows[at] : 0;
-        ones[k] = is_there && first != nullptr ? first[at] : 0;
-        twos[k] = is_there && second != nullptr ? second[at] : 0;
-        own[k] = is_there ? sizes[c] : StepSize{0, 0, 1, 1};
-        if (is_there && factors != nullptr && own[k].scale > 0) {
-          own[k].scale = static_cast<float>(static_cast<double>(own[k].scale) * factors[c]);
-        }
-      }
-      for (int k = 0; k < kAtOnce; ++k) {
-        const int64_t c = from + k, at = c * n + i;
-        if (c >= clients || sizes[c].scale == 0) continue;
-        const float* origin = anchor != nullptr ? anchor + c * anchor_stride + i : nullptr;
-        const float* pull = pulls != nullptr ? pulls + at : nullptr;
-        const float g =
-            pulled_gradient(numbers.rule, own[k].scale * gradients[k], weights[k], pull, origin);
-        rows[at] =
-            own[k].keep * weights[k] - own[k].rate * direction_of(own[k].root, g, ones[k], twos[k]);
-        if (first != nullptr) first[at] = ones[k];
-        if (second != nullptr) second[at] = twos[k];
-        if (spent != nullptr) spent[at] = 0;
-      }
+    if (numbers.kind == StepRule::kSgd || numbers.kind == StepRule::kMomentum) return move_some(i);
+    for (int64_t c = 0; c < clients; ++c) {
+      const int64_t at = c * n + i;
+      const float scale = scales[c * scale_stride], w = rows[at];
+      if (scale == 0) continue;
+      float one = first[at], two = second != nullptr ? second[at] : 0;
+      const float g = pulled(c, i, scale * gradient[at], w);
+      const float step = direction_of(sizes[c].root, g, one, two);
+      rows[at] = sizes[c].keep * w - sizes[c].rate * step;
+      first[at] = one;
+      if (second != nullptr) second[at] = two;
+      if (spent != nullptr) spent[at] = 0;
     }
   }
 
  private:
+  // SGD, whose decay is in the gradient: keep is 1.
+  HANSE_BOTH_SIDES void move_some(int64_t i) const {
+    for (int64_t from = 0; from < clients; from += kAtOnce) {
+      const int some = clients - from < kAtOnce ? static_cast<int>(clients - from) : kAtOnce;
+      float gradients[kAtOnce], weights[kAtOnce], speeds[kAtOnce];
+      for (int k = 0; k < kAtOnce; ++k) {
+        const int64_t at = (k < some ? from + k : 0) * n + i;
+        gradients[k] = gradient[at];
+        weights[k] = rows[at];
+        speeds[k] = first != nullptr ? first[at] : 0;
+      }
+      for (int k = 0; k < kAtOnce; ++k) {
+        if (k < some) move(from + k, i, gradients[k], weights[k], speeds[k]);
+      }
+    }
+  }
+
+  HANSE_BOTH_SIDES void move(int64_t c, int64_t i, float g, float w, float speed) const {
+    const float scale = scales[c * scale_stride];
+    const int64_t at = c * n + i;
+    g = pulled(c, i, scale * g, w);
+    if (first != nullptr) g = with_momentum(numbers.rule, g, speed);
+    if (scale == 0) return;
+    if (first != nullptr) first[at] = speed;
+    rows[at] = w - sizes[c].rate * g;
+    if (spent != nullptr) spent[at] = 0;
+  }
+
+  HANSE_BOTH_SIDES float pulled(int64_t c, int64_t i, float g, float w) const {
+    const float* origin = anchor != nullptr ? anchor + c * anchor_stride + i : nullptr;
+    const float* pull = pulls != nullptr ? pulls + c * n + i : nullptr;
+    return pulled_gradient(numbers.rule, g, w, pull, origin);
+  }
+
+  // REQUIRES: a rule that looks at squares.
   HANSE_BOTH_SIDES float direction_of(float root, float g, float& one, float& two) const {
     switch (numbers.kind) {
-      case StepRule::kSgd: break;
-      case StepRule::kMomentum: return direction<StepRule::kMomentum>(numbers, root, g, one, two);
       case StepRule::kAdam: return direction<StepRule::kAdam>(numbers, root, g, one, two);
       case StepRule::kAdagrad: return direction<StepRule::kAdagrad>(numbers, root, g, one, two);
       case StepRule::kRmsprop: return direction<StepRule::kRmsprop>(numbers, root, g, one, two);
-      case StepRule::kRmspropMomentum:
-        return direction<StepRule::kRmspropMomentum>(numbers, root, g, one, two);
+      default: return direction<StepRule::kRmspropMomentum>(numbers, root, g, one, two);
     }
-    return g;
   }
 };
 

@@ -17,8 +17,8 @@ std::string cuda_version();
 std::string nccl_version();
 
 std::unique_ptr<Cohort> make_cohort(const ModelOptions& options,
-                                    const std::vector<int64_t>& sample_shape, int64_t classes,
-                                    const Cohort::Settings& settings);
+                                    const std::vector<int64_t>& sample_shape,
+                                    const LabelForm& labels, const Cohort::Settings& settings);
 std::unique_ptr<Model> make_device_model(Model& host, const ModelOptions& options,
                                          const std::vector<int64_t>& sample_shape,
                                          const LabelForm& labels, const std::string& device);

@@ -20,6 +20,7 @@ struct LossWork {
     double sums[kThreads];    // of their exponentials
     double own[kGroups];      // the label's logit less the largest
     double losses[kGroups];   // of the group's samples so far
+    double squares[kGroups];  // likewise, of each squared
   };
 
   LossRule rule;
@@ -31,9 +32,10 @@ struct LossWork {
   const float* bias;      // of each client, `bias_stride` further, [outputs]; null: none
   float* bias_gradient;   // likewise
   int64_t bias_stride;
-  float* logits;   // [C, B, outputs] without the bias
-  double* means;   // [C]
-  double* totals;  // [C] the means are added to it; null: nowhere
+  float* logits;    // [C, B, outputs] without the bias
+  double* means;    // [C]
+  double* totals;   // [C] the means are added to it; null: nowhere
+  double* squares;  // [C] likewise the squared losses of samples
 
   HANSE_BOTH_SIDES int rounds() const { return static_cast<int>((batch + kGroups - 1) / kGroups); }
   HANSE_BOTH_SIDES int phases() const { return 3 * rounds() + 1; }
@@ -48,7 +50,7 @@ struct LossWork {
     if (phase == 3 * rounds()) return finish(own, client, thread, scratch);
     const int group = thread / kLanes;
     const int64_t b = int64_t{phase / 3} * kGroups + group;
-    if (phase == 0 && thread % kLanes == 0) scratch.losses[group] = 0;
+    if (phase == 0 && thread % kLanes == 0) scratch.losses[group] = scratch.squares[group] = 0;
     if (b >= batch) return;
     const int64_t sample = client * batch + b, count = counts[client];
     float* z = own + b * outputs;
@@ -68,8 +70,13 @@ struct LossWork {
       const double loss = rule == LossRule::kBinaryLogistic
                               ? logistic(z, labels[places[sample]] == 1 ? 1 : 0, share)
                               : squared_error(z, targets[places[sample]], share);
-      scratch.losses[group] += loss / static_cast<double>(count);
+      note(loss, count, group, scratch);
     }
+  }
+
+  HANSE_BOTH_SIDES static void note(double loss, int64_t count, int group, Scratch& scratch) {
+    scratch.losses[group] += loss / static_cast<double>(count);
+    scratch.squares[group] += loss * loss;
   }
 
   // Adds the bias, and finds the largest of a thread's outputs.
@@ -112,7 +119,7 @@ struct LossWork {
     }
     if (lane > 0) return;
     const double loss = log_from_one(sum) - scratch.own[group];
-    scratch.losses[group] += loss / static_cast<double>(count);
+    note(loss, count, group, scratch);
   }
 
   HANSE_BOTH_SIDES static double squared_error(float* z, float target, float share) {
@@ -132,10 +139,14 @@ struct LossWork {
   HANSE_BOTH_SIDES void finish(const float* z, int64_t client, int thread,
                                const Scratch& scratch) const {
     if (thread == 0) {
-      double mean = 0;
-      for (int group = 0; group < kGroups; ++group) mean += scratch.losses[group];
+      double mean = 0, squared = 0;
+      for (int group = 0; group < kGroups; ++group) {
+        mean += scratch.losses[group];
+        squared += scratch.squares[group];
+      }
       means[client] = mean;
       if (totals != nullptr) totals[client] += mean;
+      if (squares != nullptr) squares[client] += squared;
     }
     if (bias_gradient == nullptr) return;
     for (int64_t i = thread; i < outputs; i += kThreads) {

@@ -61,10 +61,11 @@ constexpr int64_t kLongSum = 512, kFewUnits = 3;
 class NetworkGradient final : public StepGradient {
  public:
   NetworkGradient(const StepParts& parts, const NetworkSpec& spec,
-                  const std::vector<Patches>& patches, LossRule rule)
+                  const std::vector<Patches>& patches)
       : clients_(parts.clients),
         batch_(parts.batch),
         narrow_(parts.narrow),
+        step_loss_(parts.plain ? nullptr : &parts.step_loss),
         floats_(parts.features.options()),
         features_(parts.features),
         places_(parts.table.places()),
@@ -87,15 +88,24 @@ class NetworkGradient final : public StepGradient {
       add_dense(reader.next(spec.bias), is_last ? at::Tensor() : take_mask(spec.hidden_dropout),
                 is_last);
     }
-    set_loss(parts, rule);
+    if (parts.plain) set_loss(parts);
     products_ = FactorProducts(narrow_, largest_factor(stages_, dense_), floats_);
   }
 
-  at::Tensor find(int64_t clients, const at::Tensor& totals) override {
+  at::Tensor find(int64_t clients, const StepTotals& totals) override {
     const at::NoGradGuard no_grad;
     acting_ = clients;
     forward();
-    loss_.totals = totals.defined() ? totals.data_ptr<double>() : nullptr;
+    if (step_loss_ != nullptr) {
+      const at::Tensor means = differentiate(totals);
+      backward();
+      return means;
+    }
+    const auto room = [](const at::Tensor& total) {
+      return total.defined() ? total.data_ptr<double>() : nullptr;
+    };
+    loss_.totals = room(totals.losses);
+    loss_.squares = room(totals.squares);
     if (head_) {
       head_->loss = loss_;
       on_device(*head_, clients);
@@ -203,7 +213,8 @@ class NetworkGradient final : public StepGradient {
                               : !stages_.empty() ? &stages_.back().output
                                                  : nullptr;
     const int64_t units = own.weight.size(1), inputs = own.weight.size(2);
-    const bool is_head = !narrow_ && is_last && HeadWork::fits(batch_, units, inputs);
+    const bool is_head =
+        !narrow_ && step_loss_ == nullptr && is_last && HeadWork::fits(batch_, units, inputs);
     if (below == nullptr && !is_head) {
       samples_ = at::empty({clients_, batch_, inputs}, floats_);
       take_samples_ = {.width = inputs,
@@ -263,11 +274,11 @@ class NetworkGradient final : public StepGradient {
     layer.forward.found = data(layer.found);
   }
 
-  void set_loss(const StepParts& parts, LossRule rule) {
+  void set_loss(const StepParts& parts) {
     const DenseLayer& last = dense_.back();
     const bool labels = parts.targets.scalar_type() == at::kInt;
     means_ = at::empty({clients_}, floats_.dtype(at::kDouble));
-    loss_ = {.rule = rule,
+    loss_ = {.rule = parts.loss->rule().value(),
              .batch = batch_,
              .outputs = last.own.weight.size(1),
              .counts = parts.table.counts().data_ptr<int64_t>(),
@@ -279,7 +290,8 @@ class NetworkGradient final : public StepGradient {
              .bias_stride = last.own.bias_stride(),
              .logits = data(last.output.values),
              .means = means_.data_ptr<double>(),
-             .totals = nullptr};
+             .totals = nullptr,
+             .squares = nullptr};
   }
 
   // Goes up to the logits, without their bias.
@@ -300,6 +312,19 @@ class NetworkGradient final : public StepGradient {
         on_device(layer.forward);
       }
     }
+  }
+
+  // Overwrites the logits by the gradient of a loss that LossWork does not know, of which it
+  // returns the means, and finds that of their bias.
+  at::Tensor differentiate(const StepTotals& totals) {
+    const LayerTensors& own = dense_.back().own;
+    at::Tensor z = acting(dense_.back().output.values);
+    const bool biased = own.bias.defined();
+    const auto found = step_loss_->differentiate(biased ? z + acting(own.bias).unsqueeze(1) : z,
+                                                 {0, acting_, batch_}, totals);
+    z.copy_(found.delta);
+    if (biased) acting(own.bias_gradient).copy_(z.sum({1}));
+    return found.means;
   }
 
   // Goes back from the gradient of the logits, which stands in their place.
@@ -354,7 +379,8 @@ class NetworkGradient final : public StepGradient {
   }
 
   int64_t clients_, batch_;
-  bool narrow_;  // factors of products in bfloat16; our own kernels have none
+  bool narrow_;          // factors of products in bfloat16; our own kernels have none
+  StepLoss* step_loss_;  // null: LossWork
   FactorProducts products_{false, 0, {}};
   int64_t acting_ = 0;  // those whose gradient is being found
   at::TensorOptions floats_;
@@ -374,11 +400,10 @@ class NetworkGradient final : public StepGradient {
 
 std::unique_ptr<StepGradient> make_network_gradient(const StepParts& parts, const NetworkSpec& spec,
                                                     const std::vector<int64_t>& sample_shape) {
-  const std::optional<LossRule> rule = parts.loss->rule();
   const std::vector<Patches> patches = patches_of(spec, sample_shape);
-  if (!rule || most_columns(patches, parts) > kMostColumns) return nullptr;
+  if (!parts.loss->rule() || most_columns(patches, parts) > kMostColumns) return nullptr;
   if (!has_countable_layers(patches, parts, spec)) return nullptr;
-  return std::make_unique<NetworkGradient>(parts, spec, patches, *rule);
+  return std::make_unique<NetworkGradient>(parts, spec, patches);
 }
 
 }  // namespace hanse

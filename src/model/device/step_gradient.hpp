@@ -8,6 +8,7 @@
 #include <ATen/ATen.h>
 
 #include "device/cohort_noise.hpp"
+#include "device/step_loss.hpp"
 #include "device/step_table.hpp"
 #include "hanse/model/layout.hpp"
 #include "loss.hpp"
@@ -22,27 +23,26 @@ struct StepParts {
   const StepTable& table;
   const CohortNoise& noise;
   LossPtr loss;
+  StepLoss& step_loss;
   int64_t clients, batch;
   at::Tensor features;                      // [samples, values of a sample]
-  at::Tensor targets;                       // [samples] labels, int32; targets, float32
+  at::Tensor targets;                       // LossParts
   std::vector<at::Tensor> rows, gradients;  // tensors_of() [C, P] each
   std::size_t trained = 0;                  // the first of them; buffers stand behind these
   bool narrow = false;                      // factors of products in bfloat16, of networks by hand
+  bool plain = true;                        // a loss and labels that LossWork knows
 };
 
 class StepGradient {
  public:
   virtual ~StepGradient() = default;
   // Overwrites the gradient of the first `clients` of C; the others' may stay. Returns the mean
-  // losses [clients] float64, and adds them to `totals` [C] unless it is undefined; a client
-  // without samples has loss 0 and any gradient.
-  virtual at::Tensor find(int64_t clients, const at::Tensor& totals) = 0;
+  // losses [clients] float64, and adds to `totals`; a client without samples has loss 0 and any
+  // gradient.
+  virtual at::Tensor find(int64_t clients, const StepTotals& totals) = 0;
   // Moves the buffers of the clients that had samples in the last find(): a step has to follow it.
   virtual void move_buffers() const {}
 };
-
-// The tensors of the layout, each with a leading C, on the memory of rows [C, P].
-std::vector<at::Tensor> tensors_of(const at::Tensor& rows, const ParameterLayout& layout);
 
 // For any network.
 std::unique_ptr<StepGradient> make_autograd_gradient(StepParts parts, CohortForward& network);

@@ -24,13 +24,13 @@ namespace hanse {
 
 // Collective. `given`: see assemble(). Each throws AgreedError.
 std::unique_ptr<Assembly> assemble_federated(const Job& job, Communicator& comm,
-                                             const RankDevice* given);
+                                             const RankGpu* given);
 std::unique_ptr<Assembly> assemble_online(const Job& job, Communicator& comm,
-                                          const RankDevice* given);
+                                          const RankGpu* given);
 std::unique_ptr<Assembly> assemble_bandit(const Job& job, Communicator& comm,
-                                          const RankDevice* given);
+                                          const RankGpu* given);
 std::unique_ptr<Assembly> assemble_statistics(const Job& job, Communicator& comm,
-                                              const RankDevice* given);
+                                              const RankGpu* given);
 
 // The objects of a federated job, or of a bound, which is one of a special kind.
 struct FederatedAssembly final : Assembly {
@@ -56,6 +56,7 @@ struct FederatedAssembly final : Assembly {
   VirtualTime time;                             // rank 0
   std::unique_ptr<PrivateTraining> privacy;     // null: rounds are not private for clients
   std::unique_ptr<PrivateSamples> samples;      // null: steps of clients are not private
+  std::unique_ptr<RoundPart> extrapolation;     // of the server's step; null: none
   std::unique_ptr<RoundPart> masks;             // of the sum; null: none
   std::unique_ptr<RoundPart> stacking;          // of adapters; null: none
   std::vector<RoundPart*> acting() const;       // on the sum of each round, borrowed

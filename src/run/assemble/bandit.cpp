@@ -132,7 +132,7 @@ void check_memory(const Job& job) {
 
 // Makes run.repeats bandits, with seeds run.seed, run.seed + 1, ... Rank 0 reads the files.
 std::unique_ptr<Assembly> assemble_bandit(const Job& job, Communicator& comm,
-                                          const RankDevice* /*given*/) {
+                                          const RankGpu* /*given*/) {
   auto assembly = std::make_unique<BanditAssembly>(comm);
   const BanditOptions& options = job.bandit;
   const bool files = reads_arms(options);

@@ -12,6 +12,7 @@
 #include "hanse/comm/bcast_list.hpp"
 #include "hanse/config.hpp"
 #include "hanse/job/job.hpp"
+#include "hanse/kinds/attacks.hpp"
 #include "hanse/kinds/experts.hpp"
 #include "hanse/kinds/updates.hpp"
 #include "hanse/model/part_model.hpp"
@@ -38,7 +39,7 @@ bool needs_gpus(const Job& job) {
   return job.run.device == RunDevice::kCuda || (job.run.device == RunDevice::kAuto && is_tf32(job));
 }
 
-bool uses_nccl(const Job& job, const RankDevice& device, const Communicator& comm) {
+bool uses_nccl(const Job& job, const RankGpu& device, const Communicator& comm) {
   if (job.comm.devices != DeviceLinks::kAuto) return job.comm.devices == DeviceLinks::kNccl;
   return !device.shared && comm.size() > 1;
 }
@@ -48,10 +49,10 @@ constexpr int64_t kSampleShare = 4;
 
 // A cohort's clients side by side, where the job does not say. 25 clients of a LeNet fill an H100.
 constexpr int64_t kMostSideBySide = 32;
-constexpr int64_t kRowBytes = int64_t{8} << 30;  // for rows, gradients and velocities
+constexpr int64_t kRowBytes = int64_t{8} << 30;  // for all rows of its clients
 
-// "12 clients side by side on NVIDIA H100 (2 ranks), sums through NCCL"
-void tell_of_gpu(const Job& job, const std::string& gpu, const RankDevice& device,
+// "12 clients side by side on NVIDIA H100 (2 ranks), linked by NCCL"
+void tell_of_gpu(const Job& job, const std::string& gpu, const RankGpu& device,
                  const std::string& one_by_one, int64_t clients, const Communicator& comm) {
   const bool is_alone = comm.size() == 1;
   const std::string where =
@@ -60,14 +61,14 @@ void tell_of_gpu(const Job& job, const std::string& gpu, const RankDevice& devic
     return notice(
         fmt::format("clients are trained one after the other on {}: {}", where, one_by_one));
   }
-  notice(fmt::format("{} clients side by side on {}, sums {}", clients, where,
-                     uses_nccl(job, device, comm) ? "through NCCL"
-                     : is_alone                   ? "stay there"
-                                                  : "through the host's memory"));
+  notice(fmt::format("{} clients side by side on {}{}", clients, where,
+                     is_alone                       ? ""
+                     : uses_nccl(job, device, comm) ? ", linked by NCCL"
+                                                    : ", linked by the hosts' memory"));
 }
 
-RankDevice claim_gpu(const Job& job, const std::string& one_by_one, int64_t clients,
-                     Communicator& comm, Communicator& host) {
+RankGpu claim_gpu(const Job& job, const std::string& one_by_one, int64_t clients,
+                  Communicator& comm, Communicator& host) {
   int64_t mine = -1;
   Gpu gpu;
   agree_on(comm, [&] {
@@ -84,7 +85,7 @@ RankDevice claim_gpu(const Job& job, const std::string& one_by_one, int64_t clie
   int64_t most = 0;
   agree_on(comm, [&] { most = ranks_on_one_gpu(identities, job.run.ranks_per_gpu); });
   require_same(comm, "GPUs", gpu.name, "their results differ in the last bits; use one kind");
-  RankDevice device{.shared = comm.allreduce_one(most, ReduceOp::kMax) > 1};
+  RankGpu device{.shared = comm.allreduce_one(most, ReduceOp::kMax) > 1};
   agree_on(comm, [&] {
     device.name = torch_library().gpu.use(mine, job.model.precision);
     device.kind = fmt::format("{}, CUDA {}, LibTorch {}", gpu.name,
@@ -143,8 +144,7 @@ std::optional<Refusal> kind_off_gpus(const Job& job) {
   return std::nullopt;
 }
 
-std::string why_one_by_one_on_gpus(const Job& job, const std::optional<AggregatorNeeds>& rule,
-                                   const LabelForm* labels) {
+std::string why_one_by_one_on_gpus(const Job& job, const std::optional<AggregatorNeeds>& rule) {
   const ProtocolKind& protocol = protocol_kind(job);
   if (protocol.traits.has_rounds) {
     const std::string why = why_one_by_one(facts_of(job, rule));
@@ -153,9 +153,6 @@ std::string why_one_by_one_on_gpus(const Job& job, const std::optional<Aggregato
     return "ridge regressions are fitted in the hosts' memory (online.gamma)";
   } else if (exchanges_gradients(job.online)) {
     return "gradients of all nodes' models are mixed in the hosts' memory (online.kind)";
-  }
-  if (labels != nullptr && (labels->values > 1 || labels->multi_label)) {
-    return "a label has several values (data.kind)";
   }
   return "";
 }
@@ -166,7 +163,7 @@ std::string one_by_one_text(const Job& job) {
   if (!may_have_gpus || kind_off_gpus(job)) return "";
   const auto bound = protocol_kind(job).bound;
   const Job trained = bound ? bound_options(job, *bound) : job;
-  const std::string why = why_one_by_one_on_gpus(trained, std::nullopt, nullptr);
+  const std::string why = why_one_by_one_on_gpus(trained, std::nullopt);
   return why.empty() ? "" : "clients are trained one after the other on the GPU: " + why;
 }
 
@@ -187,7 +184,10 @@ int64_t ranks_on_one_gpu(std::span<const std::string> gpus, int64_t ranks_per_gp
 
 int64_t side_by_side(const Job& job, int64_t participants, int64_t n_params) {
   const int64_t all = std::max<int64_t>(participants, 1);
-  const int64_t fitting = kRowBytes / (3 * int64_t{sizeof(float)} * std::max<int64_t>(n_params, 1));
+  const int64_t moments = std::max<int64_t>(moments_of(job.client), 1);
+  const int64_t rows = 2 + moments + (job.client.accumulate > 1 ? 1 : 0);  // and gradient, and sum
+  const int64_t floats = kRowBytes / int64_t{sizeof(float)};
+  const int64_t fitting = floats / (rows * std::max<int64_t>(n_params, 1));
   const int64_t most = job.run.device_cohort > 0 ? job.run.device_cohort
                                                  : std::clamp<int64_t>(fitting, 1, kMostSideBySide);
   const int64_t cohorts = (all + most - 1) / most;
@@ -199,7 +199,7 @@ bool is_worth_a_gpu(const StepCost& work) {
 }
 
 Engine choose_engine(const Job& job, const std::string& one_by_one, StepCost work,
-                     Communicator& comm, Communicator& host, const RankDevice* given) {
+                     Communicator& comm, Communicator& host, const RankGpu* given) {
   if (given != nullptr) return {*given, one_by_one};
   if (job.run.device == RunDevice::kCpu || (job.run.device == RunDevice::kAuto && !kHasCuda))
     return {};
@@ -221,7 +221,7 @@ Engine choose_engine(const Job& job, const std::string& one_by_one, StepCost wor
   }
 }
 
-void make_on_device(const Job& job, RankDevice& device, Communicator& comm,
+void make_on_device(const Job& job, RankGpu& device, Communicator& comm,
                     const std::function<void()>& make) {
   try {
     agree_on(comm, make);
@@ -235,37 +235,42 @@ void make_on_device(const Job& job, RankDevice& device, Communicator& comm,
 void move_model(const Job& job, Engine& engine, Communicator& comm, Assembly& assembly) {
   if (!engine.on_gpu() || engine.has_cohorts()) return;
   const Federation& federation = assembly.federation;
-  PartModel* const part = assembly.part;
+  auto& network = assembly.part != nullptr ? assembly.part->network() : assembly.model;
   std::unique_ptr<Model> moved;
   make_on_device(job, engine.device, comm, [&] {
-    moved = torch_library().make_device_model(part != nullptr ? part->network() : *assembly.model,
-                                              job.model, federation.sample_shape(),
+    moved = torch_library().make_device_model(*network, job.model, federation.sample_shape(),
                                               federation.label_form(), engine.device.name);
   });
-  if (!engine.on_gpu()) return;
-  assembly.host_network = part != nullptr ? part->exchange_network(std::move(moved))
-                                          : std::exchange(assembly.model, std::move(moved));
+  if (engine.on_gpu()) assembly.host_network = std::exchange(network, std::move(moved));
 }
 
 RunnerPtr make_runner(const Job& job, Engine& engine, const FederatedSettings& settings,
                       const RunnerParts& parts) {
-  RankDevice& device = engine.device;
-  std::unique_ptr<CohortTraining> cohorts;
+  RankGpu& device = engine.device;
+  std::unique_ptr<CohortTraining> cohorts, tuning;
   if (engine.has_cohorts()) {
     const int64_t participants = settings.max_participants;
     const int64_t clients = side_by_side(job, participants, parts.model.n_params());
     tell_of_idle_ranks(participants, clients, parts.comm);
+    const auto room = [&](const ClientOptions& options, int64_t places, int64_t bytes) {
+      return std::make_unique<CohortTraining>(
+          options, parts.federation, job.model, device.name, places, bytes,
+          job.run.device_graphs == DeviceGraphs::kAuto, parts.part);
+    };
     make_on_device(job, device, parts.comm, [&] {
-      cohorts = std::make_unique<CohortTraining>(
-          instructed_clients(job), parts.federation, job.model, device.name, clients,
-          device.sample_bytes, job.run.device_graphs == DeviceGraphs::kAuto, parts.part);
+      ClientOptions options = instructed_clients(job);
+      options.poison = poison_of(job, parts.federation.clients());
+      cohorts = room(options, clients, device.sample_bytes);
+      if (parts.tuner != nullptr) tuning = room(tuner_options(job), 1, 0);
     });
   }
   if (!engine.has_cohorts()) return make_host_runner(parts, settings);
+  if (sums_on_host(parts)) notice("updates go to the hosts' memory, where they are summed");
   auto devices = uses_nccl(job, device, parts.comm)
                      ? torch_library().make_nccl_communicator(parts.comm, device.name)
                      : torch_library().make_staged_communicator(parts.comm);
-  return make_cohort_runner(parts, settings, std::move(cohorts), std::move(devices));
+  return make_cohort_runner(parts, settings, std::move(cohorts), std::move(devices),
+                            std::move(tuning));
 }
 
 }  // namespace hanse

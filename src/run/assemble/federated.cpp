@@ -17,6 +17,7 @@
 #include "hanse/kinds/samplers.hpp"
 #include "hanse/kinds/updates.hpp"
 #include "hanse/model/part_model.hpp"
+#include "hanse/protocol/extrapolation.hpp"
 #include "hanse/protocol/stacking.hpp"
 #include "hanse/protocol/sum_masks.hpp"
 #include "hanse/protocol/update_stage.hpp"
@@ -69,7 +70,7 @@ FederatedTrainer::Settings trainer_settings(const Job& job, int64_t max_particip
 void take_objective(const Job& job, Communicator& comm, FederatedAssembly& parts) {
   const std::string& path = job.client.objective;
   if (own_loss_key(job.client).empty()) return;
-  Model& network = parts.part != nullptr ? parts.part->network() : *parts.model;
+  Model& network = parts.part != nullptr ? *parts.part->network() : *parts.model;
   if (path.empty()) {
     return agree_on(comm, [&] { smooth_labels(network, job.client.label_smoothing); });
   }
@@ -146,13 +147,12 @@ void greet_sampler(bool has_durations, FederatedAssembly& parts) {
 
 // Chooses where the clients are trained, and takes the model there where they are so one by one.
 Engine choose_engine_of(const AggregatorNeeds& rule, int64_t participants, Communicator& comm,
-                        const RankDevice* given, FederatedAssembly& parts) {
+                        const RankGpu* given, FederatedAssembly& parts) {
   const Job& job = parts.trained;
-  const LabelForm labels = parts.federation.label_form();
   const StepCost work{parts.model->gradient_flops(), job.client.batch,
                       side_by_side(job, participants, parts.model->n_params())};
-  Engine engine = choose_engine(job, why_one_by_one_on_gpus(job, rule, &labels), work, comm,
-                                *parts.host, given);
+  Engine engine =
+      choose_engine(job, why_one_by_one_on_gpus(job, rule), work, comm, *parts.host, given);
   move_model(job, engine, comm, parts);
   return engine;
 }
@@ -245,7 +245,7 @@ void check_room(const AggregatorNeeds& needs, int64_t max_participants, const Co
 }
 
 // Builds the job parts.trained.
-void build(Communicator& comm, const RankDevice* given, FederatedAssembly& parts) {
+void build(Communicator& comm, const RankGpu* given, FederatedAssembly& parts) {
   const Job& job = parts.trained;
   const Federation& federation = parts.federation;
   parts.drawing = drawing_job(job);
@@ -269,7 +269,11 @@ void build(Communicator& comm, const RankDevice* given, FederatedAssembly& parts
   agree_on(comm, [&] { check_room(rule_needs, max_participants, comm, parts); });
   make_clock(comm, parts);
   parts.privacy = make_private_training(job, model, federation, comm);
-  if (masks_sums(job) && comm.size() > 1) parts.masks = make_sum_masks(comm);
+  if (job.server.extrapolate) {
+    parts.extrapolation =
+        make_extrapolation(model.layout().n_trainable(), job.server.extrapolate_epsilon);
+  }
+  if (masks_sums(job)) parts.masks = make_sum_masks(comm);
   make_stacking_of(comm, parts);
   try_sizes(job, comm, parts);
   greet_compression(rule_needs, parts);
@@ -279,7 +283,7 @@ void build(Communicator& comm, const RankDevice* given, FederatedAssembly& parts
   RunnerPtr runner = make_runner(job, engine, settings,
                                  {comm, federation, model, *parts.update, rule_needs,
                                   parts.stages(), parts.tuner.get(), parts.acting(), parts.part});
-  parts.trained_on = engine.device.kind;
+  parts.trained_on = engine.trains_on();
   parts.trainer = std::make_unique<FederatedTrainer>(
       FederatedTrainer::Parts{.comm = comm,
                               .host = *parts.host,
@@ -326,6 +330,7 @@ std::vector<RoundPart*> FederatedAssembly::acting() const {
   if (privacy) parts.push_back(privacy.get());
   if (samples) parts.push_back(samples.get());
   if (stacking) parts.push_back(stacking.get());
+  if (extrapolation) parts.push_back(extrapolation.get());
   if (masks) parts.push_back(masks.get());  // closes last: what leaves the rank is masked
   return parts;
 }
@@ -337,7 +342,7 @@ std::function<void()> FederatedAssembly::round_writer(const KeyedJob& job, const
 }
 
 std::unique_ptr<Assembly> assemble_federated(const Job& job, Communicator& comm,
-                                             const RankDevice* given) {
+                                             const RankGpu* given) {
   auto assembly = std::make_unique<FederatedAssembly>(comm);
   load_samples_and_model(job, comm, *assembly);
   const auto bound = protocol_kind(job).bound;

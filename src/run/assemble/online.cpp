@@ -48,7 +48,7 @@ void check_memory(int64_t nodes, int64_t n_params) {
 }  // namespace
 
 std::unique_ptr<Assembly> assemble_online(const Job& job, Communicator& comm,
-                                          const RankDevice* given) {
+                                          const RankGpu* given) {
   auto assembly = std::make_unique<OnlineAssembly>(comm);
   load_samples_and_model(job, comm, *assembly);
   const Federation& federation = assembly->federation;

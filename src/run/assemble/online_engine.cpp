@@ -12,17 +12,16 @@
 
 namespace hanse {
 
-OnlineEngine choose_online_engine(const Job& job, Communicator& comm, const RankDevice* given,
+OnlineEngine choose_online_engine(const Job& job, Communicator& comm, const RankGpu* given,
                                   Assembly& assembly) {
   const Federation& federation = assembly.federation;
   const int64_t batch = Stream::largest_batch(federation, job.online.horizon);
   const int64_t nodes = federation.clients(), ranks = comm.size();
   const int64_t clients = side_by_side(job, nodes, assembly.model->n_params());
-  const LabelForm labels = federation.label_form();
-  Engine chosen = choose_engine(job, why_one_by_one_on_gpus(job, std::nullopt, &labels),
+  Engine chosen = choose_engine(job, why_one_by_one_on_gpus(job, std::nullopt),
                                 {assembly.model->gradient_flops(), batch, clients}, comm,
                                 *assembly.host, given);
-  RankDevice& device = chosen.device;
+  RankGpu& device = chosen.device;
   move_model(job, chosen, comm, assembly);
   OnlineEngine engine;
   make_on_device(job, device, comm, [&] {

@@ -21,7 +21,7 @@ struct OnlineEngine {
 
 // Chooses GPUs where run.device does, or `given` (see assemble()), and tells `assembly`, which has
 // its samples and its model, and must outlive the result. Collective. Throws AgreedError.
-OnlineEngine choose_online_engine(const Job& job, Communicator& comm, const RankDevice* given,
+OnlineEngine choose_online_engine(const Job& job, Communicator& comm, const RankGpu* given,
                                   Assembly& assembly);
 
 }  // namespace hanse

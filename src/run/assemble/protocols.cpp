@@ -128,7 +128,7 @@ const std::vector<KindFamily>& catalog() {
   return families;
 }
 
-std::unique_ptr<Assembly> assemble(const Job& job, Communicator& comm, const RankDevice* given) {
+std::unique_ptr<Assembly> assemble(const Job& job, Communicator& comm, const RankGpu* given) {
   auto assembly = protocol_kind(job).assemble(job, comm, given);
   if (assembly->model) {
     const std::string products = products_text(job.model, assembly->trains_on_gpu());

@@ -35,7 +35,7 @@ struct ProtocolKind : KindRow<Job> {
   ProtocolTraits traits;
   std::optional<Bound> bound;  // that the protocol is; none: it trains as its options say
   std::unique_ptr<Assembly> (*assemble)(const Job& job, Communicator& comm,
-                                        const RankDevice* given);
+                                        const RankGpu* given);
 };
 
 // The kind of run.protocol. Throws InvalidArgument for an unknown one.

@@ -105,7 +105,7 @@ std::vector<std::string> notices_of(const Job& job, int64_t samples) {
 }  // namespace
 
 std::unique_ptr<Assembly> assemble_statistics(const Job& job, Communicator& comm,
-                                              const RankDevice* /*given*/) {
+                                              const RankGpu* /*given*/) {
   auto assembly = std::make_unique<StatisticsAssembly>(comm);
   assembly->federation = load_as_is(job, *assembly->host);
   const Federation& federation = assembly->federation;

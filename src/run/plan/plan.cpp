@@ -79,12 +79,14 @@ void check_advice(const PlanOptions& options, const Job& job) {
 std::string plan_job(const std::string& job_file, const Overrides& overrides,
                      const PlanOptions& options, Communicator& comm) {
   KeyedJob job(catalog());
+  std::string one_by_one;
   agree_on(comm, [&] {
     load_job(job_file, overrides, job);
     if (job.run.device == RunDevice::kCuda) {
       throw InvalidArgument("a plan is measured on CPUs", "run.device",
                             "--run.device=cpu plans for them");
     }
+    one_by_one = one_by_one_text(job);
     job.run.device = RunDevice::kCpu;
     check_job(job);
     check_advice(options, job);
@@ -104,6 +106,7 @@ std::string plan_job(const std::string& job_file, const Overrides& overrides,
   PlanSheet sheet;
   sheet.add("job", "job", job.run.name);
   describe_precision(job, sheet);
+  if (!one_by_one.empty()) sheet.add("gpu", "on a GPU", one_by_one);
   assembly->plan(plan, sheet);
   return options.json ? sheet.json() : sheet.lines();
 }

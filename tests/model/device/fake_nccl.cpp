@@ -1,11 +1,15 @@
 #include "model/device/fake_nccl.hpp"
 
 #include <barrier>
+#include <condition_variable>
 #include <cstdint>
 #include <cstring>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <utility>
+#include <vector>
 
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
@@ -18,9 +22,10 @@ struct World {
   explicit World(int ranks) : there(ranks), shown(static_cast<std::size_t>(ranks)) {}
 
   std::barrier<> there;
-  std::vector<const void*> shown;                             // what each rank gives
-  std::map<std::pair<int, int>, std::vector<char>> messages;  // of a group, by sender and receiver
+  std::vector<const void*> shown;                                         // what each rank gives
+  std::map<std::pair<int, int>, std::deque<std::vector<char>>> messages;  // by sender and receiver
   std::mutex mutex;
+  std::condition_variable sent;
 };
 
 }  // namespace hanse::fake
@@ -81,7 +86,6 @@ namespace {
 
 // What the end of this thread's open group brings.
 struct Arrival {
-  ncclComm_t comm;
   int from;
   void* to;
   std::size_t bytes;
@@ -204,7 +208,8 @@ ncclResult_t ncclSend(const void* from, std::size_t count, ncclDataType_t type, 
   note(fmt::format("Send {} to={}", values(count, type), peer));
   const auto* first = static_cast<const char*>(place_of(from));
   const std::lock_guard lock(comm->world->mutex);
-  comm->world->messages[{comm->rank, peer}].assign(first, first + count * bytes_of(type));
+  comm->world->messages[{comm->rank, peer}].emplace_back(first, first + count * bytes_of(type));
+  comm->world->sent.notify_all();
   group_of = comm;
   return ncclSuccess;
 }
@@ -212,23 +217,26 @@ ncclResult_t ncclSend(const void* from, std::size_t count, ncclDataType_t type, 
 ncclResult_t ncclRecv(void* to, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                       cudaStream_t) {
   note(fmt::format("Recv {} from={}", values(count, type), peer));
-  arrivals.push_back({comm, peer, place_of(to), count * bytes_of(type)});
+  arrivals.push_back({peer, place_of(to), count * bytes_of(type)});
   group_of = comm;
   return ncclSuccess;
 }
 
-// Ranks with nothing to send or receive have no part in it.
+// Waits for what it receives alone: ranks with nothing to send or receive have no part in it.
 ncclResult_t ncclGroupEnd() {
   note("GroupEnd");
   if (group_of == nullptr) return ncclSuccess;
-  const ncclComm_t comm = group_of;
+  World& world = *group_of->world;
+  const int rank = group_of->rank;
   group_of = nullptr;
-  const auto here = std::move(arrivals);
-  arrivals.clear();
-  return comm->together(nullptr, [&] {
-    for (const Arrival& one : here) {
-      const std::lock_guard lock(comm->world->mutex);
-      std::memcpy(one.to, comm->world->messages.at({one.from, comm->rank}).data(), one.bytes);
-    }
-  });
+  const auto here = std::exchange(arrivals, {});
+  if (result() != ncclSuccess) return result();
+  for (const Arrival& one : here) {
+    std::unique_lock lock(world.mutex);
+    auto& messages = world.messages[{one.from, rank}];
+    world.sent.wait(lock, [&] { return !messages.empty(); });
+    std::memcpy(one.to, messages.front().data(), one.bytes);
+    messages.pop_front();
+  }
+  return ncclSuccess;
 }

@@ -288,7 +288,7 @@ TEST(LossWork, HasMeansGradientsAndTheBiasOfAnyNumberOfSamplesAndOutputs) {
 
 struct Descending {
   StepNumbers numbers;
-  bool anchor = false, own_anchor = false, pulls = false, factors = false, sums = false;
+  bool anchor = false, own_anchor = false, pulls = false, clipped = false, sums = false;
 };
 
 float direction_of(const StepNumbers& s, float root, float g, float& one, float& two) {
@@ -311,12 +311,14 @@ void expect_descent(const Descending& c, int64_t clients) {
   for (Row* squares : {&first, &second}) {
     for (float& value : *squares) value *= value;
   }
+  const bool is_sgd = c.numbers.kind == StepRule::kSgd || c.numbers.kind == StepRule::kMomentum;
   std::vector<StepSize> sizes;
-  std::vector<double> factors;
+  Row clipped;
   for (int64_t k = 0; k < clients; ++k) {
     const float own = 1 + 0.1F * static_cast<float>(k);
-    sizes.push_back({0.1F * own, k % 3 == 1 ? 0 : 2 / own, 1 - 0.01F * own, 1.5F * own});
-    factors.push_back(0.75 / own);
+    sizes.push_back(
+        {0.1F * own, k % 3 == 1 ? 0 : 2 / own, is_sgd ? 1 : 1 - 0.01F * own, 1.5F * own});
+    clipped.push_back(0.75F * sizes.back().scale);
   }
   if (clients > 1) gradient[n] = std::numeric_limits<float>::infinity();  // of one that stays
   Row expected = rows, expected_first = first, expected_second = second;
@@ -325,8 +327,7 @@ void expect_descent(const Descending& c, int64_t clients) {
     const auto i = static_cast<std::size_t>(at), client = static_cast<std::size_t>(at / n);
     const StepSize& size = sizes[client];
     if (size.scale == 0) continue;
-    const double factor = c.factors ? factors[client] : 1;
-    const auto scale = static_cast<float>(static_cast<double>(size.scale) * factor);
+    const float scale = c.clipped ? clipped[client] : size.scale;
     const float* origin = anchor.data() + (c.own_anchor ? at : at % n);
     const float g = pulled_gradient(c.numbers.rule, scale * gradient[i], expected[i],
                                     c.pulls ? &pulls[i] : nullptr, c.anchor ? origin : nullptr);
@@ -340,14 +341,15 @@ void expect_descent(const Descending& c, int64_t clients) {
                          .anchor = c.anchor ? anchor.data() : nullptr,
                          .pulls = c.pulls ? pulls.data() : nullptr,
                          .sizes = sizes.data(),
-                         .factors = c.factors ? factors.data() : nullptr,
+                         .scales = c.clipped ? clipped.data() : &sizes.front().scale,
                          .first = moments > 0 ? first.data() : nullptr,
                          .second = moments > 1 ? second.data() : nullptr,
                          .rows = rows.data(),
                          .spent = c.sums ? gradient.data() : nullptr,
                          .clients = clients,
                          .n = n,
-                         .anchor_stride = c.own_anchor ? n : 0};
+                         .anchor_stride = c.own_anchor ? n : 0,
+                         .scale_stride = c.clipped ? 1 : 4};
   run_backwards(work, n);
   EXPECT_EQ(rows, expected) << clients;
   EXPECT_EQ(first, expected_first) << clients;
@@ -369,7 +371,7 @@ TEST(DescentWork, MovesEachClientByItsRule) {
                    clients);
     expect_descent({.numbers = {.rule = {.mu = 0.5F}}, .anchor = true, .own_anchor = true},
                    clients);
-    expect_descent({.numbers = {}, .factors = true, .sums = true}, clients);
+    expect_descent({.numbers = {}, .clipped = true, .sums = true}, clients);
     for (const StepRule rule :
          {StepRule::kAdam, StepRule::kAdagrad, StepRule::kRmsprop, StepRule::kRmspropMomentum}) {
       const StepNumbers numbers{.kind = rule,
@@ -379,7 +381,7 @@ TEST(DescentWork, MovesEachClientByItsRule) {
                                 .beta2 = 0.6F,
                                 .rest2 = 0.4F,
                                 .eps = 1e-3F};
-      expect_descent({.numbers = numbers, .factors = true}, clients);
+      expect_descent({.numbers = numbers, .clipped = true}, clients);
     }
   }
 }

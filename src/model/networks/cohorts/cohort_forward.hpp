@@ -20,7 +20,7 @@ namespace hanse {
 // What computes one client after the other, and knows its own way back.
 class ClientPasses {
  public:
-  // The logits [n, outputs] of training on a client's samples [n, values]. `leaves`: its tensors,
+  // The logits [n, ...] of training on a client's samples [n, values]. `leaves`: its tensors,
   // in the layout's order; masks are drawn by a stream of this seed.
   virtual at::Tensor forward(const std::vector<at::Tensor>& leaves, const at::Tensor& samples,
                              uint64_t seed) = 0;
@@ -54,11 +54,16 @@ class CohortForward {
   // In the order in which a forward pass meets them; only those with a share above 0.
   const std::vector<Dropout>& dropouts() const { return dropouts_; }
 
-  // Logits [C, B, outputs] of input [C, B, values of a sample]. `leaves` are the layout's tensors,
-  // each with a leading C; masks[d] [C, B, width] multiply what dropouts()[d] drops from; without
-  // masks nothing is dropped.
+  // Logits [C, B, outputs] of input [C, B, values of a sample], [C, B, positions, outputs] where
+  // each position has a class. `leaves` are the layout's tensors, each with a leading C; masks[d]
+  // [C, B, width] multiply what dropouts()[d] drops from; without masks nothing is dropped.
   virtual at::Tensor logits(std::span<const at::Tensor> leaves, const at::Tensor& input,
                             std::span<const at::Tensor> masks) const = 0;
+
+  // The tensors of the whole network, where `leaves` are those of a part.
+  virtual std::vector<at::Tensor> whole(std::span<const at::Tensor> leaves) const {
+    return {leaves.begin(), leaves.end()};
+  }
 
   // Null: a training step is logits(), differentiated, and there are no buffers.
   virtual ClientPasses* client_passes() { return nullptr; }

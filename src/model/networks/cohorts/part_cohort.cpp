@@ -38,8 +38,19 @@ class PartCohort final : public CohortForward, private ClientPasses {
 
   at::Tensor logits(std::span<const at::Tensor> leaves, const at::Tensor& input,
                     std::span<const at::Tensor> masks) const override {
-    return network_->logits(side_by_side(leaves), input, masks);
+    return network_->logits(whole(leaves), input, masks);
   }
+  std::vector<at::Tensor> whole(std::span<const at::Tensor> leaves) const override {
+    std::vector<at::Tensor> all;
+    for (const Tensor& tensor : tensors_) {
+      all.push_back(tensor.whole.of_clients(leaves));
+      if (!tensor.is_adapted) continue;
+      all.back() = at::baddbmm(all.back(), tensor.b.of_clients(leaves), tensor.a.of_clients(leaves),
+                               1, tensor.scale);
+    }
+    return all;
+  }
+
   ClientPasses* client_passes() override {
     return network_->client_passes() != nullptr ? this : nullptr;
   }
@@ -121,18 +132,6 @@ class PartCohort final : public CohortForward, private ClientPasses {
       if (own != kNone) all[i] = leaves[to_index(own)];
     }
     network_->client_passes()->move_buffers(all);
-  }
-
-  // The whole network's leaves, each with a leading C.
-  std::vector<at::Tensor> side_by_side(std::span<const at::Tensor> leaves) const {
-    std::vector<at::Tensor> all;
-    for (const Tensor& tensor : tensors_) {
-      all.push_back(tensor.whole.of_clients(leaves));
-      if (!tensor.is_adapted) continue;
-      all.back() = at::baddbmm(all.back(), tensor.b.of_clients(leaves), tensor.a.of_clients(leaves),
-                               1, tensor.scale);
-    }
-    return all;
   }
 
   std::unique_ptr<CohortForward> network_;

@@ -17,7 +17,8 @@ class GraphCohort final : public CohortForward, public ClientPasses {
  public:
   GraphCohort(const ModelCase& c, const std::string& device)
       : passes_(c.options.path, at::Device(device), is_bfloat16(c.options)),
-        outputs_(c.loss->outputs()) {
+        outputs_({-1, c.loss->outputs()}) {
+    if (c.loss->positions() > 1) outputs_.insert(outputs_.begin() + 1, c.loss->positions());
     try_out(at::Device(device));
     passes_.drop_file();
   }
@@ -66,7 +67,7 @@ class GraphCohort final : public CohortForward, public ClientPasses {
   }
 
  private:
-  // Logits [n, outputs] of samples [n, values]. `seed`: training.
+  // Logits [n, outputs], or [n, positions, outputs], of samples [n, values]. `seed`: training.
   at::Tensor run(const std::vector<at::Tensor>& leaves, const at::Tensor& samples,
                  std::optional<uint64_t> seed) const {
     const at::NoGradGuard no_grad;
@@ -76,7 +77,7 @@ class GraphCohort final : public CohortForward, public ClientPasses {
     for (std::size_t i = 0; i < leaves.size(); ++i) {
       values_[to_index(passes_.leaves()[i])] = leaves[i];
     }
-    return passes_.forward(values_, seed).reshape({-1, outputs_});
+    return passes_.forward(values_, seed).reshape(outputs_);
   }
 
   // What runs on the CPU need not run elsewhere.
@@ -99,7 +100,7 @@ class GraphCohort final : public CohortForward, public ClientPasses {
   mutable GraphPasses passes_;
   mutable GraphPasses::Values values_;
   std::vector<at::Tensor> moved_;  // buffers, by the last forward()
-  int64_t outputs_;
+  std::vector<int64_t> outputs_;   // shape of the logits
 };
 
 }  // namespace

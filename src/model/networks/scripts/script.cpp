@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
 #include <fmt/format.h>
 #include <torch/version.h>
 
@@ -50,8 +50,10 @@ torch::jit::Module read_script(const std::string& path, const std::string& key,
   }
 }
 
-ScriptCall::ScriptCall(uint64_t seed) : generator_(generator_in_use), as_it_is_(false) {
-  at::Generator generator = at::detail::getDefaultCPUGenerator();
+ScriptCall::ScriptCall(uint64_t seed, const at::Device& device)
+    : generator_(generator_in_use), as_it_is_(false) {
+  at::Generator generator =
+      at::globalContext().defaultGenerator(device.is_cuda() ? device : at::Device(at::kCPU));
   generator.set_current_seed(seed);
 }
 

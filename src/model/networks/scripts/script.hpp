@@ -18,12 +18,12 @@ std::string one_line(const std::exception& error);
 torch::jit::Module read_script(const std::string& path, const std::string& key,
                                const std::string& hint);
 
-// While it lives, this thread alone has LibTorch's generator of random numbers, which begins with
-// the seed, and graphs run as they are: what the interpreter would make of one depends on how often
-// it ran.
+// While it lives, this thread alone has LibTorch's generator of random numbers of the device, which
+// begins with the seed, and graphs run as they are: what the interpreter would make of one depends
+// on how often it ran.
 class ScriptCall {
  public:
-  explicit ScriptCall(uint64_t seed);
+  ScriptCall(uint64_t seed, const at::Device& device);
 
  private:
   std::lock_guard<std::mutex> generator_;

@@ -1,15 +1,15 @@
 #include "networks/scripts/script_objective.hpp"
 
 #include <algorithm>
-#include <array>
-#include <vector>
+#include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include "hanse/base/error.hpp"
+#include "hanse/base/index.hpp"
 #include "hanse/base/options.hpp"
-#include "networks/scripts/script.hpp"
 
 namespace hanse {
 
@@ -17,77 +17,88 @@ namespace {
 
 constexpr const char* kKey = "client.objective";
 
-enum class Argument { kLogits, kLabels, kSampleWeights, kRow, kReceivedRow, kReceivedLogits };
+constexpr std::array<const char*, ScriptLoss::kArguments> kNames = {  // by Argument
+    "logits", "labels", "sample_weights", "row", "received_row", "received_logits"};
 
-constexpr std::array<std::pair<const char*, Argument>, 6> kArguments = {
-    {{"logits", Argument::kLogits},
-     {"labels", Argument::kLabels},
-     {"sample_weights", Argument::kSampleWeights},
-     {"row", Argument::kRow},
-     {"received_row", Argument::kReceivedRow},
-     {"received_logits", Argument::kReceivedLogits}}};
-
-Argument argument_called(const std::string& name, const std::string& path) {
-  std::vector<std::string> known;
-  for (const auto& [called, argument] : kArguments) {
-    if (name == called) return argument;
-    known.emplace_back(called);
-  }
+ScriptLoss::Argument argument_called(const std::string& name, const std::string& path) {
+  const auto found = std::ranges::find(kNames, name);
+  if (found != kNames.end()) return static_cast<ScriptLoss::Argument>(found - kNames.begin());
   throw InvalidArgument(fmt::format("forward has the argument {}", name), path,
-                        "known: " + join(known, ", "));
+                        "known: " + fmt::format("{}", fmt::join(kNames, ", ")));
+}
+
+at::Tensor checked(const torch::jit::IValue& output) {
+  if (!output.isTensor()) throw std::runtime_error("it returns " + output.tagKind());
+  const at::Tensor loss = output.toTensor();
+  if (loss.numel() != 1 || loss.scalar_type() != at::kFloat) {
+    throw std::runtime_error(fmt::format("it returns {} values of type {}, not one Float",
+                                         loss.numel(), c10::toString(loss.scalar_type())));
+  }
+  if (!loss.requires_grad()) throw std::runtime_error("it depends on neither logits nor row");
+  return loss;
+}
+
+// Moves all tensors of a module. Module::to() takes no device that is none of LibTorch's own.
+void move_to(const torch::jit::Module& module, const at::Device& device) {
+  if (device.is_cpu()) return;
+  for (const torch::jit::Module& one : module.modules()) {
+    for (std::size_t i = 0; i < one._ivalue()->slots().size(); ++i) {
+      const torch::jit::IValue value = one._ivalue()->getSlot(i);
+      if (value.isTensor()) one._ivalue()->setSlot(i, value.toTensor().to(device));
+    }
+  }
 }
 
 class ScriptObjective final : public Objective {
  public:
-  explicit ScriptObjective(ObjectiveCase c)
-      : case_(std::move(c)),
-        module_(read_script(case_.path, kKey, "scripts/export-objective writes one")) {
-    find_arguments();
-    if (names(Argument::kRow)) row_gradient_.resize(static_cast<std::size_t>(case_.n_trainable));
-    module_.train();
-    try_out();
+  explicit ScriptObjective(const ObjectiveCase& c) : loss_(c, at::kCPU) {
+    if (loss_.names(ScriptLoss::kRow)) row_gradient_.resize(to_index(c.n_trainable));
   }
 
-  bool needs_received_row() const override { return names(Argument::kReceivedRow); }
-  bool needs_received_logits() const override { return names(Argument::kReceivedLogits); }
+  bool needs_received_row() const override { return loss_.names(ScriptLoss::kReceivedRow); }
+  bool needs_received_logits() const override { return loss_.names(ScriptLoss::kReceivedLogits); }
   std::span<const float> row_gradient() const override { return row_gradient_; }
 
   double loss_and_delta(const ObjectiveStep& step, RandomStream& noise, float* logits) override {
-    try {
-      return differentiate(step, noise, logits);
-    } catch (const std::exception& error) {
-      throw Error(
-          fmt::format("the objective fails on a batch of {}: {}", step.batch.rows, one_line(error)),
-          case_.path);
+    const int64_t rows = step.batch.rows, outputs = loss_.of().outputs, n = loss_.of().n_trainable;
+    ScriptLoss::Given given;
+    given[ScriptLoss::kLogits] = view(logits, {rows, outputs}).clone();
+    given[ScriptLoss::kLabels] = labels(step.batch);
+    given[ScriptLoss::kSampleWeights] = weights(step.batch);
+    given[ScriptLoss::kRow] = view(step.row.data(), {n});
+    if (needs_received_row()) given[ScriptLoss::kReceivedRow] = view(step.received.data(), {n});
+    if (needs_received_logits()) {
+      given[ScriptLoss::kReceivedLogits] = view(step.received_logits, {rows, outputs});
     }
+    std::vector<at::Tensor> by;
+    std::vector<float*> to;
+    for (const auto& [argument, room] :
+         {std::pair(ScriptLoss::kLogits, logits), {ScriptLoss::kRow, row_gradient_.data()}}) {
+      if (!loss_.names(argument)) continue;
+      by.push_back(given[argument].requires_grad_());
+      to.push_back(room);
+    }
+    const ScriptLoss::Found found = loss_.differentiate(given, by, noise.next());
+    if (!loss_.names(ScriptLoss::kLogits)) std::fill_n(logits, rows * outputs, 0.0F);
+    for (std::size_t i = 0; i < by.size(); ++i) {
+      const at::Tensor gradient = found.gradients[i].contiguous();
+      std::copy_n(gradient.data_ptr<float>(), gradient.numel(), to[i]);
+    }
+    return found.loss.item<double>();
   }
 
  private:
-  bool names(Argument argument) const {
-    return std::find(arguments_.begin(), arguments_.end(), argument) != arguments_.end();
-  }
-
-  void find_arguments() {
-    const auto method = module_.find_method("forward");
-    if (!method) throw InvalidArgument("the module has no forward", case_.path);
-    const auto& schema = method->function().getSchema().arguments();
-    for (std::size_t i = 1; i < schema.size(); ++i) {  // behind self
-      arguments_.push_back(argument_called(schema[i].name(), case_.path));
-    }
-    if (names(Argument::kLogits) || names(Argument::kRow)) return;
-    throw InvalidArgument("forward has neither logits nor row among its arguments", case_.path,
-                          "there is nothing to train by");
-  }
-
   static at::Tensor view(const float* values, at::IntArrayRef shape) {
     return at::from_blob(const_cast<float*>(values), shape, at::kFloat);  // which knows no const
   }
 
   at::Tensor labels(const Batch& batch) const {
-    std::vector<int64_t> shape = {batch.rows};
-    if (case_.labels.values > 1 || case_.labels.multi_label) shape.push_back(case_.labels.values);
-    if (case_.labels.classes == 0) return view(batch.targets, shape);
-    return at::from_blob(const_cast<int32_t*>(batch.labels), shape, at::kInt).to(at::kLong);
+    const LabelForm& form = loss_.of().labels;
+    const int64_t values = batch.rows * form.values;
+    return loss_.labels(form.classes == 0
+                            ? view(batch.targets, {values})
+                            : at::from_blob(const_cast<int32_t*>(batch.labels), {values}, at::kInt),
+                        batch.rows);
   }
 
   static at::Tensor weights(const Batch& batch) {
@@ -99,84 +110,96 @@ class ScriptObjective final : public Objective {
     return ones;
   }
 
-  at::Tensor made(Argument argument, const ObjectiveStep& step, const float* logits) const {
-    const int64_t rows = step.batch.rows;
-    const std::array<int64_t, 2> shape = {rows, case_.outputs};
-    switch (argument) {
-      case Argument::kLogits: return view(logits, shape).clone().requires_grad_();
-      case Argument::kLabels: return labels(step.batch);
-      case Argument::kSampleWeights: return weights(step.batch);
-      case Argument::kRow: return view(step.row.data(), {case_.n_trainable}).requires_grad_();
-      case Argument::kReceivedRow: return view(step.received.data(), {case_.n_trainable});
-      default: return view(step.received_logits, shape);
-    }
-  }
-
-  // Writes both gradients.
-  double differentiate(const ObjectiveStep& step, RandomStream& noise, float* logits) {
-    const at::AutoGradMode training(true);
-    const ScriptCall call(noise.next());
-    std::vector<torch::jit::IValue> given;
-    std::vector<at::Tensor> by;  // what is differentiated by ...
-    std::vector<float*> to;      // ... and where that goes
-    for (const Argument argument : arguments_) {
-      const at::Tensor tensor = made(argument, step, logits);
-      given.emplace_back(tensor);
-      if (!tensor.requires_grad()) continue;
-      by.push_back(tensor);
-      to.push_back(argument == Argument::kRow ? row_gradient_.data() : logits);
-    }
-    const at::Tensor loss = checked(module_.forward(given));
-    const auto gradients = torch::autograd::grad({loss}, by, {}, /*retain_graph=*/false,
-                                                 /*create_graph=*/false, /*allow_unused=*/true);
-    if (!names(Argument::kLogits)) std::fill_n(logits, step.batch.rows * case_.outputs, 0.0F);
-    for (std::size_t i = 0; i < by.size(); ++i) {
-      const at::Tensor gradient =
-          gradients[i].defined() ? gradients[i].contiguous() : at::zeros_like(by[i]);
-      std::copy_n(gradient.data_ptr<float>(), gradient.numel(), to[i]);
-    }
-    return loss.item<double>();
-  }
-
-  static at::Tensor checked(const torch::jit::IValue& output) {
-    if (!output.isTensor()) throw std::runtime_error("it returns " + output.tagKind());
-    const at::Tensor loss = output.toTensor();
-    if (loss.numel() != 1 || loss.scalar_type() != at::kFloat) {
-      throw std::runtime_error(fmt::format("it returns {} values of type {}, not one Float",
-                                           loss.numel(), c10::toString(loss.scalar_type())));
-    }
-    if (!loss.requires_grad()) throw std::runtime_error("it depends on neither logits nor row");
-    return loss;
-  }
-
-  // One step on zeros, before the first round.
-  void try_out() {
-    constexpr int64_t kRows = 2;
-    const std::vector<float> targets(static_cast<std::size_t>(kRows * case_.labels.values));
-    const std::vector<float> row(static_cast<std::size_t>(case_.n_trainable));
-    const std::vector<int32_t> classes(kRows);
-    std::vector<float> logits(static_cast<std::size_t>(kRows * case_.outputs));
-    const std::vector<float> received = logits;
-    const Batch batch{.labels = classes.data(), .targets = targets.data(), .rows = kRows};
-    RandomStream noise(0, Purpose::kDropout);
-    try {
-      differentiate({batch, row, row, received.data()}, noise, logits.data());
-    } catch (const std::exception& error) {
-      throw InvalidArgument(fmt::format("the objective makes no loss of {} samples with {} logits "
-                                        "each: {}",
-                                        kRows, case_.outputs, one_line(error)),
-                            case_.path,
-                            "its forward returns the loss of a batch, a float32 scalar");
-    }
-  }
-
-  ObjectiveCase case_;
-  torch::jit::Module module_;
-  std::vector<Argument> arguments_;  // of forward, in its order
-  std::vector<float> row_gradient_;  // [trainable] when it has the row among them
+  ScriptLoss loss_;
+  std::vector<float> row_gradient_;  // [trainable] when it has the row among its arguments
 };
 
 }  // namespace
+
+ScriptLoss::ScriptLoss(ObjectiveCase c, const at::Device& device)
+    : case_(std::move(c)),
+      device_(device),
+      module_(read_script(case_.path, kKey, "scripts/export-objective writes one")) {
+  find_arguments();
+  move_to(module_, device_);
+  module_.train();
+  try_out();
+}
+
+bool ScriptLoss::names(Argument argument) const {
+  return std::ranges::find(arguments_, argument) != arguments_.end();
+}
+
+void ScriptLoss::find_arguments() {
+  const auto method = module_.find_method("forward");
+  if (!method) throw InvalidArgument("the module has no forward", case_.path);
+  const auto& schema = method->function().getSchema().arguments();
+  for (std::size_t i = 1; i < schema.size(); ++i) {  // behind self
+    arguments_.push_back(argument_called(schema[i].name(), case_.path));
+  }
+  if (names(kLogits) || names(kRow)) return;
+  throw InvalidArgument("forward has neither logits nor row among its arguments", case_.path,
+                        "there is nothing to train by");
+}
+
+at::Tensor ScriptLoss::labels(const at::Tensor& own, int64_t rows) const {
+  std::vector<int64_t> shape = {rows};
+  if (case_.labels.values > 1 || case_.labels.multi_label) shape.push_back(case_.labels.values);
+  return case_.labels.classes == 0 ? own.view(shape) : own.view(shape).to(at::kLong);
+}
+
+ScriptLoss::Found ScriptLoss::differentiate(const Given& given, const std::vector<at::Tensor>& by,
+                                            uint64_t seed) {
+  try {
+    return run(given, by, seed);
+  } catch (const std::exception& error) {
+    throw Error(fmt::format("the objective fails on a batch of {}: {}", given[kLabels].size(0),
+                            one_line(error)),
+                case_.path);
+  }
+}
+
+ScriptLoss::Found ScriptLoss::run(const Given& given, const std::vector<at::Tensor>& by,
+                                  uint64_t seed) {
+  const at::AutoGradMode training(true);
+  const ScriptCall call(seed, device_);
+  std::vector<torch::jit::IValue> values;
+  for (const Argument argument : arguments_) values.emplace_back(given[argument]);
+  const at::Tensor loss = checked(module_.forward(values));
+  Found found{loss.detach(), torch::autograd::grad({loss}, by, {}, /*retain_graph=*/false,
+                                                   /*create_graph=*/false, /*allow_unused=*/true)};
+  for (std::size_t i = 0; i < by.size(); ++i) {
+    if (!found.gradients[i].defined()) found.gradients[i] = at::zeros_like(by[i]);
+  }
+  return found;
+}
+
+// One step on zeros, before the first round.
+void ScriptLoss::try_out() {
+  constexpr int64_t kRows = 2;
+  const at::TensorOptions there = at::TensorOptions(at::kFloat).device(device_);
+  const at::Tensor logits = at::zeros({kRows, case_.outputs}, there);
+  const at::Tensor row = at::zeros({case_.n_trainable}, there);
+  const at::Tensor own = at::zeros({kRows * case_.labels.values}, there);
+  std::vector<at::Tensor> by;
+  const Given given{logits.clone(),
+                    labels(case_.labels.classes == 0 ? own : own.to(at::kInt), kRows),
+                    at::ones({kRows}, there),
+                    row.clone(),
+                    row,
+                    logits};
+  for (const Argument argument : {kLogits, kRow}) {
+    if (names(argument)) by.push_back(given[argument].requires_grad_());
+  }
+  try {
+    run(given, by, RandomStream(0, Purpose::kDropout).next());
+  } catch (const std::exception& error) {
+    throw InvalidArgument(
+        fmt::format("the objective makes no loss of {} samples with {} logits each{}: {}", kRows,
+                    case_.outputs, device_.is_cpu() ? "" : " on " + device_.str(), one_line(error)),
+        case_.path, "its forward returns the loss of a batch, a float32 scalar");
+  }
+}
 
 std::unique_ptr<Objective> make_objective(const ObjectiveCase& c) {
   return std::make_unique<ScriptObjective>(c);

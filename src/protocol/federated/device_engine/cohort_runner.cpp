@@ -21,13 +21,16 @@ namespace {
 class CohortRunner final : public ClientRunner {
  public:
   CohortRunner(const RunnerParts& parts, const FederatedSettings& settings,
-               std::unique_ptr<CohortTraining> cohorts, std::unique_ptr<DeviceCommunicator> devices)
+               std::unique_ptr<CohortTraining> cohorts, std::unique_ptr<DeviceCommunicator> devices,
+               std::unique_ptr<CohortTraining> tuning)
       : ClientRunner(parts, settings,
                      width_of(rule_state_blocks(parts.rule, parts.model.layout()))),
         cohorts_(std::move(cohorts)),
+        tuning_(std::move(tuning)),
         devices_(std::move(devices)),
         model_(*cohorts_),
         update_(parts.update.cohort_update(*cohorts_, parts.model.layout())),
+        tuner_(tuning_ ? parts.tuner->cohort_update(*tuning_, parts.model.layout()) : nullptr),
         losses_(size()),
         changes_(size() * controls()) {
     if (sums_on_host(parts)) {
@@ -56,7 +59,7 @@ class CohortRunner final : public ClientRunner {
   Evaluator& evaluator(std::span<const float> row) override { return model_.at(row); }
 
   Evaluator& view(const RoundContext& round, int64_t client, View view) override {
-    if (view != View::kReceived) return own_model(round, client);
+    if (view != View::kReceived) return own_model(round, client, view == View::kTuned);
     if (!has_state(client)) return model_.at(round.model);
     model_.bring();
     std::vector<float> row(round.model.begin(), round.model.end());
@@ -111,21 +114,33 @@ class CohortRunner final : public ClientRunner {
  private:
   std::size_t size() const { return static_cast<std::size_t>(cohorts_->clients()); }
 
-  // A client's own model if it keeps one; a client that is held out trains for it first.
-  Evaluator& own_model(const RoundContext& round, int64_t client) {
+  // A client's own model: the one that it keeps, which a client that is held out has to train, or
+  // that of a round of training; tuned if asked for.
+  Evaluator& own_model(const RoundContext& round, int64_t client, bool tuned) {
     Evaluator& received = model_.at(round.model);
     if (parts_.federation.train(client).size() == 0) return received;
     model_.bring();
     std::vector<float> row(round.model.begin(), round.model.end());
-    std::vector<float> state = state_copy(client);
-    ClientTask task = cohort_task(round, client, 0, state);
-    if (client >= parts_.federation.clients()) {
-      update_->train(std::span(&task, 1), round.model);
-      cohorts_->cohort().take_rows(row);
+    const bool keeps = parts_.update.keeps_own_model();
+    if (settings_.own_models && (keeps || !tuner_)) {
+      std::vector<float> state = state_copy(client);
+      ClientTask task = cohort_task(round, client, 0, state);
+      if (!keeps || client >= parts_.federation.clients()) {
+        update_->train(std::span(&task, 1), round.model);
+        cohorts_->cohort().take_rows(row);
+      }
+      task.row = row;
+      if (keeps) parts_.update.own_model(task);
     }
-    task.row = row;
-    parts_.update.own_model(task);
+    if (tuned && tuner_) tune(round, client, row);
     return model_.at(row);
+  }
+
+  void tune(const RoundContext& round, int64_t client, std::span<float> row) {
+    const ClientTask task{.client = client, .round = round.number, .seed = settings_.seed};
+    tuning_->cohort().put_theta(row);
+    tuner_->train(std::span(&task, 1), row);
+    tuning_->cohort().take_rows(row);
   }
 
   ClientTask cohort_task(const RoundContext& round, int64_t client, std::size_t place,
@@ -280,10 +295,10 @@ class CohortRunner final : public ClientRunner {
     }
   }
 
-  std::unique_ptr<CohortTraining> cohorts_;
+  std::unique_ptr<CohortTraining> cohorts_, tuning_;  // a client alone is tuned; null: nobody is
   std::unique_ptr<DeviceCommunicator> devices_;
   ModelOnDevice model_;
-  std::unique_ptr<CohortUpdate> update_;
+  std::unique_ptr<CohortUpdate> update_, tuner_;
   std::unique_ptr<CohortSink> device_sink_;  // one of these two
   std::unique_ptr<HostIntake> intake_;
   std::vector<float> rows_;     // [C, P] of the last cohort, for the host's sink
@@ -295,8 +310,10 @@ class CohortRunner final : public ClientRunner {
 
 RunnerPtr make_cohort_runner(const RunnerParts& parts, const FederatedSettings& settings,
                              std::unique_ptr<CohortTraining> cohorts,
-                             std::unique_ptr<DeviceCommunicator> devices) {
-  return std::make_shared<CohortRunner>(parts, settings, std::move(cohorts), std::move(devices));
+                             std::unique_ptr<DeviceCommunicator> devices,
+                             std::unique_ptr<CohortTraining> tuning) {
+  return std::make_shared<CohortRunner>(parts, settings, std::move(cohorts), std::move(devices),
+                                        std::move(tuning));
 }
 
 }  // namespace hanse
