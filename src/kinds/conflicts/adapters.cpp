@@ -8,8 +8,8 @@ namespace {
 
 constexpr Fact kNoRank{"no adapters", "client.lora",
                        [](const JobFacts& f) { return !f.job.client.lora.is_any(); }};
-constexpr Fact kPrivate{"private rounds", "privacy.kind",
-                        [](const JobFacts& f) { return f.job.privacy.is_on(); }};
+constexpr Fact kPrivateRounds{"private rounds", "privacy.kind",
+                              [](const JobFacts& f) { return f.job.privacy.is_on(); }};
 constexpr Fact kKeepsTensors{
     "tensors that stay with the client", "client.personal",
     [](const JobFacts& f) { return f.job.client.alone || !f.job.client.personal.empty(); }};
@@ -33,25 +33,27 @@ constexpr Fact kWaitsForUpdates{
       return f.rule.norms || f.rule.after_training() || f.rule.rates || f.rule.trials > 0;
     }};
 
-constexpr const char* kMeans = "client.lora-kind = plain, ffa or fedsa";
+constexpr const char* kOtherKinds = "client.lora-kind = plain, ffa or fedsa";
 constexpr const char* kNoGap = "leave lora-gap out";
 
 constexpr Conflict kRows[] = {
     {&kFlora, &kNotTheMean, "flora merges the mean of the products: aggregator.kind = fedavg",
-     kMeans},
+     kOtherKinds},
     {&kFlora, &kNotSgdOrProx,
      "flora starts every round from fresh adapters, of which {client.update} "
      "knows nothing",
-     kMeans},
-    {&kFlora, &kPrivate, "flora's server gets the factors of each client, without noise", kMeans},
+     kOtherKinds},
+    {&kFlora, &kPrivateRounds, "flora's server gets the factors of each client, without noise",
+     kOtherKinds},
     {&kFlora, &kMasks, "flora's server gets the factors of each client, which no mask hides",
      "comm.masks = false, or client.lora-kind = plain, ffa or fedsa"},
     {&kFlora, &kSeveralVersions, "flora moves the matrices under clients of older versions",
-     kMeans},
-    {&kFlora, &kTimeLimit, "flora's merge has no scale for those who are left out", kMeans},
-    {&kFlora, &kForges, "flora's server has factors, and attackers forge rows of a sum", kMeans},
+     kOtherKinds},
+    {&kFlora, &kTimeLimit, "flora's merge has no scale for those who are left out", kOtherKinds},
+    {&kFlora, &kForges, "flora's server has factors, and attackers forge rows of a sum",
+     kOtherKinds},
     {&kFlora, &kKeepsTensors, "flora starts every round from fresh adapters, and none can stay",
-     kMeans},
+     kOtherKinds},
     {&kFlora, &kKeepsMoments,
      "flora starts every round from fresh adapters, and moments are of the "
      "last ones",
@@ -63,10 +65,10 @@ constexpr Conflict kRows[] = {
     {&kFlora, &kAverages, "flora moves what is frozen, of which no mean is kept", "leave it false"},
     {&kFlora, &kWritesAdapters, "flora's adapters are merged in every round, and none are left",
      "leave {key} out: model.h5 has the matrices"},
-    {&kFlora, &kHalf, "flora starts both factors anew", kMeans},
+    {&kFlora, &kHalf, "flora starts both factors anew", kOtherKinds},
     {&kLoraGap, &kNoRank, "lora-gap compares products of adapters", "client.lora = 8, for example"},
     {&kLoraGap, &kWaitsForUpdates, "lora-gap is measured while updates are summed", kNoGap},
-    {&kLoraGap, &kPrivate, "lora-gap tells of the clients without noise", kNoGap},
+    {&kLoraGap, &kPrivateRounds, "lora-gap tells of the clients without noise", kNoGap},
     {&kLoraGap, &kMasks, "lora-gap needs the factors of each client, which masks hide", kNoGap},
     {&kLoraGap, &kForges,
      "lora-gap is measured while updates are summed, before attackers forge them", kNoGap},
