@@ -83,6 +83,22 @@ TEST(Peft, WhatIsWrittenIsReadAgain) {
   EXPECT_FALSE(file.adapters[2].is_embedding);
 }
 
+// PEFT saves the matrices of embeddings with their adapters.
+TEST(Peft, MatricesBesideAdaptersAreKept) {
+  const ScratchFolder folder;
+  ParameterLayout layout;
+  layout.append({.name = "base_model.model.m.lora_embedding_A", .shape = {2, 3}});
+  layout.append({.name = "base_model.model.m.lora_embedding_B", .shape = {4, 2}});
+  layout.append({.name = "base_model.model.m.base_layer.weight", .shape = {3, 4}});
+  std::vector<float> row;
+  for (int i = 0; i < 26; ++i) row.push_back(static_cast<float>(i));
+  write_folder(folder.path(), {kConfig.dump(), safetensors(layout, row)});
+  const PeftFile file = read_peft(folder.path());
+  ASSERT_EQ(file.adapters.size(), 1U);
+  EXPECT_EQ(file.adapters[0].base.shape, (std::vector<int64_t>{3, 4}));
+  EXPECT_EQ(file.adapters[0].base.values.front(), 14);
+}
+
 // PEFT takes a name for the end of longer ones: where that meets another module, a pattern.
 TEST(Peft, TargetsMeetNoOtherModule) {
   const auto ours = some_adapters();

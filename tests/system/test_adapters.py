@@ -82,7 +82,7 @@ class Gap(harness.Case):
         gaps = [float(gap) for gap in harness.column(run, "rounds.csv", "lora_gap")]
         self.assertEqual(gaps, [float(x) for x in harness.column(alone, "rounds.csv", "lora_gap")])
         self.assertTrue(all(0 < gap < 2 for gap in gaps), gaps)
-        half = self.train(job, "half", 2, {**asked, "client.lora-kind": "ffa"})
+        half = self.train(job, "ffa", 2, {**asked, "client.lora-kind": "ffa"})
         self.assertLess(max(map(float, harness.column(half, "rounds.csv", "lora_gap"))), 1e-7)
 
 

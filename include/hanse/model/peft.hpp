@@ -4,8 +4,9 @@
 //     .lora_A.weight [r, in], .lora_B.weight [out, r]     of a layer y = x W', delta W = s B A
 //     .lora_embedding_A [r, vocabulary], .lora_embedding_B [dim, r]       delta W = (s B A)'
 // A layer that stores W as [in, out] (transformers' Conv1D) has the first two, and the delta of an
-// embedding. Ours are A [r, columns] and B [rows, r] of W [rows, columns] as it is stored: where
-// theirs are turned, ours are A = (theirs B)' and B = (theirs A)'.
+// embedding. Beside adapters of embeddings PEFT saves the matrices (.base_layer.weight), as the
+// model has them. Ours are A [r, columns] and B [rows, r] of W [rows, columns] as it is stored:
+// where theirs are turned, ours are A = (theirs B)' and B = (theirs A)'.
 #pragma once
 
 #include <cstdint>
@@ -32,6 +33,7 @@ struct PeftAdapter {
   bool is_embedding = false;  // by the names of its tensors
   int64_t in = 0, out = 0;
   std::vector<float> a, b;  // [rank, in], [out, rank], theirs
+  NamedTensor base = {};    // the matrix itself, where the file has it; else without values
 };
 
 struct PeftFile {

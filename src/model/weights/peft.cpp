@@ -139,6 +139,14 @@ FactorName factor_name(std::string name, const std::string& path) {
   refuse(printable(name) + " is no factor of an adapter", path);
 }
 
+// "fc" of "base_model.model.fc.base_layer.weight"; empty: it is no such name.
+std::string module_of_base(std::string name) {
+  constexpr std::string_view kEnd = ".base_layer.weight";
+  if (name.starts_with(kPrefix)) name = name.substr(kPrefix.size());
+  if (name.size() <= kEnd.size() || !name.ends_with(kEnd)) return "";
+  return name.substr(0, name.size() - kEnd.size());
+}
+
 std::vector<float> turned(const std::vector<float>& values, int64_t rows, int64_t columns) {
   std::vector<float> result(values.size());
   for (int64_t i = 0; i < rows; ++i) {
@@ -208,6 +216,10 @@ PeftFile read_peft(const std::string& folder) {
   WeightFile weights = path.ends_with(".bin") ? read_torch_file(path) : read_safetensors(path);
   std::map<std::string, PeftAdapter> adapters;
   for (NamedTensor& tensor : weights.tensors) {
+    if (const std::string module = module_of_base(tensor.name); !module.empty()) {
+      adapters[module].base = std::move(tensor);
+      continue;
+    }
     const FactorName name = factor_name(tensor.name, path);
     const std::size_t of_rank = name.factor == 'A' ? 0 : 1;
     if (tensor.shape.size() != 2 || tensor.shape[of_rank] != rank) {

@@ -105,7 +105,8 @@ PeftStart::PeftStart(const ModelOptions& options, const ParameterLayout& layout)
                  known.size() < names.size() ? known[0].first + " alone" : "other values for each"),
              "export a model that does not tie them");
     }
-    found_.push_back({slot.name, std::move(known[0].second)});
+    found_.push_back({slot.name, std::move(known[0].second), {}});
+    for (const std::string& name : names) take_base(slot, adapters.find(name)->base);
   }
   const auto left = adapters.left();
   if (found_.empty() || !left.empty()) {
@@ -113,6 +114,17 @@ PeftStart::PeftStart(const ModelOptions& options, const ParameterLayout& layout)
                        left.empty() ? "" : left.front()),
            "the names are those of the module that was exported");
   }
+}
+
+void PeftStart::take_base(const ParameterSlot& slot, const NamedTensor& base) {
+  if (base.values.empty()) return;
+  std::vector<float>& known = found_.back().base;
+  if (base.shape != slot.shape || (!known.empty() && known != base.values)) {
+    refuse(fmt::format("the folder has {} {} itself, and the model's is {}", slot.name, base.shape,
+                       slot.shape),
+           "export the model whose vocabulary was changed");
+  }
+  known = base.values;
 }
 
 std::vector<std::string> PeftStart::matrices() const {
@@ -126,6 +138,10 @@ WarmStart PeftStart::start(const ModelOptions& options, const ParameterLayout& a
   std::set<std::string> wanted;
   std::vector<std::string> missing;
   for (const ParameterSlot& slot : all.slots()) {
+    const auto whole = std::ranges::find(found_, slot.name, &Found::matrix);
+    if (whole != found_.end() && !whole->base.empty()) {
+      start.parts.push_back({slot.offset, whole->base});
+    }
     const bool is_a = slot.name.ends_with(".lora_A");
     if (!is_a && !slot.name.ends_with(".lora_B")) continue;
     const std::string matrix = slot.name.substr(0, slot.name.rfind(".lora_"));

@@ -37,7 +37,11 @@ class PeftStart {
   struct Found {
     std::string matrix;
     OwnFactors factors;
+    std::vector<float> base;  // the matrix itself; empty: as the model starts
   };
+  // Notes the matrix itself, where the folder has it.
+  void take_base(const ParameterSlot& slot, const NamedTensor& base);
+
   PeftConfig config_;
   std::vector<Found> found_;
   std::vector<std::string> notes_;
