@@ -215,7 +215,11 @@ VARIANTS = {
                               "client.alternate": "fc1.*,fc2.*"},
                     "tuned": {"model.kind": "mlp", "model.hidden": 8, "client.train": "fc1.*",
                               "evaluate.tune-steps": 2, "evaluate.tune": "*"},
-                    "personalised": {"evaluate.view": "personalised"}},
+                    "personalised": {"evaluate.view": "personalised"},
+                    **{f"lora-{kind}": {"model.kind": "mlp", "model.hidden": 8, "client.lora": 2,
+                                        "client.lora-kind": kind, "client.lora-alpha": alpha}
+                       for kind, alpha in (("plain", "auto"), ("ffa", 4), ("fedsa", 4),
+                                           ("flora", 4))}},
     "updates/prox": {"mu": {"client.mu": 1},
                      "stragglers": {"client.epochs": 4, "client.stragglers": 0.7}},
     "updates/ditto": {"lambda": {"client.lambda": 0.1}},

@@ -99,7 +99,7 @@ CommonMemory share_to_change(Communicator& host, int64_t bytes,
     if (host.rank() == 0) fill(file.map(Access::kWrite).get());
   });
   CommonMemory memory;
-  agree_on(host, [&] { memory = {file.map(Access::kRead), file.map(Access::kCopy)}; });
+  agree_on(host, [&] { memory = {file.map(Access::kWrite), file.map(Access::kCopy)}; });
   return memory;
 }
 

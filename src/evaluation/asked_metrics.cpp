@@ -27,7 +27,8 @@ constexpr AskedName kAskedNames[] = {{"top5", &AskedMetrics::top5},
                                      {"balanced-accuracy", &AskedMetrics::balanced_accuracy},
                                      {"f1", &AskedMetrics::f1},
                                      {"classes", &AskedMetrics::classes},
-                                     {"confusion", &AskedMetrics::confusion}};
+                                     {"confusion", &AskedMetrics::confusion},
+                                     {"lora-gap", &AskedMetrics::lora_gap}};
 
 // What every evaluation has, where the data have it. Asking for it changes nothing.
 constexpr AskedName kOwnNames[] = {{"auroc", &AskedMetrics::auroc},

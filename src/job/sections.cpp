@@ -5,6 +5,7 @@
 #include "hanse/job/keyed_job.hpp"
 #include "hanse/model/loss_rule.hpp"
 #include "other_protocols.hpp"
+#include "part_keys.hpp"
 
 namespace hanse {
 
@@ -64,12 +65,7 @@ void bind_run(OptionTable& table, RunOptions& run) {
       "prove that sampler, aggregator and server optimizer depend on their inputs and their saved "
       "state alone: others of the same kind start from that state in every round, and the run ends "
       "where a number differs (protocol federated)"));
-  table.add_choice("run.state-dict", run.state_dict, {"false", "true", "safetensors"},
-                   "write the model for Python too: state_dict.pt (torch.load), or safetensors");
-  may_change(
-      table.add("run.merge-adapters", run.merge_adapters,
-                "write model.h5, best.h5, averaged.h5 and state_dict.pt with the adapters of "
-                "client.lora added to their matrices"));
+  bind_model_files(table, run);
   may_change(
       table.add("run.overwrite", run.overwrite, "replace an earlier run's results in run.out"));
 }
@@ -117,28 +113,13 @@ void bind_model(OptionTable& table, ModelOptions& model) {
             "format of products' factors; sums are float32. tf32 is for GPUs; graph has float32 "
             "alone");
   bind_seed(table, "model", model.seed, "the initial parameters");
-  table.add("model.start", model.start,
-            "file whose tensors the model starts from, by name: model.h5 of a run, a state dict "
-            "of torch.save, safetensors or an index of their shards; empty: none");
+  table.add(
+      "model.start", model.start,
+      "file whose tensors the model starts from, by name: model.h5 of a run, a state dict "
+      "of torch.save, safetensors or an index of their shards; or a folder of PEFT's adapters, "
+      "with client.lora = auto; empty: none");
   table.add("model.start-partial", model.start_partial,
             "take what the file has of the model's tensors; the others start by model.init");
-}
-
-void bind_parts(OptionTable& table, PartOptions& client) {
-  table.add("client.personal", client.personal,
-            "names of tensors that stay with the client, with * and ?, separated by commas, e.g. "
-            "fc3.* (FedPer) or *norm* (FedBN); empty: none");
-  table.add("client.alternate", client.alternate,
-            "names of tensors, separated by commas: each round moves those of one name, in turn");
-  table.add(
-      "client.train", client.train,
-      "names of tensors that are trained, with * and ?, separated by commas, e.g. fc.*; the "
-      "others are frozen: they are neither sent nor summed; empty: all, with client.lora none");
-  table.add(
-      "client.lora", client.lora, at_least(0),
-      "rank of adapters, which are trained in the place of frozen matrices: W + B A; 0: none");
-  table.add("client.lora-layers", client.lora_layers,
-            "names of the matrices that have adapters; *: all with client.lora rows and columns");
 }
 
 void bind_client(OptionTable& table, ClientOptions& client) {
@@ -178,7 +159,7 @@ void bind_client(OptionTable& table, ClientOptions& client) {
             "side of a square at a random place that is 0 in training; 0: none");
   table.add("client.mixup", augmentation.mixup, at_least(0),
             "a of the shares ~ Beta(a, a) in which images are mixed in training; 0: none");
-  bind_parts(table, client);
+  bind_part(table, client);
   table.add("client.objective", client.objective,
             "file of a loss of your own for training, TorchScript; empty: model.loss. Evaluations "
             "keep model.loss");
@@ -280,7 +261,8 @@ void bind_evaluate(OptionTable& table, EvaluateOptions& evaluate) {
       "separated by commas: top5, balanced-accuracy, f1 (two classes), classes (classes.csv), "
       "confusion (confusion.csv, of the last evaluation), brier, ece, auprc, of several classes "
       "auroc-macro, auroc-prevalence, hit-rate@k, ndcg@k, mrr, perplexity, of several labels "
-      "recall@k, average-precision, micro-f1, of regression mse, mae; empty: none");
+      "recall@k, average-precision, micro-f1, of regression mse, mae; lora-gap: of each round, how "
+      "far means of adapters are from the mean of their products; empty: none");
   may_change(table.add("evaluate.scores", evaluate.scores,
                        "write what the model says of each sample: scores.csv of the last "
                        "evaluation, best-scores.csv of the one that evaluate.best keeps"));

@@ -242,7 +242,7 @@ ClientOptions instructed_clients(const Job& job) {
 
 bool tunes_beyond_training(const Job& job) {
   const bool tunes = job.evaluate.tune_steps > 0 && !job.evaluate.tune.empty();
-  return tunes && !job.client.train.empty() && job.client.lora == 0;
+  return tunes && !job.client.train.empty() && !job.client.lora.is_any();
 }
 
 std::vector<std::string> row_patterns(const Job& job) {

@@ -59,6 +59,13 @@ void ParameterLayout::tie(const std::string& name, const std::string& also) {
   std::ranges::find(slots_, name, &ParameterSlot::name)->also.push_back(also);
 }
 
+void ParameterLayout::mark(const std::string& called, MatrixUse use) {
+  const auto has_it = [&](const ParameterSlot& slot) {
+    return slot.name == called || std::ranges::count(slot.also, called) > 0;
+  };
+  std::ranges::find_if(slots_, has_it)->uses[called] = use;
+}
+
 std::vector<ParameterSlot> matching(const std::vector<ParameterSlot>& slots,
                                     const std::vector<std::string>& patterns,
                                     const std::string& key) {

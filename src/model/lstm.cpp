@@ -168,6 +168,7 @@ class LstmModel final : public NetworkModel {
       : NetworkModel(std::move(loss)), sizes_(sizes) {
     if (in_bfloat16) head_.emplace();
     layout_.add("embedding.weight", {sizes.vocabulary, sizes.embedding}, sizes.embedding);
+    layout_.mark("embedding.weight", MatrixUse::kEmbedding);
     for (int64_t k = 0; k < sizes.layers; ++k) {
       const int64_t inputs = k == 0 ? sizes.embedding : sizes.units;
       layers_.emplace_back(layout_, k, inputs, sizes.units, in_bfloat16);

@@ -128,6 +128,12 @@ std::string coefficient_lines(const hdf5::File& file, const std::vector<std::str
   return coefficients_text(record, weight.values<float>(), bias.values<float>());
 }
 
+// "2 ": the scale of the adapters, where it is not 1.
+std::string adapter_scale_text(const hdf5::File& file) {
+  if (!file.has_attribute("adapter_scale")) return "";
+  return file.read_text_attribute("adapter_scale").value_or("?") + " ";
+}
+
 std::string inspect_model(const hdf5::File& file, const std::string& path) {
   std::vector<std::string> names = file.dataset_names("/");
   std::erase(names, "/row");
@@ -138,7 +144,9 @@ std::string inspect_model(const hdf5::File& file, const std::string& path) {
   }
   const auto adapters = std::ranges::count_if(
       names, [](const std::string& name) { return name.ends_with(".lora_A"); });
-  if (adapters > 0) text += fmt::format("adapters: {}, NAME + NAME.lora_B NAME.lora_A\n", adapters);
+  if (adapters > 0)
+    text += fmt::format("adapters: {}, NAME + {}NAME.lora_B NAME.lora_A\n", adapters,
+                        adapter_scale_text(file));
   text += fmt::format("tensors: {}\n", names.size()) + dataset_lines(file, names, 1);
   return text + coefficient_lines(file, names, path);
 }

@@ -1,11 +1,13 @@
 #include "hanse/store/model_file.hpp"
 
+#include <algorithm>
 #include <stdexcept>
 
 #include <fcntl.h>
 #include <fmt/format.h>
 
 #include "hanse/base/error.hpp"
+#include "hanse/base/options.hpp"
 #include "hanse/data/hdf5_file.hpp"
 #include "hanse/data/seal.hpp"
 #include "hanse/store/atomic_file.hpp"
@@ -35,7 +37,7 @@ std::string type_name(const hdf5::Type& type) {
 }  // namespace
 
 void write_model(const std::string& path, const ParameterLayout& layout, std::span<const float> row,
-                 const std::string& features) {
+                 const std::string& features, float adapter_scale) {
   if (static_cast<int64_t>(row.size()) != layout.n_params()) {
     throw std::logic_error(fmt::format("write_model: a row of {} for a layout of {} parameters",
                                        row.size(), layout.n_params()));
@@ -53,6 +55,11 @@ void write_model(const std::string& path, const ParameterLayout& layout, std::sp
     }
     file.write("/row", {layout.n_params()}, row.data());
     if (layout.n_frozen() > 0) file.write_attribute("frozen", layout.n_frozen());
+    const bool has_adapters = std::ranges::any_of(
+        layout.slots(), [](const ParameterSlot& slot) { return slot.name.ends_with(".lora_A"); });
+    if (has_adapters && adapter_scale != 1) {
+      file.write_attribute("adapter_scale", fmt::format("{:.17g}", adapter_scale));
+    }
     if (!features.empty() && std::ssize(features) <= kLongestFeatures) {
       file.write_attribute("features", features);
     }
@@ -68,6 +75,11 @@ WeightFile read_model(const std::string& path) {
   try {
     const hdf5::Section section;
     const hdf5::File file = hdf5::File::open_to_read(path);
+    if (file.has_attribute("adapter_scale")) {
+      if (const auto text = file.read_text_attribute("adapter_scale")) {
+        model.adapter_scale = parse_number(*text);
+      }
+    }
     for (const std::string& name : file.dataset_names("/")) {
       const hdf5::Dataset dataset = file.dataset(name);
       if (name == "/row") continue;

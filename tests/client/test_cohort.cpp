@@ -89,6 +89,9 @@ TEST(CohortTraining, EqualsSgdOfParts) {
   const TrainedPart head{.train = {"fc*"}}, adapters{.rank = 2, .layers = {"*"}};
   expect_of({.model = kind("linear")}, {.train = {"*bias"}}, "linear's bias");
   expect_of({.model = kind("mlp")}, adapters, "mlp's adapters");
+  expect_of({.model = kind("mlp")}, {.rank = 2, .layers = {"*"}, .scale = 3}, "scaled adapters");
+  expect_of({.model = kind("mlp")}, {.train = {"*.lora_B"}, .rank = 2, .layers = {"*"}},
+            "factors B alone");
   expect_of({.model = kind("lenet"), .shape = {2, 12, 13}}, head, "lenet's head");
   expect_of({.model = kind("lenet"), .shape = {2, 12, 13}},
             {.train = {"conv1*"}, .rank = 2, .layers = {"*"}}, "lenet's start and adapters");

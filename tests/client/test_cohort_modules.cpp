@@ -73,7 +73,7 @@ TEST(CohortModules, EqualsSgdOfGraphsInBfloat16) {
     c.model.precision = Precision::kBfloat16;
     expect_agreement(c, "bfloat16");
     expect_evaluation(c, "bfloat16");
-    c.part = {.train = {"bias"}, .rank = 2, .layers = {"*"}};
+    c.part = {.train = {"bias"}, .rank = 2, .layers = {"*"}, .scale = 2};
     expect_agreement(c, "adapters in bfloat16");
   }
 }

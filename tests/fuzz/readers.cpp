@@ -16,6 +16,7 @@
 #include "hanse/data/seal.hpp"
 #include "hanse/job/keyed_job.hpp"
 #include "hanse/kinds/samplers.hpp"
+#include "hanse/model/peft.hpp"
 #include "hanse/run/assembly.hpp"
 #include "hanse/run/catalog.hpp"
 #include "hanse/run/execute.hpp"
@@ -196,6 +197,19 @@ void read_job_file(const std::string& input, const std::string& folder) {
   check_job(job);
 }
 
+// The length of the configuration in two bytes, it, and the tensors.
+void read_adapters(const std::string& input, const std::string& folder) {
+  if (input.size() < 2) return;
+  const std::size_t config = static_cast<uint8_t>(input[0]) * 256U + static_cast<uint8_t>(input[1]);
+  write_bytes(folder + "/adapter_config.json", input.substr(2, config));
+  write_bytes(folder + "/adapter_model.safetensors",
+              input.substr(std::min(2 + config, input.size())));
+  for (const PeftAdapter& adapter : read_peft(folder).adapters) {
+    answered([&] { own_factors(adapter, {adapter.out, adapter.in}, MatrixUse::kDense); });
+    answered([&] { own_factors(adapter, {adapter.in, adapter.out}, MatrixUse::kDense); });
+  }
+}
+
 void read_availability(const std::string& input, const std::string& folder) {
   const Availability who = make_availability(file_of(input, folder), 100);
   for (int64_t round = 1; round <= 5; ++round) who(round, 1);
@@ -256,6 +270,7 @@ const std::vector<FuzzedReader>& fuzzed_readers() {
          read_weights(file_of(input, folder));
        },
        weights_seeds},
+      {"adapters", read_adapters, adapter_seeds},
       {"pickle",
        [](const std::string& input, const std::string& folder) {
          const std::string values(64, '\1');

@@ -199,6 +199,21 @@ Seeds weights_seeds(const std::string&) {
           R"({"weight_map": {"a": "input", "b": "other"}})"};
 }
 
+Seeds adapter_seeds(const std::string&) {
+  const std::string config =
+      R"({"peft_type":"LORA","r":1,"lora_alpha":2,"bias":"none","rank_pattern":{}})";
+  const std::string tensors = safetensors_file(
+      R"({"base_model.model.a.lora_A.weight":)"
+      R"({"dtype":"F32","shape":[1,2],"data_offsets":[0,8]},)"
+      R"("base_model.model.a.lora_B.weight":)"
+      R"({"dtype":"F32","shape":[3,1],"data_offsets":[8,20]},)"
+      R"("b.lora_embedding_A":{"dtype":"F16","shape":[1,2],"data_offsets":[20,24]},)"
+      R"("b.lora_embedding_B":{"dtype":"F16","shape":[1,1],"data_offsets":[24,26]}})",
+      std::string(26, '\1'));
+  const auto size = static_cast<char>(config.size());
+  return {std::string("\0", 1) + size + config + tensors};
+}
+
 // Without the protocol's two bytes and the last one.
 Seeds pickle_seeds(const std::string&) {
   const std::string half = pickled(PickledTensor{.key = "1", .storage = "HalfStorage"});

@@ -25,6 +25,7 @@ Seeds checkpoint_seeds(const std::string& folder);
 Seeds model_seeds(const std::string& folder);
 Seeds torchscript_seeds(const std::string& folder);
 Seeds weights_seeds(const std::string& folder);
+Seeds adapter_seeds(const std::string& folder);
 Seeds pickle_seeds(const std::string& folder);
 Seeds graph_seeds(const std::string& folder);
 Seeds job_seeds(const std::string& folder);

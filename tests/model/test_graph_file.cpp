@@ -185,6 +185,20 @@ TEST_F(GraphFiles, ThatNameATensorTwiceAreRefused) {
   expect_refused_with("\"name\":\"bias\"", R"("name":"a\u0000b")", "is no name of a tensor");
 }
 
+TEST_F(GraphFiles, SayHowAMatrixIsUsed) {
+  const GraphText graph = linear_graph();
+  std::string note = graph.note();
+  const std::string trains = "\"trains\":true";
+  note.replace(note.find(trains), trains.size(), R"("trains":true,"uses":{"weight":"transposed"})");
+  const GraphFile file = read_graph_file(write(graph.file(note)));
+  EXPECT_EQ(file.parameters[0].uses.at("weight"), MatrixUse::kTransposed);
+  EXPECT_TRUE(file.parameters[1].uses.empty());
+  for (const char* uses : {R"({"weight":"other"})", R"({"bias":"embedding"})", R"({"weight":1})"}) {
+    expect_refused_with(trains, trains + R"(,"uses":)" + uses, "uses of weight are damaged");
+  }
+  expect_refused_with(trains, trains + R"(,"uses":[])", "uses of weight are no object");
+}
+
 TEST_F(GraphFiles, NeedAParameterThatTrains) {
   GraphText graph = linear_graph();
   std::string note = graph.note();

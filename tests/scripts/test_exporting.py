@@ -117,6 +117,31 @@ class GraphsTest(Exporting):
                          [("0.weight", ["again.weight"]), ("0.bias", ["again.bias"]),
                           ("1.weight", None), ("1.bias", None)])
 
+    def test_layers_that_use_a_matrix_in_another_way_are_noted(self):
+        class Conv1D(nn.Module):   # of transformers: y = x W + b
+            def __init__(self):
+                super().__init__()
+                self.weight, self.bias = nn.Parameter(torch.rand(4, 4)), nn.Parameter(torch.rand(4))
+
+            def forward(self, x):
+                return torch.addmm(self.bias, x, self.weight)
+
+        class Tied(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.table, self.conv, self.head = nn.Embedding(7, 4), Conv1D(), nn.Linear(4, 7)
+                self.head.weight = self.table.weight
+
+            def forward(self, x):
+                return self.head(self.conv(self.table(x)[:, -1]))
+
+        self.export(Tied(), torch.arange(3))
+        graph, _ = graph_files.read("model.graph")
+        self.assertEqual({entry["name"]: entry.get("uses") for entry in graph["parameters"]},
+                         {"table.weight": {"table.weight": "embedding"},
+                          "conv.weight": {"conv.weight": "transposed"}, "conv.bias": None,
+                          "head.bias": None})
+
     def test_tensors_that_no_state_dict_has_are_constants(self):
         module = By(lambda fc, x: fc(x) * module.scale + module.shift)
         module.register_buffer("scale", torch.full((3,), 2.0), persistent=False)

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "hanse/client/second_order_options.hpp"
-
+#include "hanse/client/part_options.hpp"
 #include "hanse/client/phases.hpp"
+#include "hanse/client/second_order_options.hpp"
 
 namespace hanse {
 
@@ -116,17 +116,6 @@ struct PoisonOptions {
   int64_t target = -1;  // kFlip, -1: every class y gets C - 1 - y; kBackdoor, -1: 0
   int64_t patch = 3;    // kBackdoor: side in pixels of the ones in the lower right corner
   double share = 0.5;   // kBackdoor: of a batch, in (0, 1]
-};
-
-// Which part of the model is trained, and which stays with the client.
-struct PartOptions {
-  std::string personal;           // names of tensors that stay with the client: personal.hpp
-  std::string alternate;          // those that steps move in a round, in turn: movement.hpp
-  std::string moves;              // those that they move at all, set by evaluate.tune; empty: all
-  bool alone = false;             // all of them; set by run.protocol = local
-  std::string train;              // names of tensors that are trained: part_model.hpp; empty: all
-  int64_t lora = 0;               // rank of adapters; 0: none
-  std::string lora_layers = "*";  // names of the matrices that have one
 };
 
 enum class LoweringRate { kLbfgs, kGradient, kLoss };

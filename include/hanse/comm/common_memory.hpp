@@ -28,7 +28,8 @@ RankRows share_rows(Communicator& host, int64_t bytes);
 
 // Bytes that all ranks start from, and each rank's own changes of them.
 struct CommonMemory {
-  std::shared_ptr<const std::byte> common;
+  // Who writes to it changes them for all ranks, but for the pages that have become a rank's own.
+  std::shared_ptr<std::byte> common;
   // Starts with the same bytes. A page that this rank writes to becomes its own; the others cost it
   // nothing.
   std::shared_ptr<std::byte> own;

@@ -66,6 +66,7 @@ struct AskedMetrics {
   bool f1 = false;
   bool classes = false;      // per class, over all clients: classes.csv
   bool confusion = false;    // labels and the classes predicted for them: confusion.csv
+  bool lora_gap = false;     // of a round's adapters, in rounds.csv
   SampleScores scores = {};  // beside these
   EvaluateOn on = EvaluateOn::kTest;
   int64_t clients = 0;        // drawn for each evaluation; 0: all

@@ -53,6 +53,10 @@ constexpr auto choices_of(OnDivergence) { return std::array{"error", "stop"}; }
 enum class ReportParticipation { kAuto, kTrue, kFalse };
 constexpr auto choices_of(ReportParticipation) { return std::array{"auto", "true", "false"}; }
 
+// Formats in which a run also writes its adapters.
+enum class AdapterFormat { kNone, kPeft };
+constexpr auto choices_of(AdapterFormat) { return std::array{"none", "peft"}; }
+
 struct ReportOptions {
   ReportParticipation participation = ReportParticipation::kAuto;
   bool tensorboard = false;  // ignored; jobs of older versions have it
@@ -81,6 +85,7 @@ struct RunOptions {
   bool check_rules = false;
   std::string state_dict = "false";  // true: state_dict.pt; safetensors: model.safetensors
   bool merge_adapters = false;
+  AdapterFormat adapters = AdapterFormat::kNone;
   ReportOptions report;  // keys of [report]
 };
 

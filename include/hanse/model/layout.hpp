@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,10 @@ class ModelTooLarge : public InvalidArgument {
   explicit ModelTooLarge(const std::string& what) : InvalidArgument(what) {}
 };
 
+// How a network uses a matrix W under one of its names: as y = x W', as y = x W, or as a table of
+// which a token is a row.
+enum class MatrixUse { kDense, kTransposed, kEmbedding };
+
 struct ParameterSlot {
   std::string name;            // "fc1.weight"
   std::vector<int64_t> shape;  // [out, in]
@@ -29,6 +34,12 @@ struct ParameterSlot {
   bool trainable = true;       // false: a buffer, which forward passes move and gradients do not
   bool frozen = false;         // neither moves it; `trainable` is false then
   std::vector<std::string> also = {};  // further names that the network has for it: tied weights
+  std::map<std::string, MatrixUse> uses = {};  // of a name; without an entry kDense, or not known
+
+  MatrixUse use_as(const std::string& called) const {
+    const auto found = uses.find(called);
+    return found == uses.end() ? MatrixUse::kDense : found->second;
+  }
 };
 
 // Integers that belong to a model and never change, e.g. batch norm's count of batches. The row
@@ -69,6 +80,8 @@ class ParameterLayout {
   int64_t append(ParameterSlot slot);
   // Notes a further name of the tensor called `name`. REQUIRES: there is one.
   void tie(const std::string& name, const std::string& also);
+  // Notes how the network uses the tensor that has this name. REQUIRES: there is one.
+  void mark(const std::string& called, MatrixUse use);
   void carry(CarriedTensor tensor) { carried_.push_back(std::move(tensor)); }
 
   const std::vector<ParameterSlot>& slots() const { return slots_; }

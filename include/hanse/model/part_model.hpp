@@ -7,39 +7,42 @@
 #include <vector>
 
 #include "hanse/comm/communicator.hpp"
+#include "hanse/model/adapters.hpp"
 #include "hanse/model/model.hpp"
+#include "hanse/model/trained_part.hpp"
 
 namespace hanse {
-
-// The trained part.
-struct TrainedPart {
-  std::vector<std::string> train;   // patterns of tensors; empty: all, or with adapters none
-  int64_t rank = 0;                 // of the adapters; 0: none
-  std::vector<std::string> layers;  // patterns of the matrices with adapters; *: all large enough
-};
 
 // Where a tensor of the other model comes from.
 struct TensorSource {
   static constexpr int64_t kNone = -1;
+  // A factor of an adapter: a slot of the trained row, or frozen.
+  struct Factor {
+    int64_t own = kNone;
+    std::vector<int64_t> shape = {};
+    const float* frozen = nullptr;
+  };
   int64_t own = kNone;      // the slot of the trained row that holds it
-  int64_t factors = kNone;  // or those of A and, next, B: W = W_0 + B A
-  ParameterSlot slot;       // its own
-  const float* frozen;      // what it is while nobody trains it; W_0
+  bool is_adapted = false;  // or W = W_0 + s B A
+  Factor a = {}, b = {};
+  float scale = 1;      // s
+  ParameterSlot slot;   // its own
+  const float* frozen;  // what it is while nobody trains it; W_0
 };
 
 // A parameter row with the names of its tensors.
 struct NamedRow {
   ParameterLayout layout;
   std::vector<float> row;  // [layout.n_params()]
+  float scale = 1;         // of the adapters in it
 };
+
+struct GradientTarget;
+class PartStep;
 
 // A model whose row is the trained part of another's, so that nothing else is sent, added, kept or
 // saved. The row has the chosen tensors and the adapters in the order of the layers, and then the
-// buffers. An adapter (LoRA, Hu et al. 2022) stands for the weight
-//   W = W_0 + B A,  W_0 [out, in] frozen,
-//   A "NAME.lora_A" [rank, in],  B "NAME.lora_B" [out, rank],
-// with B = 0 at the start, and A uniform in +-1/sqrt(in). The weights of dense layers and of
-// embeddings can have one.
+// buffers. The weights of dense layers and of embeddings can have an adapter (adapters.hpp).
 //
 // The ranks of a host have one copy of the frozen tensors. Each also has its own weights W, and the
 // pages on which a frozen tensor touches a trained one.
@@ -54,7 +57,7 @@ class PartModel final : public Model {
   static bool is_needed(const TrainedPart& part, const ParameterLayout& layout);
 
   // Throws InvalidArgument: a pattern that matches nothing, an empty part, a rank above a side of a
-  // matrix that was asked for by name, or of each.
+  // matrix that was asked for by name, or of each; an adapter of which neither factor moves.
   PartModel(std::unique_ptr<Model> whole, const TrainedPart& part);
   ~PartModel() override;
 
@@ -71,8 +74,8 @@ class PartModel final : public Model {
   // The other model, for losses of the user's own.
   // Another of the same layout may take its place.
   std::unique_ptr<Model>& network() { return whole_; }
-  int64_t rank() const { return rank_; }
-  int64_t adapters() const;  // their number
+  const Model& network() const { return *whole_; }
+  Adapters& adapters() const { return *adapters_; }
   // Matrices without an adapter, because a side is below the rank.
   const std::vector<ParameterSlot>& small_matrices() const { return small_; }
 
@@ -105,28 +108,20 @@ class PartModel final : public Model {
   void draw(std::span<float> row, RandomStream& stream) const override;
 
  private:
-  class Step;
-  struct Adapter;
-  // A tensor that both rows have.
-  struct Tensor {
-    int64_t whole, own, size;  // offsets in the two rows, and length
-  };
-
-  void add_adapter(const ParameterSlot& matrix);
-  // Writes a row's chosen tensors and buffers into a whole row.
-  void put_tensors(std::span<const float> row, float* whole) const;
-  // The whole row that belongs to a row.
-  std::span<float> expand(std::span<const float> row);
+  // The whole row that belongs to a row; with `noise` for training.
+  std::span<float> expand(std::span<const float> row, RandomStream* noise = nullptr);
+  double train(std::span<const float> row, const Batch& batch, RandomStream& noise,
+               const GradientTarget& target);
 
   std::unique_ptr<Model> whole_;
-  int64_t rank_;
   ParameterLayout all_;
-  std::vector<Tensor> trained_, buffers_;
-  std::vector<Adapter> adapters_;
+  std::vector<PartTensor> trained_, buffers_;
+  std::unique_ptr<Adapters> adapters_;
   std::vector<ParameterSlot> small_;
-  std::shared_ptr<const float> start_;  // [P of whole_] frozen tensors, and how the others start
-  std::shared_ptr<float> row_;          // [P of whole_] this rank's, for its calls
-  std::unique_ptr<Step> step_;
+  std::shared_ptr<float> start_;  // [P of whole_] frozen tensors, and how the others start; behind
+                                  // them the frozen factors
+  std::shared_ptr<float> row_;    // [P of whole_] this rank's, for its calls
+  std::unique_ptr<PartStep> step_;
 };
 
 }  // namespace hanse

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,8 +19,9 @@ struct WeightFile {
   std::vector<NamedTensor> tensors;         // of floating-point numbers, as float32
   std::map<std::string, std::string> same;  // a further name, by which it stands above
   std::map<std::string, std::string>
-      left_out;                             // types of tensors that are not read, by their names
-  std::map<std::string, double> too_large;  // a finite number of a tensor that float32 lacks
+      left_out;                              // types of tensors that are not read, by their names
+  std::map<std::string, double> too_large;   // a finite number of a tensor that float32 lacks
+  std::optional<double> adapter_scale = {};  // s of W + s B A; none: the file does not say
 };
 
 // What read_weights() reads (store/weights.hpp), for hints.

@@ -76,6 +76,9 @@ struct FederatedFacts {
   int64_t state_width = 0;          // floats of LocalUpdate, as the next two, and of the rule
   int64_t control_width = 0;
   bool control_returns = false;
+  // Rows of the participants' adapters (stacking.hpp) that rank 0, or every rank, gets.
+  enum class Stacked { kNone, kOnServer, kOnAll };
+  Stacked stacked = Stacked::kNone;
   int64_t private_rows = 0;  // rows of integers that private rounds keep; 0: rounds are not private
 };
 

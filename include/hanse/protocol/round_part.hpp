@@ -31,6 +31,15 @@ struct SummedUpdate {
   std::span<const float> update;  // [P]
 };
 
+// What a participant of this rank sends, before the sink has it.
+struct SentUpdate {
+  int64_t place;                  // in the draw
+  double coefficient;             // the rule's, where it weighs before the training
+  std::span<const float> row;     // [P] the model behind its training, or
+  bool is_update;                 // what that has added to
+  std::span<const float> origin;  // [P] the model that it received
+};
+
 // What the updates of a round count.
 struct RoundWeights {
   int64_t round;
@@ -68,6 +77,8 @@ class RoundPart : public Stateful {
   //
   // This rank's sum is still zero, and its first update comes next. `round` counts from 1.
   virtual void opens(int64_t /*round*/, UpdateSum& /*sum*/) {}
+  // An update of this rank, on its way to the sink.
+  virtual void sees(const SentUpdate& /*one*/) {}
   // Does it add the updates to the sum, in the place of their coefficients?
   virtual bool takes_updates() const { return false; }
   // Adds an update.
@@ -99,6 +110,8 @@ class RoundPart : public Stateful {
   // Rank 0: steps the model's entries from `begin` on.
   virtual void step(int64_t /*begin*/, std::span<const float> /*update*/,
                     std::span<float> /*theta*/) {}
+  // Rank 0: the server has stepped the model, or these entries of it from `begin` on.
+  virtual void stepped(int64_t /*begin*/, std::span<float> /*theta*/) {}
   // Does the server step though nobody came?
   virtual bool steps_alone() const { return false; }
   // The sum has gone, on every rank.

@@ -1,11 +1,11 @@
 // Trained models as HDF5 files: one dataset a tensor, with its shape and its name in the layout,
 // and the whole parameter row again as /row. Example, a 784-10 linear model:
 //   fc.weight [10, 784], fc.bias [10], row [7850]; all float32.
-// If a part of the model was trained, the attribute `frozen` counts the values of the rest.
-// Integers that the model carries are datasets of int64, and no part of the row. The file begins
-// with a seal (data/seal.hpp).
-// The attribute `features` is features.csv (data/feature_record.hpp), unless it has more bytes than
-// kLongestFeatures, or none were given.
+// If a part of the model was trained, the attribute `frozen` counts the values of the rest. If it
+// has adapters of another scale than 1, `adapter_scale` says it: W + s B A. Integers that the model
+// carries are datasets of int64, and no part of the row. The file begins with a seal
+// (data/seal.hpp). The attribute `features` is features.csv (data/feature_record.hpp), unless it
+// has more bytes than kLongestFeatures, or none were given.
 #pragma once
 
 #include <span>
@@ -20,7 +20,7 @@ namespace hanse {
 // complete file replaces the old one, or none does. Throws IoError. REQUIRES: row.size() ==
 // layout.n_params().
 void write_model(const std::string& path, const ParameterLayout& layout, std::span<const float> row,
-                 const std::string& features = "");
+                 const std::string& features = "", float adapter_scale = 1);
 
 // An attribute has no room for more.
 constexpr int64_t kLongestFeatures = 60000;

@@ -266,6 +266,24 @@ def _tried(torch: Any, module: Any, state: State, contract: Contract, training: 
     return watch
 
 
+def _uses(module: Any) -> dict[str, str]:
+    """How layers use their weights, by name, where it is not as dense ones do: `transposed`, stored
+    as [in, out] (Conv1D of transformers), or `embedding`."""
+    words = {"Conv1D": "transposed", "Embedding": "embedding"}
+    uses = {}
+    for prefix, part in module.named_modules(remove_duplicate=False):
+        kinds = [kind.__name__ for kind in type(part).__mro__]
+        for kind in [getattr(part, "original_name", ""), *kinds]:   # of a scripted module
+            if kind in words and getattr(getattr(part, "weight", None), "ndim", 0) == 2:
+                uses[f"{prefix}.weight" if prefix else "weight"] = words[kind]
+    return uses
+
+
+def _uses_note(uses: Mapping[str, str], names: list[str]) -> dict[str, Any]:
+    found = {name: uses[name] for name in names if name in uses}
+    return {"uses": found} if found else {}
+
+
 class GraphOf:
     """The graphs of a module, to be saved. `results` are what a saved file gives."""
 
@@ -274,11 +292,13 @@ class GraphOf:
 
         self._state = state
         self._graphs = graphs = graph_tracing.trace(module, state, contract)
+        uses = _uses(module)
         self._note = {
             "format": 1, "writer": f"torch {torch.__version__}", "sample": contract.sample,
             "output": contract.output,
             "parameters": [{"name": name, "tensor": name, "trains": value.requires_grad,
-                            **({"also": state.also[name]} if name in state.also else {})}
+                            **({"also": state.also[name]} if name in state.also else {}),
+                            **_uses_note(uses, [name, *state.also.get(name, [])])}
                            for name, value in state.parameters.items()],
             "buffers": [{"name": name, "tensor": name} for name in graphs.buffers],
             "constants": list(graphs.constants), "graphs": graphs.graphs}

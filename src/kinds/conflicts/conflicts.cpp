@@ -79,7 +79,8 @@ std::span<const Conflict> conflicts() {
   static const std::vector<Conflict> all = [] {
     std::vector<Conflict> rows;
     for (const auto part : {conflicts_of_rules(), conflicts_of_privacy(), conflicts_of_samples(),
-                            conflicts_of_updates(), conflicts_of_time(), conflicts_of_rounds()}) {
+                            conflicts_of_updates(), conflicts_of_time(), conflicts_of_rounds(),
+                            conflicts_of_adapters()}) {
       rows.insert(rows.end(), part.begin(), part.end());
     }
     return rows;

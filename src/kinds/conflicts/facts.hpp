@@ -2,6 +2,7 @@
 #pragma once
 
 #include "hanse/client/round_steps.hpp"
+#include "hanse/job/asked.hpp"
 #include "hanse/job/job.hpp"
 #include "hanse/kinds/aggregators.hpp"
 #include "hanse/kinds/clock.hpp"
@@ -18,6 +19,7 @@ std::span<const Conflict> conflicts_of_samples();
 std::span<const Conflict> conflicts_of_updates();
 std::span<const Conflict> conflicts_of_time();
 std::span<const Conflict> conflicts_of_rounds();
+std::span<const Conflict> conflicts_of_adapters();
 
 inline constexpr Fact kAsync{"asynchronous rounds", "async.kind",
                              [](const JobFacts& f) { return f.job.async.is_on(); }};
@@ -103,6 +105,15 @@ inline constexpr Fact kTunesBeyond{"tensors that only evaluations move", "evalua
 inline constexpr Fact kPersonalLayers{
     "personal layers", "client.personal",
     [](const JobFacts& f) { return !f.job.client.alone && !f.job.client.personal.empty(); }};
+inline constexpr Fact kFlora{
+    "adapters that the server merges", "client.lora-kind", [](const JobFacts& f) {
+      return f.job.client.lora.is_any() && f.job.client.lora_kind == LoraKind::kFlora;
+    }};
+inline constexpr Fact kLoraGap{"the gap between products and means", "evaluate.metrics",
+                               [](const JobFacts& f) { return asked_of(f.job).lora_gap; }};
+inline constexpr Fact kLoraDropout{
+    "adapters with dropout", "client.lora-dropout",
+    [](const JobFacts& f) { return f.job.client.lora.is_any() && f.job.client.lora_dropout > 0; }};
 inline constexpr Fact kOwnModels{"evaluations of the clients' own models", "evaluate.view",
                                  [](const JobFacts& f) { return evaluates_own_models(f.job); }};
 

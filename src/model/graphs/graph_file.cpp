@@ -162,9 +162,25 @@ class GraphReader {
           parameter.also.push_back(new_name(also));
         }
       }
+      read_uses(entry, parameter);
       file_.parameters.push_back(std::move(parameter));
     }
     if (!some_train) refuse("none of its parameters trains");
+  }
+
+  void read_uses(const json& entry, GraphParameter& parameter) const {
+    const auto uses = entry.find("uses");
+    if (uses == entry.end()) return;
+    if (!uses->is_object()) refuse(fmt::format("uses of {} are no object", parameter.name));
+    for (const auto& [called, use] : uses->items()) {
+      const bool is_its =
+          called == parameter.name || std::ranges::count(parameter.also, called) > 0;
+      const std::string word = use.is_string() ? use.get<std::string>() : "";
+      if (!is_its || (word != "transposed" && word != "embedding")) {
+        refuse(fmt::format("uses of {} are damaged", parameter.name));
+      }
+      parameter.uses[called] = word == "embedding" ? MatrixUse::kEmbedding : MatrixUse::kTransposed;
+    }
   }
 
   void read_buffers(const json& buffers) {

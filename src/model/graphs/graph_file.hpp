@@ -3,7 +3,8 @@
 //   {"format": 1, "writer": TEXT,
 //    "compared": N                            with the module, in batches of up to so many rows
 //    "sample": SHAPE, "output": SHAPE          of one sample: [outputs] or [positions, outputs]
-//    "parameters": [{"name", "tensor", "trains", "also": [further names]}],
+//    "parameters": [{"name", "tensor", "trains", "also": [further names],
+//                    "uses": {NAME: "transposed"|"embedding"}}],     where it is no dense layer's
 //    "buffers": [{"name", "tensor"}], "constants": [tensor],
 //    "graphs": {"evaluation": {"nodes": [NODE], "outputs": output},
 //               "training": {"nodes": [NODE],
@@ -22,11 +23,13 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "hanse/model/layout.hpp"
 #include "weights/safetensors.hpp"
 
 // hanse-torch.so has these functions, and so has a program that tests them: each uses its own.
@@ -83,6 +86,7 @@ struct GraphParameter {
   const StoredTensor* tensor;  // float32
   bool trains;
   std::vector<std::string> also;
+  std::map<std::string, MatrixUse> uses;  // of its names
 };
 
 struct GraphBuffer {

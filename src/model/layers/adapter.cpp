@@ -6,23 +6,23 @@
 
 namespace hanse {
 
-void AdapterPlace::expand(const float* w0, const float* trained, float* w) const {
+void AdapterPlace::expand(const float* w0, AdapterFactors factors, float* w) const {
   constexpr int64_t kBlockFloats = 64 << 10;  // that stay in the cache between copy and product
   const int64_t block = std::max<int64_t>(1, kBlockFloats / in);
   for (int64_t o = 0; o < out; o += block) {
     const int64_t n = std::min(block, out - o);
     std::copy_n(w0 + o * in, n * in, w + o * in);
-    multiply(n, in, rank, 1.0F, {trained + b + o * rank, rank}, {trained + a, in}, 1.0F, w + o * in,
+    multiply(n, in, rank, scale, {factors.b + o * rank, rank}, {factors.a, in}, 1.0F, w + o * in,
              in);
   }
 }
 
-void AdapterGradient::start(const AdapterPlace& place, const float* trained) {
+void AdapterGradient::start(const AdapterPlace& place, AdapterFactors factors, Wanted wanted) {
   place_ = place;
-  a_ = trained + place.a;
-  b_ = trained + place.b;
-  da_.assign(static_cast<std::size_t>(place.rank * place.in), 0.0F);
-  db_.assign(static_cast<std::size_t>(place.out * place.rank), 0.0F);
+  at_ = factors;
+  wanted_ = wanted;
+  if (wanted.a) da_.assign(static_cast<std::size_t>(place.a_size()), 0.0F);
+  if (wanted.b) db_.assign(static_cast<std::size_t>(place.b_size()), 0.0F);
 }
 
 // Adds whole rows of dW together, and the ends of rows on their own.
@@ -43,21 +43,32 @@ void AdapterGradient::add(int64_t first, const float* dw, int64_t size) {
 void AdapterGradient::add_block(int64_t o, int64_t n_out, int64_t i, int64_t n_in,
                                 const float* dw) {
   const int64_t in = place_.in, rank = place_.rank;
-  multiply(n_out, rank, n_in, 1.0F, {dw, n_in}, {a_ + i, in, CblasTrans}, 1.0F,
-           db_.data() + o * rank, rank);
-  multiply(rank, n_in, n_out, 1.0F, {b_ + o * rank, rank, CblasTrans}, {dw, n_in}, 1.0F,
-           da_.data() + i, in);
+  const float scale = place_.scale;
+  if (wanted_.b) {
+    multiply(n_out, rank, n_in, scale, {dw, n_in}, {at_.a + i, in, CblasTrans}, 1.0F,
+             db_.data() + o * rank, rank);
+  }
+  if (wanted_.a) {
+    multiply(rank, n_in, n_out, scale, {at_.b + o * rank, rank, CblasTrans}, {dw, n_in}, 1.0F,
+             da_.data() + i, in);
+  }
 }
 
 void AdapterGradient::add(const WeightGradient& dw) {
   const int64_t in = place_.in, out = place_.out, rank = place_.rank;
+  const float scale = place_.scale;
   float* product = grow(by_samples_, dw.samples * rank);
-  multiply(dw.samples, rank, in, 1.0F, {dw.inputs, in}, {a_, in, CblasTrans}, 0.0F, product, rank);
-  multiply(out, rank, dw.samples, 1.0F, {dw.deltas, out, CblasTrans}, {product, rank}, 1.0F,
-           db_.data(), rank);
-  multiply(dw.samples, rank, out, 1.0F, {dw.deltas, out}, {b_, rank}, 0.0F, product, rank);
-  multiply(rank, in, dw.samples, 1.0F, {product, rank, CblasTrans}, {dw.inputs, in}, 1.0F,
-           da_.data(), in);
+  if (wanted_.b) {
+    multiply(dw.samples, rank, in, 1.0F, {dw.inputs, in}, {at_.a, in, CblasTrans}, 0.0F, product,
+             rank);
+    multiply(out, rank, dw.samples, scale, {dw.deltas, out, CblasTrans}, {product, rank}, 1.0F,
+             db_.data(), rank);
+  }
+  if (wanted_.a) {
+    multiply(dw.samples, rank, out, 1.0F, {dw.deltas, out}, {at_.b, rank}, 0.0F, product, rank);
+    multiply(rank, in, dw.samples, scale, {product, rank, CblasTrans}, {dw.inputs, in}, 1.0F,
+             da_.data(), in);
+  }
 }
 
 }  // namespace hanse

@@ -128,6 +128,7 @@ class TransformerModel final : public GraphModel {
   TransformerModel(const SequenceSizes& sizes, const ModelCase& c)
       : GraphModel(c.loss, c.options.precision), sizes_(sizes) {
     layout_.add("embedding.weight", {sizes.vocabulary, sizes.embedding}, sizes.embedding);
+    layout_.mark("embedding.weight", MatrixUse::kEmbedding);
     for (int64_t layer = 0; layer < sizes.layers; ++layer) {
       add_layer(fmt::format("layers.{}.", layer));
     }

@@ -72,6 +72,19 @@ void send_products(const FederatedFacts& facts, int64_t ranks, RoundFootprint& f
   footprint.broadcast(kind, kNumber * updates * layers);
 }
 
+// What make_stacking()'s part sends: rows with their places and coefficients.
+void send_stack(const FederatedFacts& facts, int64_t ranks, RoundFootprint& footprint) {
+  if (facts.stacked == FederatedFacts::Stacked::kNone) return;
+  const double row = kValue * number(facts.n_params) + kCount + kNumber;
+  const double all = facts.participants * row;
+  const double others = all * number(ranks - 1) / number(ranks);  // on an even share
+  for (int array = 0; array < 3; ++array) footprint.gather("adapters", others / 3);
+  footprint.keep("adapters of a round", all);
+  if (facts.stacked != FederatedFacts::Stacked::kOnAll) return;
+  footprint.broadcast("adapters", all + 2 * kCount);
+  footprint.broadcast("adapters", kNumber);
+}
+
 void keep_rows(const FederatedFacts& facts, int64_t ranks, int64_t hosts,
                RoundFootprint& footprint) {
   const auto p = number(facts.n_params);
@@ -166,6 +179,7 @@ RoundFootprint federated_footprint(const FederatedFacts& facts, int64_t ranks, i
     footprint.reduce("control sum", sum_entry(facts) * number(facts.control_width));
   }
   merge("findings", k * number(Findings::fields(facts.squares)) + number(Findings::kRankFields));
+  send_stack(facts, ranks, footprint);
   footprint.reduce("sum", sum_entry(facts) * number(facts.n_params) * number(sum_rows(needs)));
   if (needs.trials > 0) {  // backtrack(), when the first step is accepted
     footprint.broadcast("trials", kCount);

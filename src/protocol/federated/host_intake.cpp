@@ -6,6 +6,7 @@
 #include "federated/findings.hpp"
 #include "federated/round_plan.hpp"
 #include "hanse/base/index.hpp"
+#include "hanse/protocol/round_part.hpp"
 #include "hanse/protocol/update_stage.hpp"
 
 namespace hanse {
@@ -45,6 +46,9 @@ void HostIntake::take(const RoundContext& round, std::size_t entry, const Client
   one.state = state.last(kept_);
   one.in_range = sink_->second_row().fold(mine.importance).in_range;
   check_buffers(round, entry, one.is_update);
+  for (RoundPart* part : parts_.acting) {
+    part->sees({one.position, one.coefficient, sink_->row(), one.is_update, round.model});
+  }
   sink_->take(one, note_);
 }
 

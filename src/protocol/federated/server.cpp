@@ -249,6 +249,7 @@ void Server::step(int64_t begin, std::span<float> theta, std::span<float> update
   const double rate = server_rate(settings_.server, round_);
   parts_.optimizer->step(theta.first(trained), update.first(trained), rate, begin);
   average_buffers(theta.subspan(trained), update.subspan(trained), coefficients_);
+  for (RoundPart* part : acting_) part->stepped(begin, theta);
 }
 
 SumStep Server::by_entry() const {

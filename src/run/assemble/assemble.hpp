@@ -58,6 +58,7 @@ struct FederatedAssembly final : Assembly {
   std::unique_ptr<PrivateSamples> samples;      // null: steps of clients are not private
   std::unique_ptr<RoundPart> extrapolation;     // of the server's step; null: none
   std::unique_ptr<RoundPart> masks;             // of the sum; null: none
+  std::unique_ptr<RoundPart> stacking;          // of adapters; null: none
   std::vector<RoundPart*> acting() const;       // on the sum of each round, borrowed
   VirtualTime make_time() const;                // a clock that has not begun
   std::unique_ptr<FederatedTrainer> trainer;
@@ -105,9 +106,6 @@ void load_libraries(const Job& job);
 // Tries the batches that the job will have, each on one rank, where the model comes from a file:
 // the program's own take any number of samples. Collective. Throws AgreedError.
 void try_batches(const std::vector<BatchTrial>& trials, Communicator& comm, Assembly& assembly);
-
-// The frozen parts of a model, in one line; empty when all of it is trained.
-std::string frozen_text(const Assembly& assembly);
 
 // What happens to a model's buffers, in one line; empty when it has none.
 std::string buffers_text(const ParameterLayout& layout);

@@ -18,6 +18,7 @@
 #include "hanse/kinds/updates.hpp"
 #include "hanse/model/part_model.hpp"
 #include "hanse/protocol/extrapolation.hpp"
+#include "hanse/protocol/stacking.hpp"
 #include "hanse/protocol/sum_masks.hpp"
 #include "hanse/protocol/update_stage.hpp"
 #include "hanse/protocol/worker_momentum.hpp"
@@ -30,6 +31,7 @@
 #include "rule_factory.hpp"
 #include "simulation.hpp"
 #include "trace.hpp"
+#include "trained_part.hpp"
 
 namespace hanse {
 
@@ -221,6 +223,14 @@ Availability make_drawing(const RuleFactory& rules, Communicator& comm, int64_t&
   return availability;
 }
 
+// What looks at the participants' adapters.
+void make_stacking_of(Communicator& comm, FederatedAssembly& parts) {
+  const Job& job = parts.trained;
+  const bool merges = job.client.lora_kind == LoraKind::kFlora, gap = asked_of(job).lora_gap;
+  if (parts.part == nullptr || (!merges && !gap)) return;
+  parts.stacking = make_stacking({comm, *parts.host, *parts.part, job.server, merges, gap});
+}
+
 // Refuses what the memory does not hold, and says what outweighs the training.
 void check_room(const AggregatorNeeds& needs, int64_t max_participants, const Communicator& comm,
                 FederatedAssembly& parts) {
@@ -266,6 +276,7 @@ void build(Communicator& comm, const RankGpu* given, FederatedAssembly& parts) {
         make_extrapolation(model.layout().n_trainable(), job.server.extrapolate_epsilon);
   }
   if (masks_sums(job)) parts.masks = make_sum_masks(comm);
+  make_stacking_of(comm, parts);
   try_sizes(job, comm, parts);
   greet_compression(rule_needs, parts);
   auto settings = trainer_settings(job, max_participants);
@@ -320,6 +331,7 @@ std::vector<RoundPart*> FederatedAssembly::acting() const {
   std::vector<RoundPart*> parts;
   if (privacy) parts.push_back(privacy.get());
   if (samples) parts.push_back(samples.get());
+  if (stacking) parts.push_back(stacking.get());
   if (extrapolation) parts.push_back(extrapolation.get());
   if (masks) parts.push_back(masks.get());  // closes last: what leaves the rank is masked
   return parts;
@@ -338,6 +350,8 @@ std::unique_ptr<Assembly> assemble_federated(const Job& job, Communicator& comm,
   const auto bound = protocol_kind(job).bound;
   agree_on(comm,
            [&] { assembly->trained = bound ? bound_job(job, assembly->federation, *bound) : job; });
+  PartOptions& own = assembly->trained.client;
+  own.personal = with_peft_factors(own.personal, job, *assembly);
   AggregatorOptions& rule = assembly->trained.aggregator;
   if (rule.weights == ClientWeights::kCapped) {
     rule.capped_sum = sum_of_private_weights(rule, assembly->federation);

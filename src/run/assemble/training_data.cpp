@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <iterator>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -13,15 +12,12 @@
 #include "hanse/comm/agreement.hpp"
 #include "hanse/data/rounded_features.hpp"
 #include "hanse/job/asked.hpp"
-#include "hanse/kinds/updates.hpp"
-#include "hanse/model/part_model.hpp"
 #include "hanse/model/threads.hpp"
 #include "hanse/model/torch_library.hpp"
 #include "hanse/run/summary.hpp"
-#include "hanse/store/weights.hpp"
 #include "protocols.hpp"
 #include "results/facts.hpp"
-#include "warm_start.hpp"
+#include "trained_part.hpp"
 
 namespace hanse {
 
@@ -68,53 +64,6 @@ void check_whole_numbers(Communicator& comm, const Assembly& assembly) {
     if (comm.rank() == 0) {
       check_whole(federation, "the common test set", federation.common_test(), all);
     }
-  });
-}
-
-// Both are in one list of names then.
-void check_tuned(const Job& job, const ParameterLayout& layout) {
-  matching(layout.slots(), split_list(job.client.train), "client.train");
-  matching(layout.slots(), split_list(job.evaluate.tune), "evaluate.tune");
-}
-
-// Takes the part of the model that clients train, if they do not train all of it.
-void take_part(const Job& job, Assembly& assembly) {
-  if (!protocol_kind(job).reading.reads("client.train")) return;
-  if (tunes_beyond_training(job)) check_tuned(job, assembly.model->layout());
-  const TrainedPart part{.train = row_patterns(job),
-                         .rank = job.client.lora,
-                         .layers = split_list(job.client.lora_layers)};
-  if (!PartModel::is_needed(part, assembly.model->layout())) return;
-  if (part.rank > 0 && job.model.precision != Precision::kFloat32 && !needs_torch(job.model.kind)) {
-    throw InvalidArgument(
-        fmt::format("adapters of {} have products in float32 alone", job.model.kind), "client.lora",
-        "model.precision = float32");
-  }
-  auto model = std::make_unique<PartModel>(std::move(assembly.model), part);
-  assembly.part = model.get();
-  assembly.model = std::move(model);
-}
-
-// Starts a model on one rank of each host where a host holds it once.
-void start_model(const Job& job, Communicator& comm, Assembly& assembly) {
-  PartModel* part = assembly.part;
-  if (!job.model.start.empty()) {
-    agree_on(comm, [&] {
-      if (part != nullptr && assembly.host->rank() != 0) return;
-      auto start =
-          warm_start(job.model, part != nullptr ? part->all_tensors() : assembly.model->layout());
-      std::ranges::move(start.notes, std::back_inserter(assembly.greeting));
-      if (part == nullptr) return assembly.model->start_from(std::move(start.parts));
-      part->start_whole_from(std::move(start.parts));
-    });
-    std::vector<std::string> files;
-    agree_on(comm, [&] { files = weight_files(job.model.start); });
-    note_files("model.start", files, comm, assembly);
-  }
-  if (part == nullptr) return;
-  agree_on(comm, [&] {
-    part->hold(*assembly.host, seed_of(job, job.model.seed));
-    assembly.files[kFrozenParameters] = part->start_digest();
   });
 }
 
@@ -188,7 +137,7 @@ void greet(const Job& job, const Communicator& comm, Assembly& assembly) {
     assembly.greeting.push_back(
         fmt::format("{} test samples of no client evaluate the shared model", common));
   }
-  for (const std::string& line : {frozen_text(assembly), buffers_text(layout)}) {
+  for (const std::string& line : {frozen_text(job, assembly), buffers_text(layout)}) {
     if (!line.empty()) assembly.greeting.push_back(line);
   }
   const EvaluatedOn on = clients_evaluated_on(federation, asked_of(job).on);
@@ -286,23 +235,6 @@ void try_batches(const std::vector<BatchTrial>& trials, Communicator& comm, Asse
       try_batch(trials[i], assembly.federation, *assembly.model);
     }
   });
-}
-
-std::string frozen_text(const Assembly& assembly) {
-  if (assembly.part == nullptr) return "";
-  std::string text = fmt::format("{} frozen parameters, which a host holds once and nobody sends",
-                                 assembly.part->all_tensors().n_frozen());
-  if (const int64_t adapters = assembly.part->adapters(); adapters > 0) {
-    text += fmt::format("; adapters of rank {} on {} {}", assembly.part->rank(), adapters,
-                        adapters == 1 ? "matrix" : "matrices");
-  }
-  if (const auto& small = assembly.part->small_matrices(); !small.empty()) {
-    text += fmt::format(", none on {} {}{}", small.front().name, small.front().shape,
-                        small.size() == 1
-                            ? ", which is smaller"
-                            : fmt::format(" and {} more, which are smaller", small.size() - 1));
-  }
-  return text;
 }
 
 std::string buffers_text(const ParameterLayout& layout) {

@@ -25,11 +25,6 @@ namespace {
 
 constexpr const char* kStart = "model.start";
 
-// What names of the file have before the model's, or names of the model before the file's.
-struct Prefix {
-  std::string of_file, of_model;
-};
-
 WeightFile weights_of(const std::string& path) {
   if (!std::filesystem::is_regular_file(path)) {
     throw InvalidArgument(missing_text(path), kStart,
@@ -62,8 +57,8 @@ std::map<std::string, std::size_t> prefixes(const std::set<std::string>& longer,
   return found;
 }
 
-// The prefix by which most names agree; none where some do as they are. Throws InvalidArgument when
-// several do as well, and nothing says which is meant.
+}  // namespace
+
 Prefix find_prefix(const std::set<std::string>& model, const std::set<std::string>& file) {
   if (std::ranges::any_of(model, [&](const auto& name) { return file.contains(name); })) return {};
   std::size_t most = 0;
@@ -86,6 +81,8 @@ Prefix find_prefix(const std::set<std::string>& model, const std::set<std::strin
       fmt::format("the model's names stand in the file behind several prefixes: {}", told(best)),
       kStart, "save one of them alone");
 }
+
+namespace {
 
 // Finds the tensors of a file by the model's names.
 class StartTensors {
@@ -163,6 +160,13 @@ class StartTensors {
     return names;
   }
 
+  void require_scale(float scale) const {
+    if (!file_.adapter_scale || *file_.adapter_scale == static_cast<double>(scale)) return;
+    throw InvalidArgument(fmt::format("the file's adapters have the scale {:g}, and the job's {:g}",
+                                      *file_.adapter_scale, scale),
+                          kStart, "client.lora-alpha and client.lora-scale as in the file's run");
+  }
+
   bool has_adapters() const {
     return std::ranges::any_of(file_.tensors, [](const auto& t) { return is_adapter(t.name); });
   }
@@ -188,8 +192,9 @@ class StartTensors {
 
 }  // namespace
 
-WarmStart warm_start(const ModelOptions& options, const ParameterLayout& layout) {
+WarmStart warm_start(const ModelOptions& options, const ParameterLayout& layout, float scale) {
   StartTensors tensors(weights_of(options.start), layout);
+  tensors.require_scale(scale);
   std::vector<Model::StartPart> parts;
   std::vector<std::string> others;  // that differ
   std::size_t all = 0;

@@ -343,7 +343,7 @@ class Execution {
           .simulated = is_simulated(job_),
           .products = {.precision = name_of(job_.model.precision),
                        .kernels = product_kernels(job_.model, parts_->trains_on_gpu())},
-          .digest = digest_of(protocol()),
+          .digest = digest_of(*parts_),
           .data_digest = data_digest(parts_->federation),
           .times = {.set_up_s = setup_s_,
                     .rounds_s = directory_->seconds(),

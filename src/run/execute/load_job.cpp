@@ -1,11 +1,13 @@
 #include "hanse/run/load_job.hpp"
 
+#include <algorithm>
 #include <filesystem>
 
 #include <fmt/format.h>
 
 #include "assemble/federated_checks.hpp"
 #include "assemble/protocols.hpp"
+#include "hanse/base/choice.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/log.hpp"
 #include "hanse/base/text.hpp"
@@ -76,6 +78,41 @@ void take_own_view(Job& job) {
   if (update_traits(job.client).adapts) steps = std::max<int64_t>(steps, 1);
 }
 
+// Names of lines: a kind of adapters that only says what moves, and what is whose.
+void take_lora_kind(KeyedJob& job) {
+  const auto add = [](std::string& patterns, const std::string& one) {
+    const auto all = split_list(patterns);
+    if (std::ranges::count(all, one) == 0) patterns += (patterns.empty() ? "" : ",") + one;
+  };
+  if (job.client.lora_kind == LoraKind::kFfa) add(job.client.train, "*.lora_B");
+  if (job.client.lora_kind == LoraKind::kFedsa) add(job.client.personal, "*.lora_B");
+}
+
+// Refuses keys of adapters where there are none.
+void check_adapters(const Job& job) {
+  const bool has_rank = job.client.lora.is_any();
+  for (const auto& [key, asks] : {std::pair{"run.merge-adapters", job.run.merge_adapters},
+                                  {"run.adapters", job.run.adapters != AdapterFormat::kNone},
+                                  {"client.lora-kind", job.client.lora_kind != LoraKind::kPlain}}) {
+    if (!asks || has_rank) continue;
+    throw InvalidArgument("there are no adapters", key, "client.lora = 8, for example, makes some");
+  }
+  if (job.client.lora.value == AdapterRank::kOfFile && !fs::is_directory(job.model.start)) {
+    throw InvalidArgument("the rank is that of a folder of PEFT's adapters, and there is none",
+                          "client.lora", "model.start = the folder, or client.lora = 8");
+  }
+  if (asked_of(job).lora_gap && !protocol_kind(job).traits.has_rounds) {
+    throw InvalidArgument("lora-gap is of the participants of a round", "evaluate.metrics",
+                          "only run.protocol = federated has it");
+  }
+  const LoraKind kind = job.client.lora_kind;
+  const bool has_rounds = protocol_kind(job).traits.has_rounds && !protocol_kind(job).bound;
+  if (has_rounds || (kind != LoraKind::kFedsa && kind != LoraKind::kFlora)) return;
+  throw InvalidArgument(
+      fmt::format("client.lora-kind = {} needs run.protocol = federated", name_of(kind)),
+      "client.lora-kind", "plain or ffa");
+}
+
 }  // namespace
 
 void check_kinds(const Job& job) {
@@ -106,6 +143,7 @@ void load_job(const std::string& path, const Overrides& overrides, KeyedJob& job
   };
   if (job.run.name.empty()) job.run.name = fs::path(path).stem().string();
   if (job.run.out.empty()) job.run.out = "runs/" + job.run.name;
+  take_lora_kind(job);
   if (job.evaluate.view == EvaluateView::kAuto && reading.reads("evaluate.view")) {
     const bool own = protocol.bound ? *protocol.bound == Bound::kLocal : evaluates_own_models(job);
     job.evaluate.view = own ? EvaluateView::kPersonalised : EvaluateView::kGlobal;
@@ -141,10 +179,7 @@ void check_job(const Job& job) {
     throw InvalidArgument(fmt::format("a {} run has no shared model to evaluate", job.run.protocol),
                           "evaluate.test", "use own");
   }
-  if (job.run.merge_adapters && job.client.lora == 0) {
-    throw InvalidArgument("there are no adapters", "run.merge-adapters",
-                          "client.lora = 8, for example, makes some");
-  }
+  check_adapters(job);
   asked_of(job);
   loss_batches(job.aggregator.loss);
   given_bound(job.sampler.a_max);

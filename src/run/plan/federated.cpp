@@ -31,23 +31,27 @@ constexpr double kWorthALine = 1e6;  // bytes
 FederatedFacts facts_of(const FederatedAssembly& parts, const Workload& workload) {
   const Job& job = parts.trained;
   const AggregatorNeeds needs = needs_among(parts.aggregator->needs(), parts.attackers.get());
-  return {.clients = parts.federation.clients(),
-          .participants = workload.participants,
-          .role = job.server.role,
-          .exact = job.comm.reduction == Reduction::kExact,
-          .planned = job.comm.dispatch == AskedDispatch::kPlanned,
-          .has_deadline = job.run.round_seconds > 0,
-          .all_clients_first = workload.all_clients_first,
-          .candidates = workload.candidates,
-          .squares = sampler_traits(job.sampler).squares,
-          .needs = needs,
-          .parts = row_parts(parts.model->layout(), needs.layers),
-          .n_params = parts.model->n_params(),
-          .state_width = parts.state_width() + width_of(rule_state_blocks(parts.aggregator->needs(),
-                                                                          parts.model->layout())),
-          .control_width = parts.update->control_width(),
-          .control_returns = parts.update->control_returns(),
-          .private_rows = parts.privacy ? parts.privacy->kept_rows() : 0};
+  return {
+      .clients = parts.federation.clients(),
+      .participants = workload.participants,
+      .role = job.server.role,
+      .exact = job.comm.reduction == Reduction::kExact,
+      .planned = job.comm.dispatch == AskedDispatch::kPlanned,
+      .has_deadline = job.run.round_seconds > 0,
+      .all_clients_first = workload.all_clients_first,
+      .candidates = workload.candidates,
+      .squares = sampler_traits(job.sampler).squares,
+      .needs = needs,
+      .parts = row_parts(parts.model->layout(), needs.layers),
+      .n_params = parts.model->n_params(),
+      .state_width = parts.state_width() +
+                     width_of(rule_state_blocks(parts.aggregator->needs(), parts.model->layout())),
+      .control_width = parts.update->control_width(),
+      .control_returns = parts.update->control_returns(),
+      .stacked = parts.stacking == nullptr                  ? FederatedFacts::Stacked::kNone
+                 : job.client.lora_kind == LoraKind::kFlora ? FederatedFacts::Stacked::kOnAll
+                                                            : FederatedFacts::Stacked::kOnServer,
+      .private_rows = parts.privacy ? parts.privacy->kept_rows() : 0};
 }
 
 RoundFootprint footprint_on(const Cluster& cluster, FederatedFacts facts,

@@ -6,6 +6,7 @@
 #include <map>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "assemble/assemble.hpp"
@@ -59,10 +60,11 @@ class Tensors {
     throw InvalidArgument(what, path_, "the file is of another model than the run's job.cfg");
   }
 
-  // W <- W + B A, with A [rank, in] and B [out, rank].
+  // W <- W + s B A, with A [rank, in] and B [out, rank].
   void add_adapter(const ParameterSlot& slot, float* out) const {
     const NamedTensor *a = find(slot.name + ".lora_A"), *b = find(slot.name + ".lora_B");
     if (!a || !b) return;
+    const double scale = file_.adapter_scale.value_or(1);
     const int64_t rank = a->shape.front(), in = a->shape.back(), rows = b->shape.front();
     if (b->shape.back() != rank || rows * in != slot.size)
       refuse(slot.name + " has no such adapter");
@@ -73,7 +75,7 @@ class Tensors {
           sum += static_cast<double>(b->values[to_index(o * rank + r)]) *
                  static_cast<double>(a->values[to_index(r * in + i)]);
         }
-        out[o * in + i] = static_cast<float>(static_cast<double>(out[o * in + i]) + sum);
+        out[o * in + i] = static_cast<float>(static_cast<double>(out[o * in + i]) + scale * sum);
       }
     }
   }
@@ -145,7 +147,7 @@ bool keeps_own_tensors(const Job& job) {
 void take_own_tensors(const Job& job, const std::string& run, const std::string& client,
                       TrainedModel& trained) {
   const Job job_of_clients = as_trained(job);
-  if (job.client.lora > 0 || !job.client.train.empty()) {
+  if (job.client.lora.is_any() || !job.client.train.empty()) {
     throw InvalidArgument("clients that train a part of the model keep parts of that part",
                           "--client", "leave it out: the shared model predicts");
   }

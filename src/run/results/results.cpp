@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <utility>
 
 #include "hanse/base/choice.hpp"
@@ -14,6 +15,7 @@
 #include "hanse/kinds/attacks.hpp"
 #include "hanse/kinds/privacy.hpp"
 #include "hanse/model/part_model.hpp"
+#include "hanse/model/peft.hpp"
 #include "hanse/model/torch_library.hpp"
 #include "hanse/protocol/protocol.hpp"
 #include "hanse/rules/attack/options.hpp"
@@ -51,10 +53,10 @@ std::string features_of(const Job& job, const Assembly& parts) {
 }
 
 void write_named(const std::string& path, const ParameterLayout& layout, std::span<const float> row,
-                 const std::string& features) {
+                 const std::string& features, float adapter_scale = 1) {
   if (path.ends_with(".pt")) return write_file(path, torch_library().state_dict(layout, row));
   if (path.ends_with(".safetensors")) return write_file(path, safetensors(layout, row));
-  write_model(path, layout, row, features);
+  write_model(path, layout, row, features, adapter_scale);
 }
 
 void write_row(const Job& job, Assembly& parts, const std::string& path,
@@ -64,7 +66,27 @@ void write_row(const Job& job, Assembly& parts, const std::string& path,
     return write_named(path, parts.protocol().model_layout(), row, features);
   }
   const NamedRow whole = parts.part->whole(row, job.run.merge_adapters);
-  write_named(path, whole.layout, whole.row, features);
+  write_named(path, whole.layout, whole.row, features, whole.scale);
+}
+
+// Writes the adapters for Python's PEFT into a folder of the run, if the job asks for them.
+void write_adapters(const Job& job, Assembly& parts, const RunDirectory& directory,
+                    const char* folder) {
+  if (job.run.adapters != AdapterFormat::kPeft || parts.part == nullptr) return;
+  const PartModel& part = *parts.part;
+  const bool by_root = job.client.lora_scale == LoraScale::kRoot;
+  const auto rank = static_cast<double>(part.adapters().rank());
+  const PeftConfig config{
+      .rank = part.adapters().rank(),
+      .alpha = static_cast<double>(part.adapters().scale()) * (by_root ? std::sqrt(rank) : rank),
+      .root = by_root};
+  const PeftText text =
+      write_peft(part.adapters().of_row(parts.protocol().model_row(), part.network().layout()),
+                 config, job.client.lora_dropout, part.network().layout());
+  const std::string path = directory.file(folder);
+  std::filesystem::create_directories(path);
+  write_file(path + "/adapter_model.safetensors", text.tensors);
+  write_file(path + "/adapter_config.json", text.config);
 }
 
 // Writes the scores of samples, if there are any.
@@ -141,9 +163,16 @@ void LastEvaluation::take(EvaluationTable found, const Job& job, const Federatio
   if (!decision.empty()) directory.append_decision(completed, decision);
 }
 
-ResultDigest digest_of(const Protocol& protocol) {
+ResultDigest digest_of(Assembly& parts) {
+  const Protocol& protocol = parts.protocol();
   if (!protocol.has_model()) return {"results", protocol.results_digest()};
-  return {"model", digest_hex(std::as_bytes(protocol.model_row()))};
+  if (parts.part == nullptr || !parts.part->adapters().moves_base()) {
+    return {"model", digest_hex(std::as_bytes(protocol.model_row()))};
+  }
+  std::vector<float> all = parts.part->adapters().base();
+  const auto row = protocol.model_row();
+  all.insert(all.begin(), row.begin(), row.end());
+  return {"model", digest_hex(std::as_bytes(std::span<const float>(all)))};
 }
 
 std::optional<PrivacyReport> privacy_report(const PrivacyOptions& options, const Metrics& metrics) {
@@ -191,6 +220,7 @@ void write_present_model(const Job& job, Assembly& parts, const std::string& pat
 
 void write_best(const Job& job, Assembly& parts, RunDirectory& directory) {
   write_present_model(job, parts, directory.file("best.h5"));
+  write_adapters(job, parts, directory, "best-adapters");
   write_samples(parts, RunDirectory::kBestScores, directory);
 }
 
@@ -211,6 +241,7 @@ void write_results(const Job& job, Assembly& parts, const LastEvaluation& last,
   write_samples(parts, RunDirectory::kScores, directory);
   const std::string& folder = job.run.out;
   write_present_model(job, parts, folder + "/model.h5");
+  write_adapters(job, parts, directory, "adapters");
   if (job.run.state_dict == "true") write_present_model(job, parts, folder + "/state_dict.pt");
   if (job.run.state_dict == "safetensors") {
     write_present_model(job, parts, folder + "/model.safetensors");

@@ -54,8 +54,9 @@ struct LastEvaluation {
             RunDirectory& directory);
 };
 
-// The digest of the model, or of the results of a protocol without one. Rank 0.
-ResultDigest digest_of(const Protocol& protocol);
+// The digest of the model, with the frozen matrices that its rounds move, or of the results of a
+// protocol without one. Rank 0.
+ResultDigest digest_of(Assembly& parts);
 
 // What a private run has cost, of the metrics that its protocol adds to the summary; nothing of
 // another run.

@@ -16,12 +16,23 @@ class PartCohort final : public CohortForward, private ClientPasses {
       : network_(std::move(network)) {
     dropouts_ = network_->dropouts();
     for (const TensorSource& source : sources_of(part)) {
-      Tensor& tensor = tensors_.emplace_back(source.own, source.factors);
+      Tensor& tensor = tensors_.emplace_back();
+      tensor.whole.own = source.own;
       if (source.own != kNone) continue;
-      tensor.frozen =
-          at::from_blob(const_cast<float*>(source.frozen), source.slot.shape, at::kFloat)
-              .to(device, at::kFloat, /*non_blocking=*/false, /*copy=*/true);
-      if (source.factors != kNone) tensor.gradient = at::empty_like(tensor.frozen);
+      const auto copy = [&](const float* values, const std::vector<int64_t>& shape) {
+        return at::from_blob(const_cast<float*>(values), shape, at::kFloat)
+            .to(device, at::kFloat, /*non_blocking=*/false, /*copy=*/true);
+      };
+      const auto factor = [&](const TensorSource::Factor& from) {
+        return Leaf{from.own, from.own == kNone ? copy(from.frozen, from.shape) : at::Tensor()};
+      };
+      tensor.whole.frozen = copy(source.frozen, source.slot.shape);
+      tensor.is_adapted = source.is_adapted;
+      if (!source.is_adapted) continue;
+      tensor.a = factor(source.a);
+      tensor.b = factor(source.b);
+      tensor.scale = static_cast<double>(source.scale);
+      tensor.gradient = at::empty_like(tensor.whole.frozen);
     }
   }
 
@@ -30,22 +41,12 @@ class PartCohort final : public CohortForward, private ClientPasses {
     return network_->logits(whole(leaves), input, masks);
   }
   std::vector<at::Tensor> whole(std::span<const at::Tensor> leaves) const override {
-    const int64_t clients = leaves.front().size(0);
     std::vector<at::Tensor> all;
     for (const Tensor& tensor : tensors_) {
-      if (tensor.own != kNone) {
-        all.push_back(leaves[to_index(tensor.own)]);
-        continue;
-      }
-      std::vector<int64_t> shape = tensor.frozen.sizes().vec();
-      shape.insert(shape.begin(), clients);
-      const at::Tensor frozen = tensor.frozen.unsqueeze(0).expand(shape);
-      if (tensor.factors == kNone) {
-        all.push_back(frozen);
-        continue;
-      }
-      const auto first = to_index(tensor.factors);
-      all.push_back(at::baddbmm(frozen, leaves[first + 1], leaves[first]));
+      all.push_back(tensor.whole.of_clients(leaves));
+      if (!tensor.is_adapted) continue;
+      all.back() = at::baddbmm(all.back(), tensor.b.of_clients(leaves), tensor.a.of_clients(leaves),
+                               1, tensor.scale);
     }
     return all;
   }
@@ -59,9 +60,29 @@ class PartCohort final : public CohortForward, private ClientPasses {
  private:
   static constexpr int64_t kNone = TensorSource::kNone;
 
-  struct Tensor {
-    int64_t own, factors;  // leaves, as TensorSource has them
+  // A leaf, or what is frozen on the device.
+  struct Leaf {
+    int64_t own = kNone;
     at::Tensor frozen = {};
+
+    template <class Leaves>
+    const at::Tensor& in(const Leaves& leaves) const {
+      return own == kNone ? frozen : leaves[to_index(own)];
+    }
+    // The same of every client, side by side.
+    at::Tensor of_clients(std::span<const at::Tensor> leaves) const {
+      if (own != kNone) return leaves[to_index(own)];
+      std::vector<int64_t> shape = frozen.sizes().vec();
+      shape.insert(shape.begin(), leaves.front().size(0));
+      return frozen.unsqueeze(0).expand(shape);
+    }
+  };
+
+  struct Tensor {
+    Leaf whole;
+    bool is_adapted = false;
+    Leaf a = {}, b = {};
+    double scale = 1;
     at::Tensor gradient = {};  // of W, with factors
   };
 
@@ -72,40 +93,46 @@ class PartCohort final : public CohortForward, private ClientPasses {
     factors_ = leaves;
     std::vector<at::Tensor> all;
     for (const Tensor& tensor : tensors_) {
-      all.push_back(tensor.own != kNone       ? leaves[to_index(tensor.own)]
-                    : tensor.factors != kNone ? tensor.frozen + at::mm(b(tensor), a(tensor))
-                                              : tensor.frozen);
+      const at::Tensor& whole = tensor.whole.in(leaves);
+      if (!tensor.is_adapted) {
+        all.push_back(whole);
+        continue;
+      }
+      const at::Tensor product = at::mm(tensor.b.in(leaves), tensor.a.in(leaves));
+      all.push_back(whole + (tensor.scale == 1 ? product : product * tensor.scale));
     }
     return network_->client_passes()->forward(all, samples, seed);
   }
 
-  // dA = B^T dW,  dB = dW A^T
+  // dA = s B^T dW,  dB = s dW A^T
   void backward(const at::Tensor& delta, const std::vector<at::Tensor>& gradients) override {
     std::vector<at::Tensor> all;
     for (const Tensor& tensor : tensors_) {
-      all.push_back(tensor.own != kNone ? gradients[to_index(tensor.own)] : tensor.gradient);
+      const int64_t own = tensor.whole.own;
+      all.push_back(own != kNone ? gradients[to_index(own)] : tensor.gradient);
     }
     network_->client_passes()->backward(delta, all);
     for (const Tensor& tensor : tensors_) {
-      if (tensor.factors == kNone) continue;
-      at::Tensor da = gradients[to_index(tensor.factors)];
-      at::Tensor db = gradients[to_index(tensor.factors) + 1];
-      at::mm_out(da, b(tensor).t(), tensor.gradient);
-      at::mm_out(db, tensor.gradient, a(tensor).t());
+      if (!tensor.is_adapted) continue;
+      const auto finish = [&](int64_t own, const at::Tensor& x, const at::Tensor& y) {
+        if (own == kNone) return;
+        at::Tensor gradient = gradients[to_index(own)];
+        at::mm_out(gradient, x, y);
+        if (tensor.scale != 1) gradient.mul_(tensor.scale);
+      };
+      finish(tensor.a.own, tensor.b.in(factors_).t(), tensor.gradient);
+      finish(tensor.b.own, tensor.gradient, tensor.a.in(factors_).t());
     }
   }
 
   void move_buffers(std::span<const at::Tensor> leaves) const override {
     std::vector<at::Tensor> all(tensors_.size());
     for (std::size_t i = 0; i < all.size(); ++i) {
-      if (tensors_[i].own != kNone) all[i] = leaves[to_index(tensors_[i].own)];
+      const int64_t own = tensors_[i].whole.own;
+      if (own != kNone) all[i] = leaves[to_index(own)];
     }
     network_->client_passes()->move_buffers(all);
   }
-
-  // The client's of the last forward().
-  const at::Tensor& a(const Tensor& tensor) const { return factors_[to_index(tensor.factors)]; }
-  const at::Tensor& b(const Tensor& tensor) const { return factors_[to_index(tensor.factors) + 1]; }
 
   std::unique_ptr<CohortForward> network_;
   std::vector<Tensor> tensors_;      // of the network, in its layout's order

@@ -136,6 +136,7 @@ class GraphNetwork final : public NetworkModel {
         }
         keep_start(*parameter.tensor);
         for (const std::string& also : parameter.also) layout_.tie(parameter.name, also);
+        for (const auto& [called, use] : parameter.uses) layout_.mark(called, use);
       }
     }
   }

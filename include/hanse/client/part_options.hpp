@@ -1,0 +1,45 @@
+// Options of what is trained of a model, and of what stays with the client.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace hanse {
+
+// The rank of adapters: 0: none, or that of a file.
+struct AdapterRank {
+  static constexpr int64_t kOfFile = -1;
+  int64_t value = 0;
+
+  bool is_any() const { return value != 0; }
+  static AdapterRank parse(std::string_view text);
+  std::string text() const;
+};
+
+// Which factors of adapters are sent, and what the server makes of them.
+enum class LoraKind { kPlain, kFfa, kFedsa, kFlora };
+constexpr auto choices_of(LoraKind) { return std::array{"plain", "ffa", "fedsa", "flora"}; }
+enum class LoraScale { kRank, kRoot };
+constexpr auto choices_of(LoraScale) { return std::array{"rank", "root"}; }
+
+// Which part of the model is trained, and which stays with the client.
+struct PartOptions {
+  std::string personal;   // names of tensors that stay with the client: personal.hpp
+  std::string alternate;  // those that steps move in a round, in turn: movement.hpp
+  std::string moves;      // those that they move at all, set by evaluate.tune; empty: all
+  bool alone = false;     // all of them; set by run.protocol = local
+  std::string train;      // names of tensors that are trained: part_model.hpp; empty: all
+  AdapterRank lora;
+  std::string lora_layers = "*";  // names of the matrices that have one
+  LoraKind lora_kind = LoraKind::kPlain;
+  double lora_alpha = 0;  // of s = alpha / rank or alpha / sqrt(rank); 0: rank
+  LoraScale lora_scale = LoraScale::kRank;
+  double lora_dropout = 0;  // share of the adapters' inputs, [0, 1)
+};
+
+// s of W = W_0 + s B A for this rank. At alpha = rank and LoraScale::kRank it is 1.
+double adapter_scale(const PartOptions& options, int64_t rank);
+
+}  // namespace hanse

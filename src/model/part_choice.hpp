@@ -1,0 +1,35 @@
+// Which tensors of a model a part trains, and which have adapters.
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "hanse/model/layout.hpp"
+#include "hanse/model/trained_part.hpp"
+
+namespace hanse {
+
+using Slots = std::vector<ParameterSlot>;
+
+// Is the tensor at the slot's place among `slots`?
+inline bool holds(const Slots& slots, const ParameterSlot& slot) {
+  return std::ranges::count(slots, slot.offset, &ParameterSlot::offset) > 0;
+}
+
+// A matrix with an adapter, and which of its factors move.
+struct AdaptedMatrix {
+  ParameterSlot slot;
+  bool a_moves, b_moves;
+};
+
+struct PartChoice {
+  Slots trained;                        // themselves
+  std::vector<AdaptedMatrix> matrices;  // with adapters
+  Slots small;                          // without one: a side is below the rank
+};
+
+// Throws InvalidArgument as PartModel's constructor.
+PartChoice choose_part(const TrainedPart& part, const ParameterLayout& layout);
+
+}  // namespace hanse

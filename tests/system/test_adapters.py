@@ -1,0 +1,177 @@
+"""Kinds of adapters: what moves, what is sent, and what the server makes of them."""
+
+import json
+import os
+
+import h5py
+import numpy
+
+import harness
+from test_part import MLP, tensors
+
+ADAPTERS = {**MLP, "client.lora": 2}
+
+
+def factors(run, file="model.h5"):
+    """{matrix: (A, B)} of a run's model."""
+    found = tensors(run, file)
+    return {name[:-7]: (found[name], found[name[:-1] + "B"]) for name in found
+            if name.endswith(".lora_A")}
+
+
+class Kinds(harness.Case):
+    def test_alpha_of_the_rank_changes_nothing(self):
+        job = self.job(ADAPTERS)
+        plain = self.train(job, "plain")
+        same = self.train(job, "same", 2, {"client.lora-alpha": 2, "client.lora-dropout": 0,
+                                           "client.lora-kind": "plain"})
+        self.assert_digest(plain, same)
+        self.assertNotIn("adapter_scale", h5py.File(plain + "/model.h5").attrs)
+
+    def test_ffa_and_fedsa_are_names_of_lines(self):
+        job = self.job(ADAPTERS)
+        for kind, line in (("ffa", "client.train"), ("fedsa", "client.personal")):
+            with self.subTest(kind):
+                out = {"run.out": self.path(kind), "client.lora-kind": kind}
+                said = self.start("run", self.job({**ADAPTERS, **out}, kind + ".cfg")).wait()
+                self.assertEqual(said.status, 0, said.describe())
+                self.assertIn(f"client.lora-kind = {kind}: {line} = *.lora_B", said.stderr())
+                lines = self.train(job, kind + "-lines", 3, {line: "*.lora_B"})
+                self.assert_digest(self.path(kind), lines)
+
+    def test_ffa_sends_b_alone_and_keeps_a(self):
+        job = self.job({**ADAPTERS, "client.lora-kind": "ffa"})
+        alone, run = self.compare_places(
+            {**ADAPTERS, "client.lora-kind": "ffa", "client.lora-alpha": 4})
+        start = self.train(job, "start", changes={"client.lr": 1e-30})
+        for matrix, (a, b) in factors(run).items():
+            numpy.testing.assert_array_equal(a, factors(start)[matrix][0])
+            self.assertGreater(abs(b).max(), 0)
+        sent = harness.summary(run)["bytes_per_round"]
+        plain = harness.summary(self.train(self.job(ADAPTERS, "both.cfg"), "both", 3))
+        self.assertLess(sent, plain["bytes_per_round"])
+
+    def test_scale_and_dropout_on_any_ranks(self):
+        alone, run = self.compare_places({**ADAPTERS, "client.lora-alpha": 3,
+                                          "client.lora-scale": "root", "client.lora-dropout": 0.3})
+        with h5py.File(run + "/model.h5") as file:
+            self.assertAlmostEqual(float(file.attrs["adapter_scale"]), 3 / 2 ** 0.5, places=6)
+        self.assertIn("NAME + 2.12132", self.hanse("inspect", run + "/model.h5").stdout())
+
+    def test_a_model_goes_on_with_its_scale_alone(self):
+        first = self.train(self.job({**ADAPTERS, "client.lora-alpha": 8}), "first")
+        start = first + "/model.h5"
+        job = self.job({**ADAPTERS, "model.start": start, "client.lora-alpha": 4}, "next.cfg")
+        self.assert_one_error(self.hanse("run", job, expect=None), 2, "scale 4, and the job's 2",
+                              "client.lora-alpha")
+        again = self.train(job, "again", changes={"client.lora-alpha": 8, "client.lr": 1e-30,
+                                                  "evaluate.start": "true"})
+        self.assertEqual(harness.column(again, "evaluations.csv", "loss_mean")[0],
+                         harness.column(first, "evaluations.csv", "loss_mean")[-1])
+
+
+class Gap(harness.Case):
+    """The mean of products against the product of means."""
+
+    def test_the_gap_is_told_and_changes_nothing(self):
+        job = self.job(ADAPTERS)
+        plain = self.train(job, "plain")
+        asked = {"evaluate.metrics": "lora-gap"}
+        alone, run = self.compare_places({**ADAPTERS, **asked})
+        self.assert_digest(plain, run)
+        gaps = [float(gap) for gap in harness.column(run, "rounds.csv", "lora_gap")]
+        self.assertEqual(gaps, [float(x) for x in harness.column(alone, "rounds.csv", "lora_gap")])
+        self.assertTrue(all(0 < gap < 2 for gap in gaps), gaps)
+        half = self.train(job, "ffa", 2, {**asked, "client.lora-kind": "ffa"})
+        self.assertLess(max(map(float, harness.column(half, "rounds.csv", "lora_gap"))), 1e-7)
+
+
+class Flora(harness.Case):
+    CHANGES = {**ADAPTERS, "client.lora-kind": "flora", "client.lora-alpha": 4}
+
+    def test_the_same_matrices_on_any_ranks_and_resumed(self):
+        alone, run = self.compare_places(self.CHANGES)
+        for name, values in tensors(alone).items():
+            numpy.testing.assert_array_equal(tensors(run)[name], values, name)
+        start = self.train(self.job(self.CHANGES), "start", changes={"client.lr": 1e-30})
+        for matrix, (a, b) in factors(run).items():
+            self.assertGreater(abs(tensors(run)[matrix] - tensors(start)[matrix]).max(), 1e-3)
+            self.assertEqual(abs(b).max(), 0)
+
+    def test_one_client_is_what_it_would_merge(self):
+        one = {**ADAPTERS, "client.lora-alpha": 4, "federation.clients": 1, "run.rounds": 1,
+               "sampler.kind": "full"}
+        plain = self.train(self.job(one), "plain", changes={"run.merge-adapters": "true"})
+        flora = self.train(self.job(one), "flora", changes={"client.lora-kind": "flora"})
+        for matrix in factors(flora):
+            numpy.testing.assert_allclose(tensors(flora)[matrix], tensors(plain)[matrix], atol=2e-7)
+
+    def test_what_else_trains_is_averaged(self):
+        job = self.job({**self.CHANGES, "client.train": "fc3.*"})
+        run = self.train(job, "run", 3)
+        self.assert_digest(self.train(job, "alone"), run)
+        self.assertNotIn("fc3.weight", factors(run))
+
+
+class Peft(harness.Case):
+    def test_adapters_are_written_and_read_again(self):
+        job = self.job({**ADAPTERS, "run.adapters": "peft", "client.lora-alpha": 3,
+                        "evaluate.best": "loss_mean"})
+        run = self.train(job, "run", 2)
+        for folder in ("adapters", "best-adapters"):
+            with open(os.path.join(run, folder, "adapter_config.json"), encoding="utf-8") as file:
+                config = json.load(file)
+            self.assertEqual((config["peft_type"], config["r"], config["lora_alpha"]),
+                             ("LORA", 2, 3))
+            self.assertEqual(config["target_modules"], ["fc1", "fc2", "fc3"])
+        start = self.train(self.job(MLP, "base.cfg"), "base", changes={"client.lr": 1e-30})
+        again = self.train(self.job({**MLP, "client.lora": "auto", "client.lr": 1e-30,
+                                     "model.start": run + "/adapters", "run.adapters": "peft",
+                                     "evaluate.start": "true"}, "again.cfg"), "again", 2)
+        self.assertEqual(harness.column(again, "evaluations.csv", "loss_mean")[0],
+                         harness.column(run, "evaluations.csv", "loss_mean")[-1])
+        for name in ("adapter_model.safetensors", "adapter_config.json"):
+            with open(f"{run}/adapters/{name}", "rb") as one, \
+                    open(f"{again}/adapters/{name}", "rb") as other:
+                self.assertEqual(one.read(), other.read(), name)
+        self.assertTrue(start)
+
+    def test_folders_that_do_not_fit_are_refused(self):
+        run = self.train(self.job({**ADAPTERS, "run.adapters": "peft"}), "run")
+        folder = run + "/adapters"
+        for changes, *parts in [
+                ({"client.lora": 0}, "the folder has adapters", "client.lora = auto"),
+                ({"client.lora": 3}, "rank 2 and scale 1, the job's 3"),
+                ({"client.lora": "auto", "client.lora-layers": "fc1.*"}, "fc2.weight (without"),
+                ({"client.lora": "auto", "model.kind": "linear"}, "adapter of fc1 has 64 inputs"),
+                ({"client.lora": "auto", "model.start": ""}, "folder of PEFT"),
+                ({"client.lora": "auto", "model.start": run}, "adapter_config.json")]:
+            with self.subTest(changes):
+                job = self.job({**MLP, "model.start": folder, **changes}, "refused.cfg")
+                self.assert_one_error(self.hanse("run", job, expect=None), 2, *parts)
+
+
+class Refused(harness.Case):
+    def test_what_does_not_go_together(self):
+        for changes, *parts in [
+                ({"client.lora": 0, "client.lora-kind": "ffa"}, "no adapters", "client.lora-kind"),
+                ({"client.lora": 0, "run.adapters": "peft"}, "no adapters", "run.adapters"),
+                ({"client.lora": 0, "evaluate.metrics": "lora-gap"}, "lora-gap", "client.lora"),
+                ({"client.lora-kind": "flora", "aggregator.kind": "fedmgda+"}, "flora",
+                 "aggregator.kind"),
+                ({"client.lora-kind": "flora", "client.update": "scaffold"}, "flora",
+                 "client.update"),
+                ({"client.lora-kind": "flora", "client.personal": "*.lora_B"}, "flora",
+                 "client.personal"),
+                ({"client.lora-kind": "flora", "run.adapters": "peft"}, "flora", "run.adapters"),
+                ({"client.lora-kind": "flora", "run.protocol": "local"}, "flora needs",
+                 "run.protocol"),
+                ({"client.lora-dropout": 1}, "client.lora-dropout"),
+                ({"client.lora-kind": "lora"}, "plain")]:
+            with self.subTest(changes):
+                job = self.job({**ADAPTERS, **changes})
+                self.assert_one_error(self.hanse("check", job, expect=None), 2, *parts)
+
+
+if __name__ == "__main__":
+    harness.main()
