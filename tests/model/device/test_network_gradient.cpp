@@ -12,9 +12,11 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "drawn.hpp"
+#include "hanse/base/error.hpp"
 #include "hanse/base/random.hpp"
 #include "hanse/model/torch_library.hpp"
 #include "model/device/step_gradient.hpp"
+#include "model/device/step_loss.hpp"
 
 namespace hanse {
 namespace {
@@ -65,13 +67,21 @@ std::vector<CohortForward::Dropout> dropouts_of(const Case& c) {
   return dropouts;
 }
 
+// Plain losses are LossWork's.
+class NoOtherLoss final : public StepLoss {
+  Found differentiate(const at::Tensor&, const ClientBatches&, const StepTotals&) override {
+    throw Error("another loss is asked for");
+  }
+  void start(const at::Tensor&, std::span<const float>) override {}
+};
+
 // All that a step computes with, on the CPU. The samples stand in another order than their places.
 class Step {
  public:
   explicit Step(const Case& c)
       : c_(c),
         table_(c.clients(), c.batch, std::ssize(dropouts_of(c)), at::kCPU),
-        noise_(dropouts_of(c), c.clients(), c.batch, at::TensorOptions(at::kFloat)) {
+        noise_(dropouts_of(c), 0, c.clients(), c.batch, at::TensorOptions(at::kFloat)) {
     RandomStream stream(3, Purpose::kData);
     const int64_t samples = c.clients() * c.batch;
     features_ = draw(stream, {samples, c.shape[0] * c.shape[1] * c.shape[2]}, c.step);
@@ -108,6 +118,7 @@ class Step {
             .loss = make_loss(c_.loss, c_.loss == "cross-entropy"     ? c_.classes
                                        : c_.loss == "binary-logistic" ? 2
                                                                       : 0),
+            .step_loss = other_loss_,
             .clients = c_.clients(),
             .batch = c_.batch,
             .features = features_,
@@ -117,7 +128,8 @@ class Step {
   }
 
   at::Tensor find(int64_t n, const at::Tensor& totals = {}) {
-    return make_network_gradient(parts(), c_.spec, c_.shape)->find(n, totals);
+    return make_network_gradient(parts(), c_.spec, c_.shape)
+        ->find(n, {.losses = totals, .squares = {}});
   }
   at::Tensor find() { return find(c_.clients()); }
 
@@ -185,6 +197,7 @@ class Step {
   Case c_;
   StepTable table_;
   CohortNoise noise_;
+  NoOtherLoss other_loss_;
   int64_t n_params_ = 0;
 };
 
