@@ -74,6 +74,8 @@ FURTHER = [
     (0.05, {"model.kind": ["lenet"], "data.shape": ["1,12,12"]}),
     (0.2, {"model.precision": ["bfloat16"]}),
     (0.1, {"client.personal": ["*bias"]}),
+    (0.05, {"client.phases": ["*bias 1, all 1"]}),
+    (0.05, {"client.alternate": ["*weight,*bias"]}),
     (0.2, {"comm.compress": ["top-k", "random-k", "sign", "quantize"], "comm.keep": ["0.3"]}),
     (0.1, {"client.worker-momentum": ["0.5"]}),
     (0.1, {"sampler.availability": ["0.7", "blocks(3, 2)"]}),

@@ -18,6 +18,11 @@ ROWS = {
     "masks between ranks": {"comm.masks": "true"},
     "models tuned for evaluations": {"evaluate.tune-steps": 2},
     "models that clients keep": {"model.kind": "mlp", "client.personal": "fc2.*"},
+    "tensors that move in phases": {"model.kind": "mlp", "client.personal": "fc2.*",
+                                    "client.phases": "personal 2, shared 1", "client.clip": 0.5},
+    "tensors that move in turn": {"model.kind": "mlp", "client.alternate": "fc1.*,fc2.*"},
+    "tensors that only evaluations move": {"model.kind": "mlp", "client.train": "fc1.*",
+                                           "evaluate.tune-steps": 2, "evaluate.tune": "*"},
     "models that clients make": {"evaluate.view": "personalised"},
     "samples of clients in private": {
         "privacy.kind": "central", "privacy.unit": "sample", "privacy.clip": 1,

@@ -195,6 +195,7 @@ void BatchStream::start(const ClientTask& task) {
   class_weights_ = weights_.of(begin, all);
   const int64_t samples = std::ssize(all);
   steps_ = samples > 0 ? steps_of_task(work_, task, samples) : 0;
+  unit_ = steps_of_length(work_, samples);
   poisoning_.start(task);
   augmentation_.start(task);
 }

@@ -117,6 +117,8 @@ class BatchStream {
   // without samples makes no step.
   void start(const ClientTask& task);
   int64_t steps() const { return steps_; }
+  // steps_of_length() of the task's client.
+  int64_t unit() const { return unit_; }
   Batch next();
   // The samples of the next batch as they are, without a copy.
   ListedSamples next_samples() { return order_->next(); }
@@ -134,7 +136,7 @@ class BatchStream {
   LocalWork work_;
   const Federation& federation_;
   std::unique_ptr<SampleOrder> order_;
-  int64_t steps_ = 1;
+  int64_t steps_ = 1, unit_ = 1;
   GatheredBatch gathered_;
   Poisoning poisoning_;
   Augmentation augmentation_;

@@ -45,6 +45,7 @@ CohortPasses::CohortPasses(PassUpdate& update, CohortTraining& cohorts,
       passes_(update_.passes()),
       n_params_(to_index(layout.n_params())),
       trained_(to_index(layout.n_trainable())) {
+  cohorts_.move_by(update_.movement(), layout.n_trainable());
   const std::size_t size = static_cast<std::size_t>(cohorts.clients()) * n_params_;
   for (const Pass& pass : passes_) {
     if (pass.moves_start || pass.pulls || pass.looks_back) rows_.resize(size);

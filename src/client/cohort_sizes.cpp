@@ -11,7 +11,9 @@ std::span<const float> CohortSizes::start(std::span<const ClientTask> tasks, int
   std::ranges::fill(ages_, 0);
   std::ranges::fill(gathered_, 0);
   moments_.clear();
+  walks_.clear();
   for (std::size_t i = 0; i < tasks.size(); ++i) {
+    walks_.emplace_back(movement_, tasks[i].round);
     rounds_[i] = tasks[i].round;
     if (!keeps_) continue;
     const auto own = tasks[i].state.first(to_index(width));
@@ -21,13 +23,18 @@ std::span<const float> CohortSizes::start(std::span<const ClientTask> tasks, int
   return moments_;
 }
 
-StepSize CohortSizes::next(std::size_t place, int64_t done, int64_t all, int64_t samples) {
+StepSize CohortSizes::next(std::size_t place, const Progress& progress, int64_t samples) {
+  const auto [done, all, unit] = progress;
+  PhaseWalk& walk = walks_[place];
+  if (walk.next(unit)) ages_[place] += walk.age_change();
   gathered_[place] += samples;
   if (done + 1 < all && (done + 1) % accumulate_ != 0) return {.scale = 0};
   const double lr =
       schedule_.rate(rounds_[place], done / accumulate_, (all + accumulate_ - 1) / accumulate_);
   const auto gathered = static_cast<double>(std::exchange(gathered_[place], 0));
-  return stepping_.size(lr, accumulate_ > 1 ? 1 / gathered : 1, ++ages_[place]);
+  StepSize size = stepping_.size(lr, accumulate_ > 1 ? 1 / gathered : 1, ++ages_[place]);
+  size.part = static_cast<int64_t>(walk.number());
+  return size;
 }
 
 void CohortSizes::finish(std::span<const ClientTask> tasks, const Cohort& cohort) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "hanse/client/local_update.hpp"
+#include "hanse/client/movement.hpp"
 #include "hanse/client/schedule.hpp"
 #include "hanse/model/cohort.hpp"
 #include "optimizer.hpp"
@@ -24,12 +25,17 @@ class CohortSizes {
         ages_(rounds_.size()),
         gathered_(rounds_.size()) {}
 
+  // From the next start on steps move what it says.
+  void move_by(const Movement& movement) { movement_ = movement; }
   // Starts tasks, whose moments have `width` values. Returns the moments [tasks, width] that stand
   // in front of their states, where clients keep them, else nothing.
   std::span<const float> start(std::span<const ClientTask> tasks, int64_t width);
-  // The size of the step that ends with a place's mini-batch, the one behind `done` of `all`, of so
-  // many samples; scale 0: no step ends there.
-  StepSize next(std::size_t place, int64_t done, int64_t all, int64_t samples);
+  // The size of the step that ends with a place's mini-batch, of so many samples; scale 0: no step
+  // ends there. `unit`: BatchStream's.
+  struct Progress {
+    int64_t done, all, unit;  // mini-batches
+  };
+  StepSize next(std::size_t place, const Progress& progress, int64_t samples);
   // Puts the moments that the steps have left, and their ages, into the tasks' states. Waits for
   // the device where clients keep them.
   void finish(std::span<const ClientTask> tasks, const Cohort& cohort);
@@ -39,6 +45,8 @@ class CohortSizes {
   Stepping stepping_;
   int64_t accumulate_;  // mini-batches of a step
   bool keeps_;
+  Movement movement_;
+  std::vector<PhaseWalk> walks_;   // [tasks]
   std::vector<int64_t> rounds_;    // [C]
   std::vector<int64_t> ages_;      // [C] steps that the moments have seen
   std::vector<int64_t> gathered_;  // [C] samples since the last step

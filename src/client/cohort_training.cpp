@@ -65,7 +65,6 @@ CohortTraining::CohortTraining(const ClientOptions& options, const Federation& f
       device_(device),
       clients_(clients),
       batch_(largest_batch(options, federation)),
-      window_(std::max(clients * batch_, kEvaluationRows)),
       holds_all_(federation.samples() *
                      (federation.sample_values() + federation.label_form().values) * 4 <=
                  sample_bytes),
@@ -75,7 +74,7 @@ CohortTraining::CohortTraining(const ClientOptions& options, const Federation& f
           model, federation.sample_shape(), federation.label_form(),
           cohort_settings(options, device, clients, batch_, places_of_samples(), graphs, part))) {
   const auto places = static_cast<std::size_t>(clients);
-  const auto window = static_cast<std::size_t>(window_);
+  const std::size_t room = to_index(window());
   streams_.reserve(places);
   while (streams_.size() < places) streams_.emplace_back(options, federation);
   noise_.resize(places);
@@ -83,23 +82,36 @@ CohortTraining::CohortTraining(const ClientOptions& options, const Federation& f
   const int64_t steps = holds_all_ && !changes_ ? kStepsAtOnce : 1;
   counts_.resize(static_cast<std::size_t>(steps) * places);
   sizes_.resize(counts_.size());
-  rows_.resize(std::max(window, static_cast<std::size_t>(steps * clients_ * batch_)));
+  rows_.resize(std::max(room, static_cast<std::size_t>(steps * clients_ * batch_)));
   if (holds_all_) {
     upload_all();
   } else {
-    staged_.features.resize(window * static_cast<std::size_t>(federation.sample_values()));
-    const std::size_t values = window * to_index(federation.label_form().values);
+    staged_.features.resize(room * static_cast<std::size_t>(federation.sample_values()));
+    const std::size_t values = room * to_index(federation.label_form().values);
     (federation.classes() > 0 ? staged_.labels.resize(values) : staged_.targets.resize(values));
   }
 }
 
 // On the device: of all samples, or of what is due; behind all samples those that are changed.
 int64_t CohortTraining::places_of_samples() const {
-  if (!holds_all_) return window_;
+  if (!holds_all_) return window();
   return federation_.samples() + (changes_ ? clients_ * batch_ : 0);
 }
 
 CohortTraining::~CohortTraining() = default;
+
+void CohortTraining::move_by(const Movement& movement, int64_t trained) {
+  own_sizes_->move_by(movement);
+  if (movement.phases.empty()) return;
+  std::vector<uint8_t> moves(movement.phases.size() * to_index(trained));
+  for (std::size_t i = 0; i < movement.phases.size(); ++i) {
+    const auto phase = moves.begin() + static_cast<int64_t>(i) * trained;
+    for (const RowPart& part : movement.phases[i].part.parts) {
+      std::fill(phase + part.begin, phase + part.end, uint8_t{1});
+    }
+  }
+  cohort_->put_parts(moves);
+}
 
 void CohortTraining::upload_all() {
   constexpr int64_t kChunk = 4096;
@@ -167,7 +179,9 @@ void CohortTraining::next_batch(std::size_t step, std::size_t place) {
   const auto rows = rows_.begin() + first;
   std::fill(rows + counts_[at], rows + batch_, *rows);
   const int64_t all = steps_[place];
-  sizes_[at] = own_sizes_->next(place, all - steps_left_[place], all, counts_[at]);
+  sizes_[at] = own_sizes_->next(
+      place, {.done = all - steps_left_[place], .all = all, .unit = streams_[place].unit()},
+      counts_[at]);
   --steps_left_[place];
 }
 

@@ -21,16 +21,19 @@ bool keeps_received(const std::vector<Pass>& passes) {
 
 }  // namespace
 
-HostPasses::HostPasses(const ClientOptions& options, const Federation& federation, Model& model)
+HostPasses::HostPasses(const ClientOptions& options, const Federation& federation, Model& model,
+                       std::unique_ptr<StoredGradient> own)
     : options_(options),
       propfair_(options.propfair),
       schedule_(options),
+      movement_(movement_of(options, model.layout())),
       model_(model),
       batches_(options, federation),
       optimizer_(options, model.layout().n_trainable()),
-      found_(make_stored_gradient(options, federation, model)),
-      stores_gradient_(options.clip > 0 || options.propfair.base > 0 || options.accumulate > 1 ||
-                       options.private_steps),
+      has_own_(own != nullptr),
+      found_(own ? std::move(own) : make_stored_gradient(options, federation, model)),
+      stores_gradient_(has_own_ || options.clip > 0 || options.propfair.base > 0 ||
+                       options.accumulate > 1 || options.private_steps),
       state_width_(to_index(width_of(optimizer_.state_blocks()))) {
   const std::size_t n = to_index(model.n_params());
   if (stores_gradient_) gradient_.resize(n);
@@ -73,6 +76,7 @@ ClientOutcome HostPasses::make_pass(PassUpdate& update, std::size_t number,
                     .anchor = pass.mu ? anchor.data() : nullptr,
                     .pull = pass.pulls ? pull_.data() : nullptr});
   found_->start(task);
+  PhaseWalk walk(movement_, task.round);
   double lr = schedule_.rate(task.round);
   int64_t done = 0;  // mini-batches
   const ClientOutcome outcome = batches_.run(task, [&](const Batch& batch, RandomStream& noise) {
@@ -81,6 +85,7 @@ ClientOutcome HostPasses::make_pass(PassUpdate& update, std::size_t number,
       lr = schedule_.rate(task.round, done / group, (all + group - 1) / group);
     }
     ++done;
+    if (walk.next(batches_.unit())) optimizer_.move(walk.part(), walk.age_change());
     return step(task.row, batch, noise, lr, done % group == 0 || done == all);
   });
   optimizer_.finish(moments);
@@ -105,6 +110,7 @@ double HostPasses::step(std::span<float> row, const Batch& batch, RandomStream& 
 double HostPasses::stored_step(std::span<float> row, const Batch& batch, RandomStream& noise,
                                double lr, bool last) {
   const double loss = found_->find(row, batch, noise, gradient_);
+  optimizer_.clear_still(std::span(gradient_).first(to_index(model_.layout().n_trainable())));
   double scale = propfair_slope(propfair_, loss);
   if (options_.accumulate > 1) {
     accumulate(scale, batch.rows);
@@ -147,6 +153,15 @@ PassUpdate::PassUpdate(const ClientOptions& options, const Federation& federatio
   state_.insert(state_.end(), state.begin(), state.end());
 }
 
+PassUpdate::PassUpdate(const ClientOptions& options, const Federation& federation, Model& model,
+                       std::vector<Pass> passes, std::unique_ptr<StoredGradient> gradient)
+    : LocalUpdate({}, RoundSteps(options)),
+      passes_(std::move(passes)),
+      host_(std::make_shared<HostPasses>(options, federation, model, std::move(gradient))) {
+  host_->make_room(passes_);
+  state_ = host_->state_blocks();
+}
+
 PassUpdate::PassUpdate(const PassUpdate& inner, std::vector<Pass> passes,
                        std::vector<StateBlock> state)
     : LocalUpdate(inner.state_blocks(), inner.steps()),
@@ -155,6 +170,9 @@ PassUpdate::PassUpdate(const PassUpdate& inner, std::vector<Pass> passes,
   host_->make_room(passes_);
   state_.insert(state_.end(), state.begin(), state.end());
 }
+
+const Movement& PassUpdate::movement() const { return host_->movement(); }
+bool PassUpdate::trains_side_by_side() const { return host_->steps_by_model(); }
 
 ClientOutcome PassUpdate::train(const ClientTask& task) { return host_->run(*this, task); }
 

@@ -19,12 +19,18 @@ namespace hanse {
 // gradient first, with the gradient stored. The last two have the same bits.
 class HostPasses {
  public:
-  HostPasses(const ClientOptions& options, const Federation& federation, Model& model);
+  // `own`: where the gradients come from; null: from the options.
+  HostPasses(const ClientOptions& options, const Federation& federation, Model& model,
+             std::unique_ptr<StoredGradient> own = nullptr);
 
   // Takes the rows that such passes need, before a round needs them.
   void make_room(const std::vector<Pass>& passes);
   ClientOutcome run(PassUpdate& update, const ClientTask& task);
 
+  const Movement& movement() const { return movement_; }
+
+  // Are the gradients of steps the model's, with nothing but the options between?
+  bool steps_by_model() const { return !has_own_; }
   // The moments that clients keep.
   std::vector<StateBlock> state_blocks() const { return optimizer_.state_blocks(); }
 
@@ -39,9 +45,11 @@ class HostPasses {
   StepOptions options_;
   PropfairOptions propfair_;
   Schedule schedule_;
+  Movement movement_;
   Model& model_;
   BatchStream batches_;
   ClientOptimizer optimizer_;
+  bool has_own_;                           // gradients
   std::unique_ptr<StoredGradient> found_;  // the gradient that is stored
   bool stores_gradient_;
   std::size_t state_width_;

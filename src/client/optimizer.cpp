@@ -217,6 +217,7 @@ void ClientOptimizer::start(std::span<float> row, std::span<float> state,
                             const StepForces& forces) {
   for (AlignedFloats& moments : fresh_) std::fill(moments.begin(), moments.end(), 0.0F);
   age_ = keeps_ ? static_cast<int64_t>(state.back()) : 0;
+  part_ = nullptr;
   numbers_.rule.mu = number(forces.mu);
   rows_ = {.w = row.data(),
            .gradient = nullptr,
@@ -228,7 +229,34 @@ void ClientOptimizer::start(std::span<float> row, std::span<float> state,
 
 void ClientOptimizer::next(double lr, double scale) { step_ = stepping_.size(lr, scale, ++age_); }
 
+void ClientOptimizer::move(const MovingPart& part, int64_t age_change) {
+  part_ = part.all ? nullptr : &part;
+  age_ += age_change;
+}
+
+void ClientOptimizer::clear_still(std::span<float> gradient) const {
+  if (part_ == nullptr) return;
+  int64_t begin = 0;
+  const auto clear = [&](int64_t end) {
+    std::fill(gradient.begin() + begin, gradient.begin() + end, 0.0F);
+  };
+  for (const RowPart& moving : part_->parts) {
+    clear(moving.begin);
+    begin = moving.end;
+  }
+  clear(std::ssize(gradient));
+}
+
 void ClientOptimizer::apply(int64_t offset, const float* gradient, int64_t size) {
+  if (part_ == nullptr) return step(offset, gradient, size);
+  for (const RowPart& moving : part_->parts) {
+    const int64_t first = std::max(offset, moving.begin);
+    const int64_t last = std::min(offset + size, moving.end);
+    if (first < last) step(first, gradient + (first - offset), last - first);
+  }
+}
+
+void ClientOptimizer::step(int64_t offset, const float* gradient, int64_t size) {
   const auto at = [&](auto* row) { return row == nullptr ? nullptr : row + offset; };
   loop_(numbers_, step_,
         {.w = rows_.w + offset,

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "hanse/base/aligned.hpp"
+#include "hanse/client/movement.hpp"
 #include "hanse/client/options.hpp"
 #include "hanse/client/state_store.hpp"
 #include "hanse/model/row_step.hpp"
@@ -63,19 +64,27 @@ class ClientOptimizer final : public RowStep {
   // Are the steps that were started w <- w - lr g, with g of the loss and decay alone? Then
   // Model::sgd_step() does the same.
   bool is_plain() const {
-    return moments_ == 0 && rows_.anchor == nullptr && rows_.pull == nullptr;
+    return moments_ == 0 && rows_.anchor == nullptr && rows_.pull == nullptr && part_ == nullptr;
   }
 
   // Starts a participation: the row that moves, the client's state, and the forces, in rows that
   // lie alike. They must outlive its steps.
   void start(std::span<float> row, std::span<float> state, const StepForces& forces = {});
+  // From the next step on, until the next start(), moves these values alone, as PhaseWalk has them.
+  // `part` must stay.
+  void move(const MovingPart& part, int64_t age_change);
+  // Sets the gradient [trainable] of the others to zero.
+  void clear_still(std::span<float> gradient) const;
   // Starts a step, before its parts: its learning rate, and a factor on the gradient.
   void next(double lr, double scale);
   void apply(int64_t offset, const float* gradient, int64_t size) override;
+  bool wants(int64_t offset) const override { return part_ == nullptr || part_->holds(offset); }
+  bool take(const WeightGradient& product) override { return !wants(product.offset); }
   // Ends a participation.
   void finish(std::span<float> state) const;
 
  private:
+  void step(int64_t offset, const float* gradient, int64_t size);
   float* moment(int64_t which, std::span<float> state);
 
   Stepping stepping_;
@@ -86,7 +95,8 @@ class ClientOptimizer final : public RowStep {
   StepLoop loop_;
   StepSize step_;
   StepRows rows_{};
-  int64_t age_ = 0;  // t, steps that the moments have seen
+  const MovingPart* part_ = nullptr;  // that moves; null: all
+  int64_t age_ = 0;                   // t, steps that the moments have seen
   std::vector<AlignedFloats> fresh_;
 };
 

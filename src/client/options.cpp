@@ -13,6 +13,12 @@ std::string own_loss_key(const LossOptions& options) {
   return options.class_weights != "none" ? "client.class-weights" : "";
 }
 
+StepOptions inner_steps(const ClientOptions& options) {
+  StepOptions inner = options;
+  if (options.inner_lr > 0) inner.lr = options.inner_lr;
+  return inner;
+}
+
 double propfair_slope(const PropfairOptions& options, double loss) {
   if (options.base <= 0) return 1;
   const double room = options.base - loss;  // M - F

@@ -27,6 +27,11 @@ int64_t product(int64_t a, int64_t b) {
 
 }  // namespace
 
+int64_t length_of_round(const LocalWork& work) {
+  if (!work.phases.list.empty()) return work.phases.length();
+  return work.steps > 0 ? work.steps : work.epochs;
+}
+
 int64_t samples_a_pass(const LocalWork& work, int64_t samples) {
   return work.drop_last ? samples - samples % expected_batch(work, samples) : samples;
 }
@@ -36,8 +41,12 @@ int64_t loss_samples(const LocalWork& work, int64_t batches, int64_t samples) {
                       : std::min(samples, product(batches, expected_batch(work, samples)));
 }
 
+int64_t steps_of_length(const LocalWork& work, int64_t samples) {
+  return work.steps > 0 ? 1 : steps_a_pass(work, samples);
+}
+
 int64_t local_steps(const LocalWork& work, int64_t samples) {
-  return work.steps > 0 ? work.steps : product(work.epochs, steps_a_pass(work, samples));
+  return product(length_of_round(work), steps_of_length(work, samples));
 }
 
 int64_t steps_of_task(const LocalWork& work, const ClientTask& task, int64_t samples) {
@@ -47,7 +56,7 @@ int64_t steps_of_task(const LocalWork& work, const ClientTask& task, int64_t sam
   RandomStream stream(task.seed, Purpose::kStraggling, static_cast<uint64_t>(task.key()),
                       static_cast<uint64_t>(task.client));
   if (stream.uniform() >= work.stragglers) return all;
-  const int64_t parts = work.steps > 0 ? work.steps : work.epochs;
+  const int64_t parts = length_of_round(work);
   return all / parts * (1 + stream.below(parts));
 }
 

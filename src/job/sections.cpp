@@ -127,6 +127,10 @@ void bind_client(OptionTable& table, ClientOptions& client) {
   table.add("client.epochs", client.epochs, at_least(1),
             "passes over the client's samples a round; not used when client.steps > 0");
   table.add("client.steps", client.steps, at_least(0), "mini-batch steps a round; 0: epochs");
+  table.add("client.phases", client.phases,
+            "what the steps of a round move, one after the other: all, shared, personal "
+            "(client.personal) or a tensor's name with * and ?, each with its epochs, or its steps "
+            "where client.steps > 0, e.g. personal 10, shared 5; empty: all");
   table.add("client.batch", client.batch, at_least(0), "samples a step; 0: all of the client's");
   table.add("client.drop-last", client.drop_last,
             "leave out the last batch of a pass where it has fewer than client.batch samples; a "
@@ -249,6 +253,8 @@ void bind_evaluate(OptionTable& table, EvaluateOptions& evaluate) {
   table.add("evaluate.tune-steps", evaluate.tune_steps, at_least(0),
             "steps that a copy of the model of the view makes on each client's training samples "
             "before it is evaluated there, as [client] says; 0: none");
+  table.add("evaluate.tune", evaluate.tune,
+            "names of tensors that these steps move, frozen ones too; empty: what training moves");
   table.add(
       "evaluate.metrics", evaluate.metrics,
       "metrics of each client's test samples beside loss, accuracy and AUROC of two classes, "

@@ -14,6 +14,7 @@
 #include "hanse/kinds/clock.hpp"
 #include "hanse/kinds/own_rules.hpp"
 #include "hanse/kinds/samplers.hpp"
+#include "hanse/model/distillation.hpp"
 
 namespace hanse {
 
@@ -67,6 +68,62 @@ const Keys<Job> kStragglers =
         "share of the participants that make only 1 to client.epochs of their epochs (or 1 to "
         "client.steps steps), each number as likely");
 
+Keys<Job> mu_key(double value, const std::string& help) {
+  return with_default(
+      key("mu", &Options::mu, at_least(0), help), [](Job& job) -> double& { return job.client.mu; },
+      value);
+}
+
+Keys<Job> inner_lr_key(const std::string& help) {
+  return key("inner-lr", &Options::inner_lr, or_auto(above(0)), help + "; auto: client.lr");
+}
+
+const Keys<Job> kApfl{
+    key("mixture", &Options::mixture, between(0, 1),
+        "share a of the client's own model v in its mixture a v + (1 - a) w with the shared one, "
+        "at the start"),
+    key("adapt", &Options::adapt, "the share is learned, once a round; false: it stays"),
+    key("variant", &Options::variant,
+        "paper; reference: 0.02 a is added to the derivative by the share a, as the authors' code "
+        "has it")};
+
+const Keys<Job> kPFedMe{
+    mu_key(15, "weight of mu/2 |x - w|^2 that pulls a client's own model x to the shared one"),
+    key("inner", &Options::inner, at_least(1), "steps of the client's own model a mini-batch"),
+    inner_lr_key("size of these steps")};
+
+const Keys<Job> kFedSam{
+    with_default(
+        newton_key("rho", &NewtonOptions::rho, at_least(0),
+                   "distance at which the gradient is taken, along the gradient; 0: none"),
+        [](Job& job) -> double& { return job.client.second_order.rho; }, 0.05),
+    key("global-momentum", &Options::global_momentum, from_below(0, 1),
+        "share of the last round's mean direction in a step, the rest is the gradient: above 0 "
+        "MoFedSAM, and with client.rho = 0 FedCM (Xu et al. 2021)"),
+    kImportance};
+
+const Keys<Job> kFedNtd{key("distillation", &Options::distillation, at_least(0),
+                            "weight beta of the distillation from the received model; 0: none"),
+                        key("temperature", &Options::temperature, above(0),
+                            "temperature tau of the distillation's probabilities"),
+                        kStragglers};
+
+void look_at_sharpness(const ClientOptions& options, UpdateTraits& traits) {
+  traits.control = options.global_momentum > 0;
+  traits.separable = !traits.control;
+  traits.one_by_one = traits.control || options.second_order.rho > 0;
+}
+
+void look_at_distillation(const ClientOptions& options, UpdateTraits& traits) {
+  traits.own_loss = traits.one_by_one = options.distillation > 0;
+}
+
+void distill_received(const ClientOptions& options, Model& network) {
+  if (options.distillation > 0) {
+    distill_not_true(network, options.distillation, options.temperature);
+  }
+}
+
 using UpdateMaker = std::unique_ptr<LocalUpdate> (*)(const ClientOptions& options,
                                                      const Federation& federation, Model& model);
 
@@ -75,6 +132,10 @@ struct UpdateKind : KindRow<Job> {
   UpdateMaker make;
   // Makes the server's step; null: server.optimizer does.
   std::unique_ptr<ServerOptimizer> (*make_optimizer)(const SecondOrderOptions&, int64_t) = nullptr;
+  // What its options make of the traits; null: nothing.
+  void (*look_at)(const ClientOptions& options, UpdateTraits& traits) = nullptr;
+  // Gives the network a loss of its own; null: there is none.
+  void (*take_loss)(const ClientOptions& options, Model& network) = nullptr;
 };
 
 const Family<UpdateKind> kUpdates{
@@ -85,8 +146,7 @@ const Family<UpdateKind> kUpdates{
     {{{"sgd", "mini-batch SGD", kStragglers}, {.separable = true, .straggles = true}, make_sgd},
      {{"prox",
        "mini-batch SGD with a proximal term (FedProx, Li et al. 2020)",
-       {key("mu", &Options::mu, at_least(0), "weight of the proximal term mu/2 |w - theta|^2"),
-        kStragglers}},
+       {mu_key(0.01, "weight of the proximal term mu/2 |w - theta|^2"), kStragglers}},
       {.separable = true, .straggles = true},
       make_prox},
      {{"scaffold", "SGD with control variates against client drift (Karimireddy et al. 2020)",
@@ -99,6 +159,35 @@ const Family<UpdateKind> kUpdates{
            "one")},
       {.own_models = true, .keeps = true},
       make_ditto},
+     {{"apfl", "SGD, and a mixture of the shared model with each client's own (Deng et al. 2020)",
+       kApfl},
+      {.own_models = true, .keeps = true, .own_steps = true, .one_by_one = true},
+      make_apfl},
+     {{"pfedme",
+       "steps on the Moreau envelope of each client's loss, with models of the clients' own "
+       "(T. Dinh et al. 2020)",
+       kPFedMe},
+      {.own_models = true, .keeps = true, .own_steps = true, .one_by_one = true},
+      make_pfedme},
+     {{"per-fedavg",
+       "a shared model that a step makes each client's own, first order (Fallah et al. 2020)",
+       inner_lr_key("size of the step that looks ahead, and of those of evaluate.tune-steps")},
+      {.own_steps = true, .one_by_one = true, .adapts = true},
+      make_per_fedavg},
+     {{"fedsam", "SGD by gradients at the worst point nearby (Qu et al. 2022)", kFedSam},
+      {},
+      make_fedsam,
+      nullptr,
+      look_at_sharpness},
+     {{"fedntd",
+       "SGD, and distillation of the classes that are not true from the received model "
+       "(Lee et al. 2022)",
+       kFedNtd},
+      {.separable = true, .straggles = true},
+      make_fedntd,
+      nullptr,
+      look_at_distillation,
+      distill_received},
      {{"fednova", "SGD; updates count by their effective steps (Wang et al. 2020)"},
       {.separable = true},
       make_fednova},
@@ -136,7 +225,10 @@ std::unique_ptr<LocalUpdate> keep_personal(std::unique_ptr<LocalUpdate> update,
 KindFamily update_family() { return listed(kUpdates); }
 
 UpdateTraits update_traits(const ClientOptions& options) {
-  return kUpdates.find(options.kind).traits;
+  const UpdateKind& kind = kUpdates.find(options.kind);
+  UpdateTraits traits = kind.traits;
+  if (kind.look_at) kind.look_at(options, traits);
+  return traits;
 }
 
 ClientOptions instructed_clients(const Job& job) {
@@ -144,14 +236,35 @@ ClientOptions instructed_clients(const Job& job) {
   const AggregatorTraits& rule = aggregator_traits(job.aggregator);
   if (rule.instruct) rule.instruct(job.aggregator, options);
   if (!update_traits(options).straggles) options.stragglers = 0;
+  if (tunes_beyond_training(job)) options.moves = options.train;
   return options;
+}
+
+bool tunes_beyond_training(const Job& job) {
+  const bool tunes = job.evaluate.tune_steps > 0 && !job.evaluate.tune.empty();
+  return tunes && !job.client.train.empty() && !job.client.lora.is_any();
+}
+
+std::vector<std::string> row_patterns(const Job& job) {
+  std::vector<std::string> patterns = split_list(job.client.train);
+  if (!tunes_beyond_training(job)) return patterns;
+  const auto tuned = split_list(job.evaluate.tune);
+  if (std::ranges::count(tuned, "*") > 0) return {};
+  patterns.insert(patterns.end(), tuned.begin(), tuned.end());
+  return patterns;
 }
 
 bool evaluates_own_models(const Job& job) {
   const EvaluateView view = job.evaluate.view;
   if (view != EvaluateView::kAuto) return view == EvaluateView::kPersonalised;
   const ClientOptions& client = job.client;
-  return client.alone || !client.personal.empty() || update_traits(client).own_models;
+  const UpdateTraits traits = update_traits(client);
+  return client.alone || !client.personal.empty() || traits.own_models || traits.adapts;
+}
+
+void take_update_loss(const Job& job, Model& network) {
+  const UpdateKind& kind = kUpdates.find(job.client.kind);
+  if (kind.take_loss) kind.take_loss(job.client, network);
 }
 
 std::unique_ptr<LocalUpdate> make_update(const Job& job, const Federation& federation, Model& model,
@@ -164,13 +277,15 @@ std::unique_ptr<LocalUpdate> make_update(const Job& job, const Federation& feder
 
 ClientOptions tuner_options(const Job& job) {
   ClientOptions options;
-  static_cast<StepOptions&>(options) = job.client;
+  static_cast<StepOptions&>(options) =
+      update_traits(job.client).adapts ? inner_steps(job.client) : StepOptions(job.client);
   static_cast<LossOptions&>(options) = job.client;
   options.optimizer.state = Moments::kFresh;
   options.steps = job.evaluate.tune_steps;
   options.batch = job.client.batch;
   options.drop_last = job.client.drop_last;
   options.augmentation = job.client.augmentation;
+  options.moves = job.evaluate.tune;
   return options;
 }
 

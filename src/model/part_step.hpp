@@ -67,7 +67,7 @@ class PartStep final : public RowStep {
 
   bool wants(int64_t offset) const override {
     const auto piece = from(offset);
-    return piece != pieces_.end() && piece->begin <= offset;
+    return piece != pieces_.end() && piece->begin <= offset && wants(*piece);
   }
   bool take(const WeightGradient& product) override;
   void apply(int64_t offset, const float* gradient, int64_t size) override;
@@ -79,6 +79,8 @@ class PartStep final : public RowStep {
     int64_t own;               // where the tensor begins in the trained row
     AdapterGradient* adapter;  // null: it is trained itself
   };
+
+  bool wants(const Piece& piece) const;
 
   // The first piece that ends behind `offset`.
   std::vector<Piece>::const_iterator from(int64_t offset) const {

@@ -48,7 +48,7 @@ struct Trained {
   std::vector<ClientOutcome> outcomes;
 };
 
-// What the clients train: the network, or a part of it.
+// The network that clients train, or a part of it.
 struct TrainedModel {
   std::unique_ptr<Model> model;
   const PartModel* part = nullptr;  // `model`, where it is one
@@ -74,8 +74,7 @@ inline Row initial_row(Model& model, const Case& c) {
   RandomStream stream(kSeed, Purpose::kInitialize);
   model.initialize(row, stream);
   if (!c.starts_blank) return row;
-  // The values have so few bits that a convolution's sums are exact: what is equal stays so,
-  // whatever the order in which a processor's kernels add.
+  // With so few bits a convolution's sums are exact, in any order.
   for (float& value : row) value = std::round(value * 64) / 64;
   std::fill_n(row.begin(), model.layout().slots().front().size, 0.0F);
   return row;
@@ -117,10 +116,9 @@ inline Trained rows_of(CohortTraining& training, const std::vector<int64_t>& cli
                        std::vector<ClientOutcome> outcomes) {
   Trained trained{.outcomes = std::move(outcomes)};
   const at::Tensor rows = training.cohort().rows().cpu().contiguous();
-  const auto width = static_cast<std::size_t>(rows.size(1));
   for (std::size_t i = 0; i < clients.size(); ++i) {
-    const float* first = rows.data_ptr<float>() + i * width;
-    trained.rows.emplace_back(first, first + width);
+    const float* first = rows[static_cast<int64_t>(i)].data_ptr<float>();
+    trained.rows.emplace_back(first, first + rows.size(1));
   }
   return trained;
 }
@@ -168,9 +166,8 @@ inline void expect_agreement(const Case& c, const Federation& federation,
         const std::string who = what + " on " + device + ", client " + std::to_string(clients[i]);
         EXPECT_EQ(got.outcomes[i].samples, expected.outcomes[i].samples) << who;
         EXPECT_NEAR(got.outcomes[i].loss, expected.outcomes[i].loss, 1e-5) << who;
-        EXPECT_NEAR(got.outcomes[i].squares, expected.outcomes[i].squares,
-                    1e-5 * expected.outcomes[i].squares)
-            << who;
+        const double squares = expected.outcomes[i].squares;
+        EXPECT_NEAR(got.outcomes[i].squares, squares, 1e-5 * squares) << who;
         EXPECT_LE(furthest(got.rows[i], expected.rows[i]), 1e-5F) << who;
       }
     }
@@ -179,8 +176,8 @@ inline void expect_agreement(const Case& c, const Federation& federation,
 
 inline void expect_agreement(const Case& c, const std::string& what,
                              const std::vector<std::string>& devices = test_devices()) {
-  const auto comm = make_single_communicator();
-  expect_agreement(c, unequal_federation(*comm, c), {3, 0, 6, 5, 1}, what, devices);
+  expect_agreement(c, unequal_federation(*make_single_communicator(), c), {3, 0, 6, 5, 1}, what,
+                   devices);
 }
 
 inline ModelOptions kind(const std::string& name, const std::string& loss = "cross-entropy") {

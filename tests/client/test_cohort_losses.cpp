@@ -234,7 +234,7 @@ TEST(CohortLosses, AnObjectiveThatFailsIsNamed) {
   }
 }
 
-// Of images, and with each way of holding the others.
+// Compares images in training, with each way of holding the samples, and sees that they differ.
 void expect_changed(const std::function<void(ClientOptions&)>& change, const std::string& what) {
   const auto comm = make_single_communicator();
   for (const char* name : {"lenet", "cnn-cifar"}) {

@@ -185,5 +185,25 @@ TEST(CohortOptimizers, StepOtherNetworks) {
   expect_rounds(head, "a part");
 }
 
+// Clients come to a phase after different numbers of steps.
+TEST(CohortOptimizers, MoveSomeTensors) {
+  for (const Optimizer& optimizer : optimizers()) {
+    for (const auto& [name, change] : kChanges) {
+      Case turns = stepping(optimizer, Moments::kFresh);
+      change(turns.client);
+      turns.client.alternate = "fc1.*, fc2.weight";
+      expect_rounds(turns, optimizer.name + " by rounds, " + name);
+      Case phases = turns;
+      phases.client.alternate.clear();
+      phases.client.accumulate = 1;
+      phases.client.phases = LocalPhases::parse("fc2.* 2, *weight 1, fc1.bias 1, all 1");
+      expect_rounds(phases, optimizer.name + " in phases, " + name);
+    }
+  }
+  Case part = stepping(optimizers()[3], Moments::kKept);
+  part.client.moves = "fc1.*";
+  expect_rounds(part, "moments that are kept");
+}
+
 }  // namespace
 }  // namespace hanse

@@ -93,6 +93,7 @@ TEST_F(CohortVersions, DirectionsOfSeveralVersions) {
   job.job.client.steps = 3;
   job.job.client.lr = 0.05;
   job.job.client.rate = LoweringRate::kLbfgs;
+  job.job.client.lr_decay = 0.8;
   for (const int64_t pairs : {2, 5}) {
     job.job.client.pairs = pairs;
     expect_agreement("dqn-fed of " + std::to_string(pairs) + " pairs", job);

@@ -148,14 +148,10 @@ TEST(EngineChoice, WhatGpusTrainOneByOneIsSaidWithItsKey) {
     EXPECT_TRUE(why.empty() || why.find("(" + key + ")") != std::string::npos) << key << why;
     return !why.empty();
   };
-  for (const char* update : {"fednew", "fednl"}) {
+  for (const char* update :
+       {"fednew", "fednl", "apfl", "pfedme", "per-fedavg", "fedsam", "fedntd"}) {
     EXPECT_TRUE(said("client.update", [&](Job& job) { job.client.kind = update; })) << update;
   }
-  said("aggregator.kind", [](Job& job) { job.aggregator.kind = "fedheal"; });
-  said("aggregator.kind", [](Job& job) {
-    job.aggregator.kind = "fedlf";
-    job.aggregator.absent = AbsentClients::kWindow;
-  });
 }
 
 // What clients train for and on, and how their models are evaluated.
@@ -188,8 +184,6 @@ TEST(EngineChoice, CheckSaysWhatIsTrainedOneByOne) {
   job.client.kind = "fednew";
   EXPECT_EQ(one_by_one_text(job).rfind("clients are trained one after the other on the GPU: ", 0),
             0U);
-  job.run.protocol = "local";
-  EXPECT_NE(one_by_one_text(job), "");
   job.run.protocol = "bandit";
   EXPECT_EQ(one_by_one_text(job), "");
 }

@@ -1,12 +1,20 @@
 """Models of the clients' own, the views of an evaluation, and the two bounds."""
 
+import json
+import os
+
 import harness
 import test_bad_input
 
 MLP = {"model.kind": "mlp", "model.hidden": "9", "federation.partition": "dirichlet",
        "federation.alpha": 0.3, "client.momentum": 0.5}
+PLAIN = {**MLP, "client.momentum": 0}
 JOBS = {
     "ditto": {**MLP, "client.update": "ditto", "client.lambda": 0.5},
+    "apfl": {**PLAIN, "client.update": "apfl", "client.variant": "reference"},
+    "pfedme": {**PLAIN, "client.update": "pfedme", "client.mu": 2, "client.inner": 3},
+    "per-fedavg": {**PLAIN, "client.update": "per-fedavg", "client.inner-lr": 0.05,
+                   "federation.held-out": 2},
     "head": {**MLP, "client.personal": "fc2.*"},
     "head-prox": {**MLP, "client.personal": "fc2.*", "client.update": "prox", "client.mu": 0.3,
                   "aggregator.kind": "term"},
@@ -18,6 +26,11 @@ JOBS = {
               "data.validation-fraction": 0.2, "evaluate.on": "both"},
     "tuned-ditto": {**MLP, "client.update": "ditto", "evaluate.tune-steps": 2},
     "centralized": {**MLP, "run.protocol": "centralized"},
+    "fedrep": {**MLP, "client.personal": "fc2.*", "client.phases": "personal 2, shared 1",
+               "client.update": "prox", "client.mu": 0.3},
+    "turns": {**MLP, "client.alternate": "fc1.*,fc2.*", "server.optimizer": "adam",
+              "server.lr": 0.01},
+    "fedbabu": {**MLP, "client.train": "fc1.*", "evaluate.tune-steps": 3, "evaluate.tune": "*"},
 }
 
 
@@ -46,6 +59,15 @@ class SameBits(harness.Case):
     def test_ditto(self):
         self.check("ditto")
 
+    def test_apfl(self):
+        self.check("apfl")
+
+    def test_pfedme(self):
+        self.check("pfedme")
+
+    def test_per_fedavg(self):
+        self.check("per-fedavg")
+
     def test_head(self):
         self.check("head")
 
@@ -72,6 +94,88 @@ class SameBits(harness.Case):
 
     def test_centralized(self):
         self.check("centralized")
+
+    def test_phases(self):
+        self.check("fedrep")
+
+    def test_tensors_in_turn(self):
+        self.check("turns")
+
+    def test_tensors_that_only_evaluations_move(self):
+        self.check("fedbabu")
+
+
+class WhoseTensors(harness.Case):
+    """What moves some tensors: client.phases, client.alternate, evaluate.tune."""
+
+    def tensors(self, run):
+        with open(os.path.join(run, "model.safetensors"), "rb") as file:
+            size = int.from_bytes(file.read(8), "little")
+            header, values = json.loads(file.read(size)), file.read()
+        return {name: values[slice(*entry["data_offsets"])] for name, entry in header.items()
+                if name != "__metadata__"}
+
+    def moved(self, one, other):
+        one, other = self.tensors(one), self.tensors(other)
+        return {name for name in one if one[name] != other[name]}
+
+    def test_what_moves_all_is_the_plain_run(self):
+        job = self.job({**MLP, "client.steps": 4})
+        plain = self.train(job, "plain")
+        for number, changes in enumerate([
+                {"client.phases": "all 4", "client.steps": 1}, {"client.alternate": "*"},
+                {"client.phases": "all 1, * 3", "client.steps": 1}]):
+            run = self.train(job, f"all-{number}", ranks=1 + number, changes=changes)
+            self.assert_digest(run, plain)
+            self.assertEqual(harness.column(run, "rounds.csv", "loss"),
+                             harness.column(plain, "rounds.csv", "loss"))
+        epochs = self.train(job, "epochs", changes={"client.steps": 0, "client.epochs": 3})
+        phases = self.train(job, "phases", changes={"client.steps": 0,
+                                                    "client.phases": "all 1, all 2"})
+        self.assert_digest(phases, epochs)
+
+    def test_a_round_moves_one_half(self):
+        job = self.job({**JOBS["turns"], "run.state-dict": "safetensors", "server.optimizer": "sgd",
+                        "server.lr": 1})
+        runs = [self.train(job, f"rounds-{n}", changes={"run.rounds": n}) for n in (1, 2, 3)]
+        self.assertEqual(self.moved(runs[0], runs[1]), {"fc2.weight", "fc2.bias"})
+        self.assertEqual(self.moved(runs[1], runs[2]), {"fc1.weight", "fc1.bias"})
+
+    def test_the_head_is_only_tuned(self):
+        """FedBABU: body trains as if the head were frozen; evaluations tune both."""
+        job = self.job({**JOBS["fedbabu"], "run.state-dict": "safetensors"})
+        whole = self.train(job, "whole")
+        frozen = self.train(job, "frozen", changes={"evaluate.tune": "fc1.*"})
+        self.assertEqual(self.moved(whole, frozen), set())
+        before, after = (harness.summary(run)["metrics"] for run in (frozen, whole))
+        for name in before:
+            if name.startswith("before_"):
+                self.assertAlmostEqual(before[name], after[name], places=6, msg=name)
+        self.assertLess(after["train_loss_mean"], before["train_loss_mean"])
+        head = self.train(job, "head", changes={"evaluate.tune": "fc2.*"})
+        self.assertNotEqual(harness.summary(head)["metrics"]["train_loss_mean"],
+                            after["train_loss_mean"])
+
+    def test_it_is_said(self):
+        def lines(name, **changes):
+            process = self.hanse("run", self.job({**JOBS[name], **changes}),
+                                 f"--run.out={self.path(name)}")
+            return "\n".join(process.lines())
+        said = lines("fedrep")
+        self.assertRegex(said, r"move personal \(\d+ values\) for 2 epochs, then shared \(\d+ ")
+        self.assertIn("evaluations are of each client's own model", said)
+        self.assertRegex(lines("turns"), r"rounds move in turn fc1\.\* \(\d+ values\), then fc2")
+        said = lines("fedbabu")
+        self.assertRegex(said, r"leaves \d+ values of the row as they start.*evaluate\.tune")
+        self.assertIn("evaluations are of the shared model behind 3 steps of *", said)
+
+    def test_plan_counts_the_steps_of_all_phases(self):
+        job = self.job({**MLP, "client.steps": 7})
+        plain, phases = (self.hanse("plan", job, *more).stdout() for more in
+                         ([], ["--client.phases=fc2.* 2, fc1.* 5", "--client.steps=1"]))
+        of = lambda plan: [line for line in plan.splitlines() if "local steps a client" in line]
+        self.assertEqual(len(of(plain)), 1)
+        self.assertEqual(of(plain), of(phases))
 
 
 class Views(harness.Case):
@@ -246,6 +350,25 @@ class BadInput(test_bad_input.BadInput):
     def test_all_tensors(self):
         self.refuse("client.personal", "all tensors",
                     changes={**MLP, "client.personal": "*"})
+
+    def test_phases_and_turns(self):
+        for value, words in (("personal", "no part and a number"), ("all 0", "at least"),
+                             ("personal 1", "client.personal"), ("head.* 1", "fc1.weight")):
+            self.refuse("client.phases", words, changes={**MLP, "client.phases": value})
+        self.refuse("client.alternate", "'head'", changes={**MLP, "client.alternate": "fc1.*,head"})
+        for changes in ({"client.update": "scaffold", "client.momentum": 0},
+                        {"client.update": "ditto"}, {"client.accumulate": 2},
+                        {"client.optimizer-state": "kept"}, {"client.alternate": "fc1.*"}):
+            key = next((key for key in ("client.accumulate", "client.optimizer-state")
+                        if key in changes), "client.phases")
+            self.refuse(key, changes={**MLP, "client.phases": "fc1.* 1", **changes})
+
+    def test_what_evaluations_tune(self):
+        self.refuse("evaluate.tune", "'head'", "fc1.weight",
+                    changes={**MLP, "evaluate.tune-steps": 1, "evaluate.tune": "head"})
+        self.refuse("evaluate.tune", "'head'",
+                    changes={**MLP, "evaluate.tune-steps": 1, "evaluate.tune": "head",
+                             "client.train": "fc1.*"})
 
     def test_two_kinds_of_own_models(self):
         self.refuse("client.personal", "ditto",

@@ -60,6 +60,23 @@ MODELS = {
         "client.epochs": 2,
         "client.label-smoothing": 0.1,
     },
+    "mofedsam": {
+        "model.kind": "mlp",
+        "model.hidden": "17,9",
+        "federation.partition": "power-law",
+        "client.update": "fedsam",
+        "client.global-momentum": 0.8,
+        "client.momentum": 0.5,
+    },
+    "fedntd": {
+        "model.kind": "mlp",
+        "model.hidden": "17,9",
+        "federation.partition": "power-law",
+        "client.update": "fedntd",
+        "client.temperature": 2,
+        "client.stragglers": 0.5,
+        "client.epochs": 3,
+    },
     "oort": {
         "model.kind": "mlp",
         "model.hidden": "9",
@@ -138,6 +155,12 @@ class SameBits(harness.Case):
 
     def test_power_of_choice_and_a_resume(self):
         self.check_sampler("power-of-choice")
+
+    def test_mofedsam_and_a_resume(self):
+        self.check_sampler("mofedsam")
+
+    def test_fedntd_and_a_resume(self):
+        self.check_sampler("fedntd")
 
     def test_adamw_with_moments_that_are_kept(self):
         self.compare(MODELS["adamw"], PLACES)

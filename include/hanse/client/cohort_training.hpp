@@ -1,6 +1,7 @@
 // Steps of several clients side by side on one device.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -10,6 +11,7 @@
 
 #include "hanse/client/evaluator.hpp"
 #include "hanse/client/local_update.hpp"
+#include "hanse/client/movement.hpp"
 #include "hanse/data/federation.hpp"
 #include "hanse/model/cohort.hpp"
 
@@ -54,6 +56,9 @@ class CohortTraining final : public Evaluator {
   // of the tasks, behind them theta().
   Cohort& cohort() { return *cohort_; }
 
+  // From now on steps move what `movement` says, of so many trained values.
+  void move_by(const Movement& movement, int64_t trained);
+
   // Makes a step of all clients, the one of that number in the cohort's table and of `step`, from
   // 1, in the round. It must count the losses.
   using Step = std::function<void(int64_t number, int64_t step)>;
@@ -75,6 +80,8 @@ class CohortTraining final : public Evaluator {
   EvaluationSums chosen(int64_t begin, std::span<const int32_t> order) override;
 
  private:
+  // Samples that the device has room for, when it does not hold all.
+  int64_t window() const { return std::max(clients_ * batch_, kEvaluationRows); }
   int64_t places_of_samples() const;
   void upload_all();
   void locate(int64_t begin, std::span<const int32_t> order, int64_t place);
@@ -91,7 +98,6 @@ class CohortTraining final : public Evaluator {
   std::string device_;
   int64_t clients_;  // C
   int64_t batch_;    // B
-  int64_t window_;   // samples that the device has room for, when it does not hold all
   bool holds_all_;
   bool changes_;          // samples, in training
   bool squares_ = false;  // those of the last tasks are wanted

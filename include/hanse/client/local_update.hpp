@@ -35,6 +35,11 @@ class LocalUpdate {
   // Does the server keep the control variate and send it? If not, task.control is empty, and the
   // sum of the changes goes to the server's optimizer alone.
   virtual bool control_returns() const { return true; }
+  // Is it no running sum, but the mean of what the round's clients send, weighted by their
+  // importance? The last entry counts them: each sends 1 there.
+  virtual bool control_is_mean() const { return false; }
+  // The name of a block of one float of the state that clients.csv shows; empty: none.
+  virtual std::string_view shown_block() const { return ""; }
   // Does train() leave the update itself in task.row, and not the model behind it? A small update
   // of a large model keeps all its digits then.
   virtual bool sends_direction() const { return false; }

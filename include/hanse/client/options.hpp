@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "hanse/client/part_options.hpp"
+#include "hanse/client/phases.hpp"
+#include "hanse/client/second_order_options.hpp"
 
 namespace hanse {
 
@@ -20,6 +22,7 @@ struct LocalWork {
   int64_t steps = 0;       // mini-batch steps a round; 0: epochs
   int64_t batch = 20;      // samples a step; 0: all of the client's
   double stragglers = 0;   // share of participants that stop early
+  LocalPhases phases;      // of a round; their lengths take the place of epochs and of steps > 0
   bool drop_last = false;  // leave out a pass's last batch where it is smaller
   bool pooled = false;     // on everybody's samples; set by run.protocol = centralized
 };
@@ -115,28 +118,6 @@ struct PoisonOptions {
   double share = 0.5;   // kBackdoor: of a batch, in (0, 1]
 };
 
-enum class Compressor { kRank, kTop };
-constexpr auto choices_of(Compressor) { return std::array{"rank", "top"}; }
-enum class HessianStart { kHessian, kZero };
-constexpr auto choices_of(HessianStart) { return std::array{"hessian", "zero"}; }
-enum class Safeguard { kFrobenius, kProjection };
-constexpr auto choices_of(Safeguard) { return std::array{"frobenius", "projection"}; }
-
-// Options of the updates in second_order.hpp.
-struct SecondOrderOptions {
-  double alpha = 0.05;       // fednew: damping of the Newton direction; feddyn: of its regulariser
-  double rho = 0.1;          // fednew: penalty on y_i - y
-  double tolerance = 1e-5;   // fednew: of the residual, relative
-  int64_t iterations = 100;  // fednew: most Hessian-vector products a round
-  Compressor compressor = Compressor::kRank;  // fednl
-  int64_t rank = 1;                           // of Compressor::kRank
-  int64_t top = 0;                            // of Compressor::kTop; 0: 8 P
-  double hessian_rate = 1;                    // fednl: share of a correction that is applied
-  HessianStart hessian_start = HessianStart::kHessian;  // fednl
-  Safeguard safeguard = Safeguard::kFrobenius;          // fednl
-  double least_eigenvalue = 1e-3;                       // of Safeguard::kProjection
-};
-
 enum class LoweringRate { kLbfgs, kGradient, kLoss };
 constexpr auto choices_of(LoweringRate) { return std::array{"l-bfgs", "gradient", "loss"}; }
 enum class SentGradient { kAuto, kLast, kMean, kUpdate };
@@ -151,11 +132,23 @@ struct LoweringOptions {
   SentGradient gradient = SentGradient::kAuto;
 };
 
+// The equations of the paper, or those of its authors' code where they differ.
+enum class UpdateVariant { kPaper, kReference };
+constexpr auto choices_of(UpdateVariant) { return std::array{"paper", "reference"}; }
+
 // The method of training, and options of single methods.
 struct UpdateOptions {
   std::string kind = "sgd";  // of client.update: kinds/updates.hpp
-  double mu = 0.01;          // prox: weight of mu/2 |w - theta|^2 (FedProx, Li et al. 2020)
+  double mu = 0.01;          // prox, pfedme: weight of mu/2 |w - theta|^2
   double lambda = 1;         // ditto: weight of lambda/2 |v - w|^2, w the received model
+  double mixture = 0.5;      // apfl: share of the own model in the mixture, at the start
+  bool adapt = true;         // apfl: the share is learned
+  UpdateVariant variant = UpdateVariant::kPaper;  // apfl
+  int64_t inner = 5;                              // pfedme: steps of the own model a mini-batch
+  double inner_lr = 0;                            // pfedme, per-fedavg: size of these steps; 0: lr
+  double global_momentum = 0;  // fedsam: share of the server's last direction in a step
+  double distillation = 1;     // fedntd: beta, weight of the distillation
+  double temperature = 1;      // fedntd: tau of its softmax
   SecondOrderOptions second_order;
 };
 
@@ -174,5 +167,8 @@ struct ClientOptions : LocalWork,
   // Set by privacy.unit = sample: what makes the steps private; null: they are as they are.
   std::shared_ptr<const PrivateSteps> private_steps = nullptr;
 };
+
+// The steps of an inner problem: those of the options, of size inner_lr where that is given.
+StepOptions inner_steps(const ClientOptions& options);
 
 }  // namespace hanse

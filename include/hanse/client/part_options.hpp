@@ -19,16 +19,20 @@ struct AdapterRank {
 };
 
 // Which factors of adapters are sent, and what the server makes of them.
-enum class LoraKind { kPlain, kFfa, kFedsa, kFlora };
-constexpr auto choices_of(LoraKind) { return std::array{"plain", "ffa", "fedsa", "flora"}; }
+enum class LoraKind { kPlain, kFfa, kRolora, kFedsa, kFlora };
+constexpr auto choices_of(LoraKind) {
+  return std::array{"plain", "ffa", "rolora", "fedsa", "flora"};
+}
 enum class LoraScale { kRank, kRoot };
 constexpr auto choices_of(LoraScale) { return std::array{"rank", "root"}; }
 
 // Which part of the model is trained, and which stays with the client.
 struct PartOptions {
-  std::string personal;  // names of tensors that stay with the client: personal.hpp
-  bool alone = false;    // all of them; set by run.protocol = local
-  std::string train;     // names of tensors that are trained: part_model.hpp; empty: all
+  std::string personal;   // names of tensors that stay with the client: personal.hpp
+  std::string alternate;  // those that steps move in a round, in turn: movement.hpp
+  std::string moves;      // those that they move at all, set by evaluate.tune; empty: all
+  bool alone = false;     // all of them; set by run.protocol = local
+  std::string train;      // names of tensors that are trained: part_model.hpp; empty: all
   AdapterRank lora;
   std::string lora_layers = "*";  // names of the matrices that have one
   LoraKind lora_kind = LoraKind::kPlain;

@@ -9,12 +9,14 @@
 #include <vector>
 
 #include "hanse/client/local_update.hpp"
+#include "hanse/client/movement.hpp"
 #include "hanse/data/federation.hpp"
 #include "hanse/model/model.hpp"
 
 namespace hanse {
 
 class HostPasses;
+class StoredGradient;
 
 // One way over the client's mini-batches, by steps of
 //   w <- w - lr (g + pull + mu (w - anchor)),  g the gradient after slope, clipping and decay
@@ -37,6 +39,8 @@ struct Pass {
 class PassUpdate : public LocalUpdate {
  public:
   const std::vector<Pass>& passes() const { return passes_; }
+  // What the steps of each pass move, by the options.
+  const Movement& movement() const;
   // Turns the received model in task.row [P] into the one that the steps start from, and fills
   // `pull` [trainable]; empty where the pass has none.
   virtual void before(std::size_t /*pass*/, const ClientTask& /*task*/, std::span<float> /*pull*/) {
@@ -53,13 +57,16 @@ class PassUpdate : public LocalUpdate {
   bool finds_squares() const final { return true; }
   std::unique_ptr<CohortUpdate> cohort_update(CohortTraining& cohorts,
                                               const ParameterLayout& layout) final;
-  bool trains_side_by_side() const final { return true; }
+  bool trains_side_by_side() const override;
 
  protected:
   // Throws InvalidArgument as ClientOptimizer, Augmentation and ClassWeights do. `federation` and
   // `model` must outlive the object.
   PassUpdate(const ClientOptions& options, const Federation& federation, Model& model,
              std::vector<Pass> passes, std::vector<StateBlock> state = {});
+  // An update that steps along gradients of its own, on the host alone.
+  PassUpdate(const ClientOptions& options, const Federation& federation, Model& model,
+             std::vector<Pass> passes, std::unique_ptr<StoredGradient> gradient);
   // An update around another, whose steps it makes and whose state stands in front.
   PassUpdate(const PassUpdate& inner, std::vector<Pass> passes, std::vector<StateBlock> state);
 

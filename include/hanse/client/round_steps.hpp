@@ -18,6 +18,10 @@ int64_t loss_samples(const LocalWork& work, int64_t batches, int64_t samples);
 // Samples of a mini-batch of a client with `samples` of them, at most or, where they are drawn,
 // expected; at least 1.
 int64_t expected_batch(const LocalWork& work, int64_t samples);
+// The work of a round: epochs, or mini-batches where work.steps > 0; and the mini-batches of one of
+// them.
+int64_t length_of_round(const LocalWork& work);
+int64_t steps_of_length(const LocalWork& work, int64_t samples);
 // Mini-batch steps of a client with `samples` training samples in one round.
 int64_t local_steps(const LocalWork& work, int64_t samples);
 // Steps that it makes in the task: fewer with task.steps, or if it is one of `work.stragglers`,

@@ -62,6 +62,56 @@ std::unique_ptr<LocalUpdate> make_scaffold(const ClientOptions& options,
 std::unique_ptr<LocalUpdate> make_ditto(const ClientOptions& options, const Federation& federation,
                                         Model& model);
 
+// APFL (Deng et al. 2020, Algorithm 1). The row w is trained as by make_sgd, bit for bit. Beside it
+// the client moves a model v of its own, which never leaves it, by as many steps on the same
+// batches and dropout masks; with the mixture v' = a v + (1 - a) w before either step
+//   v <- v - lr (a grad F(v') + weight_decay v).
+// At the round's first batch, before the steps, a learns from its own gradient if `adapt`:
+//   a <- clip(a - lr <v - w, grad F(v')>, 0, 1);  variant reference: <..> + 0.02 a,
+// as the authors' code (FedTorch) has it beside the paper. v starts at the first model that the
+// client receives, a at `mixture`. The own model is the mixture of v and the model of the day.
+// REQUIRES, as the next two: plain steps (beyond_plain_steps), no PropFair. State: v, a and a flag.
+// Cost: two gradients a batch, and one more a round if a learns. Memory: two rows and one batch.
+std::unique_ptr<LocalUpdate> make_apfl(const ClientOptions& options, const Federation& federation,
+                                       Model& model);
+
+// pFedMe (T. Dinh et al. 2020, Algorithm 1): gradient steps on the Moreau envelope of each client's
+// loss. The client's own model x starts at the received theta in each round; a mini-batch makes
+// K = `inner` steps of it, then one of the row w:
+//   x <- x - inner_lr (grad F(x) + mu (x - w)),  then  w <- w - lr mu (w - x).
+// The paper's beta is the server's step size. Weight decay is part of F; buffers are x's. The own
+// model is the last x. Known weakness: lr mu must stay below 2, inner_lr (L + mu) too, with L the
+// curvature of F. State: x and a flag. Cost: K gradients a batch. Memory: a row and one batch.
+std::unique_ptr<LocalUpdate> make_pfedme(const ClientOptions& options, const Federation& federation,
+                                         Model& model);
+
+// Per-FedAvg (Fallah et al. 2020, Algorithm 1) without the Hessian, as its FO variant: of every two
+// mini-batches, 1 and 2,
+//   w' = w - inner_lr grad F(w; 1),  then  w <- w - lr grad F(w'; 2).
+// A mini-batch that is left alone at the end of the round stands for both. The own model is the
+// received one: it is tuned by steps of inner_lr before it is evaluated. No state. Memory: two rows
+// and one batch.
+std::unique_ptr<LocalUpdate> make_per_fedavg(const ClientOptions& options,
+                                             const Federation& federation, Model& model);
+
+// FedSAM (Qu et al. 2022): SGD along the gradient at the worst point nearby, which flat minima
+// lower. With rho the radius, second_order.rho, and g = grad F(w) of a mini-batch
+//   w~ = w + rho g / |g|,  w <- w - lr grad F(w~)  of the same batch and dropout masks.
+// With global_momentum m > 0 (MoFedSAM; with rho = 0 FedCM, Xu et al. 2021)
+//   w <- w - lr ((1 - m) grad F(w~) + m D),  D = mean over the last round's clients of
+//   (theta - theta_i) / (K lr), the control variate; 0 in the first round. The papers' beta and
+// alpha are 1 - m. K is effective_steps(). Clipping, momentum and the options' optimizer act on the
+// gradient that stands for grad F. The loss is F(w). m > 0 REQUIRES: plain steps but for momentum,
+// which clients do not keep. rho = m = 0 is SGD, bit for bit. Cost: two gradients a batch, one with
+// rho = 0; with m > 0 twice SGD's bytes on the network. Memory: two rows and one batch.
+std::unique_ptr<LocalUpdate> make_fedsam(const ClientOptions& options, const Federation& federation,
+                                         Model& model);
+
+// SGD on a model that distill_not_true() trains (FedNTD, Lee et al. 2022), one client after the
+// other; with distillation = 0 SGD, bit for bit.
+std::unique_ptr<LocalUpdate> make_fedntd(const ClientOptions& options, const Federation& federation,
+                                         Model& model);
+
 // DQN-Fed's client (Mohajer Hamidi and Ye 2025, Algorithm 1): the row returns as -g, with g the
 // gradient at the last iterate of the round's local steps ("last", as printed), the mean of all
 // their gradients ("mean"), or lr times their sum ("update", theta - theta_i as in the paper's

@@ -103,6 +103,7 @@ struct EvaluateOptions {
   std::string best;  // metric, metric:max or metric:min; empty: no best model is kept
   EvaluateView view = EvaluateView::kAuto;
   int64_t tune_steps = 0;  // steps of the view's models for each client; 0: none
+  std::string tune;        // names of tensors that they move; empty: what training moves
   std::string metrics;     // more metrics, see evaluation/asked_metrics.hpp
   bool scores = false;     // scores.csv, best-scores.csv
   bool regret = false;     // the sampler's; all clients train in every round

@@ -91,6 +91,10 @@ class Cohort {
   // Copies the first clients' moments, [n, moment_values()], to the host's memory. Waits for the
   // device.
   virtual void take_moments(std::span<float> moments) const = 0;
+  // Steps move parts of the trained values, each client those of its StepSize::part: [parts,
+  // trained] 0: the value stays, and so do its moments; it has no share in the clipped norm. Call
+  // it before start(). Else they move all.
+  virtual void put_parts(std::span<const uint8_t> moves) = 0;
   // [P] float32 on the device: where the received model is put before start().
   virtual at::Tensor& theta() = 0;
   virtual void start(const Start& start) = 0;

@@ -28,10 +28,11 @@ struct StepNumbers {
 
 // What a client's step has of its own.
 struct StepSize {
-  float rate = 0;   // lr, over 1 - beta1^t (adam, adamw)
-  float scale = 1;  // of the gradient: clipping, PropFair's slope
-  float keep = 1;   // share of w that decoupled decay leaves
-  float root = 1;   // 1 / sqrt(1 - beta2^t) (adam, adamw), else 1
+  float rate = 0;    // lr, over 1 - beta1^t (adam, adamw)
+  float scale = 1;   // of the gradient: clipping, PropFair's slope
+  float keep = 1;    // share of w that decoupled decay leaves
+  float root = 1;    // 1 / sqrt(1 - beta2^t) (adam, adamw), else 1
+  int64_t part = 0;  // of the values that move, where a cohort moves them in parts
 };
 
 // The direction that a value goes against, from its gradient; overwrites the moments.

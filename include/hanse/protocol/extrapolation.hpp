@@ -14,9 +14,9 @@ namespace hanse {
 double extrapolation(double squares, double mean, double epsilon);
 
 // Multiplies each round's mean update by that factor; of a model's buffers only the mean. Tells it
-// as `extrapolation` in rounds.csv. `n_trainable`: the values that count in norms. An object a rank.
-// REQUIRES: coefficients before the training, whose sum is the server's update. Cost on rank 0: two
-// passes over the update, which the server then has to have whole before it steps.
+// as `extrapolation` in rounds.csv. `n_trainable`: the values that count in norms. An object a
+// rank. REQUIRES: coefficients before the training, whose sum is the server's update. Cost on rank
+// 0: two passes over the update, which the server then has to have whole before it steps.
 std::unique_ptr<RoundPart> make_extrapolation(int64_t n_trainable, double epsilon);
 
 }  // namespace hanse

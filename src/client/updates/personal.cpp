@@ -30,6 +30,7 @@ class Personal final : public PassUpdate {
 
   int64_t control_width() const override { return inner_.control_width(); }
   bool counts_steps() const override { return inner_.counts_steps(); }
+  bool trains_side_by_side() const override { return inner_.trains_side_by_side(); }
   double feedback_scale(int64_t round, int64_t samples, int64_t made) const override {
     return inner_.feedback_scale(round, samples, made);
   }

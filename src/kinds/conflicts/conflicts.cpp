@@ -63,7 +63,7 @@ bool JobFacts::keeps_state() const {
 bool JobFacts::trains_side_by_side() const {
   if (job.simulate.is_on()) return false;
   if (rule.rates) return true;
-  return !update.solves;
+  return !update.solves && !update.one_by_one;
 }
 
 JobFacts facts_of(const Job& job, const std::optional<AggregatorNeeds>& rule) {

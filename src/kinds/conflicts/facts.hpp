@@ -1,6 +1,7 @@
 // Facts that conflicts of several files name.
 #pragma once
 
+#include "hanse/client/round_steps.hpp"
 #include "hanse/job/asked.hpp"
 #include "hanse/job/job.hpp"
 #include "hanse/kinds/aggregators.hpp"
@@ -70,11 +71,18 @@ inline constexpr Fact kBeyondPlainSteps{
     "steps beyond w - lr g", "client.optimizer, client.momentum and the like",
     [](const JobFacts& f) { return !beyond_plain_steps(f.job.client).empty(); },
     [](const JobFacts& f) { return beyond_plain_steps(f.job.client); }};
-inline constexpr Fact kOwnLoss{
-    "another loss than model.loss",
+inline constexpr Fact kAsksForLoss{
+    "a loss that options ask for",
     "client.objective, client.label-smoothing or client.class-weights",
     [](const JobFacts& f) { return !own_loss_key(f.job.client).empty(); },
     [](const JobFacts& f) { return own_loss_key(f.job.client); }};
+inline constexpr Fact kOwnLoss{
+    "another loss than model.loss",
+    "client.objective, client.label-smoothing, client.class-weights or client.update",
+    [](const JobFacts& f) { return f.update.own_loss || kAsksForLoss.holds(f); },
+    [](const JobFacts& f) {
+      return f.update.own_loss ? "client.update" : own_loss_key(f.job.client);
+    }};
 inline constexpr Fact kAugments{
     "augmented images", "client.crop, client.flip, client.cutout or client.mixup",
     [](const JobFacts& f) { return !augmentation_key(f.job.client.augmentation).empty(); },
@@ -85,9 +93,15 @@ inline constexpr Fact kStragglers{"stragglers", "client.stragglers", [](const Jo
                                     return f.update.straggles && f.job.client.stragglers > 0;
                                   }};
 inline constexpr Fact kFewSteps{"a single epoch or step", "client.epochs", [](const JobFacts& f) {
-                                  const ClientOptions& client = f.job.client;
-                                  return std::max(client.epochs, client.steps) <= 1;
+                                  return length_of_round(f.job.client) <= 1;
                                 }};
+inline constexpr Fact kPhases{"phases of a round", "client.phases",
+                              [](const JobFacts& f) { return !f.job.client.phases.list.empty(); }};
+inline constexpr Fact kAlternates{
+    "tensors that move in turn", "client.alternate",
+    [](const JobFacts& f) { return !f.job.client.alternate.empty(); }};
+inline constexpr Fact kTunesBeyond{"tensors that only evaluations move", "evaluate.tune",
+                                   [](const JobFacts& f) { return tunes_beyond_training(f.job); }};
 inline constexpr Fact kPersonalLayers{
     "personal layers", "client.personal",
     [](const JobFacts& f) { return !f.job.client.alone && !f.job.client.personal.empty(); }};

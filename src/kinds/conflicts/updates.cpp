@@ -38,6 +38,21 @@ constexpr Fact kAsksForKept{
     "moments that clients keep", "client.optimizer-state",
     [](const JobFacts& f) { return f.job.client.optimizer.state == Moments::kKept; }};
 
+constexpr Fact kAccumulates{"steps of several mini-batches", "client.accumulate",
+                            [](const JobFacts& f) { return f.job.client.accumulate > 1; }};
+constexpr Fact kOwnSteps{"apfl, pfedme or per-fedavg", "client.update",
+                         [](const JobFacts& f) { return f.update.own_steps; }};
+constexpr Fact kSeveralGradients{
+    "an update of several gradients a step", "client.update",
+    [](const JobFacts& f) { return f.update.own_steps || f.job.client.kind == "fedsam"; }};
+constexpr Fact kGlobalMomentum{
+    "fedsam with the last direction", "client.global-momentum",
+    [](const JobFacts& f) { return f.job.client.kind == "fedsam" && f.update.control; }};
+constexpr Fact kHasLoss{"fedntd", "client.update",
+                        [](const JobFacts& f) { return f.update.own_loss; }};
+constexpr Fact kPropfair{"propfair", "aggregator.kind",
+                         [](const JobFacts& f) { return f.job.aggregator.kind == "propfair"; }};
+
 constexpr const char* kAnotherUpdate = "or another client.update";
 
 constexpr Conflict kRows[] = {
@@ -71,6 +86,34 @@ constexpr Conflict kRows[] = {
      kAnotherUpdate},
     {&kDitto, &kKeepsMoments, "ditto's two models would need moments of their own",
      "use fresh, or client.update = sgd or prox"},
+    {&kNotSgdOrProx, &kPhases, "clients of {client.update} move all tensors in every step",
+     "leave it empty, or use client.update = sgd or prox"},
+    {&kNotSgdOrProx, &kAlternates, "clients of {client.update} move all tensors in every round",
+     "leave it empty, or use client.update = sgd or prox"},
+    {&kDirections, &kPhases, "clients that send directions move all tensors in every step",
+     "leave it empty, or use another aggregator.kind"},
+    {&kDirections, &kAlternates, "clients that send directions move all tensors in every round",
+     "leave it empty, or use another aggregator.kind"},
+    {&kDirections, &kTunesBeyond, "clients that send directions move all tensors of the row",
+     "name tensors of client.train alone, or use another aggregator.kind"},
+    {&kAlternates, &kPhases, "what moves in turn by rounds cannot do so within a round, too",
+     "leave one of the two empty"},
+    {&kPhases, &kKeepsMoments, "moments that clients keep have one age for all tensors",
+     "use fresh, or leave client.phases empty"},
+    {&kAlternates, &kKeepsMoments, "moments that clients keep have one age for all tensors",
+     "use fresh, or leave client.alternate empty"},
+    {&kPhases, &kAccumulates, "a phase may end within the mini-batches of a step",
+     "1, or larger batches: client.batch"},
+    {&kOwnSteps, &kBeyondPlainSteps, "{client.update} needs {key} as it is by default",
+     kAnotherUpdate},
+    {&kSeveralGradients, &kPropfair,
+     "propfair weighs a step's gradient by its loss, and {client.update} makes a step of several",
+     "use client.update = sgd, or another rule"},
+    {&kGlobalMomentum, &kBeyondKnownWeights,
+     "client.global-momentum is a share of plain gradients and cannot be used with {key}",
+     "leave {key} as it is by default, or use client.global-momentum = 0"},
+    {&kHasLoss, &kAsksForLoss, "{client.update} has a loss of its own",
+     "leave {key} as it is by default, or use client.update = sgd"},
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "device/aligned_rows.hpp"
 #include "device/cohort_noise.hpp"
+#include "device/cohort_samples.hpp"
 #include "device/descent.hpp"
 #include "device/device.hpp"
 #include "device/download.hpp"
@@ -24,6 +25,27 @@ namespace hanse {
 
 namespace {
 
+// What a client draws in a step besides masks: for its network, and for its loss.
+int64_t own_seeds(CohortForward& network) {
+  ClientPasses* const passes = network.client_passes();
+  return passes != nullptr && passes->draws() ? 1 : 0;
+}
+int64_t seeds_of(CohortForward& network, const Cohort::Settings& settings) {
+  const int64_t of_loss = settings.objective.empty() ? 0 : settings.mixes ? 2 : 1;
+  return own_seeds(network) + of_loss;
+}
+
+std::unique_ptr<CohortForward> network_of(const ModelCase& c, const Cohort::Settings& settings) {
+  auto network = make_cohort_forward(c, settings.device);
+  if (settings.part == nullptr) return network;
+  return make_part_cohort(std::move(network), *settings.part, settings.device);
+}
+
+// Buffers stand behind them.
+std::size_t trained_tensors(const ParameterLayout& layout) {
+  return to_index(std::ranges::count_if(layout.slots(), &ParameterSlot::trainable));
+}
+
 class NetworkCohort final : public Cohort {
  public:
   NetworkCohort(const ParameterLayout& layout, const ModelCase& c, const LabelForm& labels,
@@ -36,13 +58,11 @@ class NetworkCohort final : public Cohort {
                on_device_.device()),
         noise_(network_->dropouts(), seeds_of(*network_, settings), settings.clients,
                settings.batch, on_device_),
-        features_(at::zeros({settings.samples, size_of(c.sample_shape)}, on_device_)),
-        targets_(room_for(labels)),
+        samples_(settings.samples, size_of(c.sample_shape), labels, settings.mixes, on_device_),
         theta_(at::zeros({layout.n_params()}, on_device_)),
         rows_(aligned_rows(settings.clients, layout.n_params(), on_device_)),
         gradient_(aligned_like(rows_)),
-        losses_(at::zeros({settings.clients}, on_device_.dtype(at::kDouble))),
-        squares_(at::zeros_like(losses_)),
+        lost_{at::zeros({settings.clients}, on_device_.dtype(at::kDouble)), {}},
         descent_(settings, rows_, layout.n_trainable()) {
     theta_tensors_ = tensors_of(theta_.unsqueeze(0), layout);
     tensors_ = tensors_of(rows_, layout);
@@ -53,8 +73,8 @@ class NetworkCohort final : public Cohort {
                           .step_loss = *step_loss_,
                           .clients = settings.clients,
                           .batch = settings.batch,
-                          .features = features_,
-                          .targets = targets_,
+                          .features = samples_.features,
+                          .targets = samples_.targets,
                           .rows = tensors_,
                           .gradients = tensors_of(gradient_, layout),
                           .trained = trained_tensors(layout),
@@ -78,36 +98,24 @@ class NetworkCohort final : public Cohort {
 
   void put(int64_t begin, const Batch& batch) override {
     network_->check(batch);
-    upload(features_, begin, batch.rows, batch.features);
-    if (batch.labels != nullptr) upload(targets_, begin, batch.rows, batch.labels);
-    if (batch.targets != nullptr) upload(targets_, begin, batch.rows, batch.targets);
-    if (!others_.defined()) return;
-    shares_.narrow(0, begin, batch.rows).fill_(batch.mixed ? batch.mixed->share : 1);
-    if (batch.mixed == nullptr) {
-      others_.narrow(0, begin, batch.rows).copy_(targets_.narrow(0, begin, batch.rows));
-    } else if (batch.labels != nullptr) {
-      upload(others_, begin, batch.rows, batch.mixed->labels);
-    } else {
-      upload(others_, begin, batch.rows, batch.mixed->targets);
-    }
+    samples_.put(begin, batch);
   }
 
   at::Tensor& theta() override { return theta_; }
 
+  void put_parts(std::span<const uint8_t> moves) override {
+    descent_.put_parts(moves, rows_);
+    if (graphs_) graphs_->forget();
+  }
+
   void start(const Start& start) override {
-    descent_.clear(theta_, rows_, losses_);
+    descent_.clear(theta_, rows_, lost_.losses);
     descent_.receive(start.received, rows_, theta_);
     put_rows(start.rows);
     descent_.start(start, rows_);
     noise_.start(start.noise);
-    step_loss_->receive(start.to_theta ? received().expand_as(rows_) : rows_);
-    if (class_weights_.defined() && !start.class_weights.empty()) {
-      const auto n = std::ssize(start.class_weights) / class_weights_.size(1);
-      upload(class_weights_, 0, n, start.class_weights.data());
-    }
-    if (start.squares) squares_.zero_();
-    if (graphs_ && start.squares != counts_squares_) graphs_->forget();
-    counts_squares_ = start.squares;
+    step_loss_->start(start.to_theta ? received() : rows_, start.class_weights);
+    count_squares(start.squares);
   }
 
   int64_t moment_values() const override { return descent_.moment_values(); }
@@ -143,10 +151,12 @@ class NetworkCohort final : public Cohort {
     return gradient_;
   }
 
-  const at::Tensor& losses() const override { return losses_; }
-  void take_losses(std::span<double> losses) const override { download(losses_, losses.data()); }
+  const at::Tensor& losses() const override { return lost_.losses; }
+  void take_losses(std::span<double> losses) const override {
+    download(lost_.losses, losses.data());
+  }
   void take_squares(std::span<double> squares) const override {
-    download(squares_, squares.data());
+    download(lost_.squares, squares.data());
   }
 
   const at::Tensor& received() const override { return descent_.received(); }
@@ -169,8 +179,8 @@ class NetworkCohort final : public Cohort {
     const at::Tensor numbers = staged({n}, at::kLong, on_device_.device());
     std::ranges::copy(places, numbers.data_ptr<int64_t>());
     const at::Tensor order = sent(numbers, on_device_.device());
-    const at::Tensor input = features_.index_select(0, order).unsqueeze(0);
-    const at::Tensor targets = targets_.index_select(0, order).unsqueeze(0);
+    const at::Tensor input = samples_.features.index_select(0, order).unsqueeze(0);
+    const at::Tensor targets = samples_.targets.index_select(0, order).unsqueeze(0);
     const at::Tensor z = network_->logits(theta_tensors_, input, {});  // [1, n, outputs]
     const at::Tensor loss = at::sum(losses_of(z, targets).to(at::kDouble), {1});
     const at::Tensor correct = at::sum(shares_right(*loss_, z, targets), {1}).to(at::kDouble);
@@ -196,9 +206,11 @@ class NetworkCohort final : public Cohort {
     std::vector<at::Tensor> all;
     for (const SampleRange& batch : batches) {
       const int64_t n = batch.size();
-      const at::Tensor input = features_.narrow(0, batch.begin, n).expand({c(), n, -1});
-      const at::Tensor own = targets_.narrow(0, batch.begin, n).unsqueeze(0);
-      const at::Tensor targets = at::cat(std::vector<at::Tensor>(to_index(c()), own));
+      const at::Tensor input = samples_.features.narrow(0, batch.begin, n).expand({c(), n, -1});
+      const at::Tensor own = samples_.targets.narrow(0, batch.begin, n).unsqueeze(0);
+      std::vector<int64_t> sizes = own.sizes().vec();
+      sizes.front() = c();
+      const at::Tensor targets = own.expand(sizes).contiguous();
       const at::Tensor z = network_->logits(tensors_, input.contiguous(), {});
       all.push_back(at::mean(losses_of(z, targets).to(at::kDouble), {1}));
     }
@@ -210,6 +222,15 @@ class NetworkCohort final : public Cohort {
  private:
   static constexpr int64_t kMostToBring = int64_t{64} << 20;
   static constexpr int64_t kFewKernels = 32;  // steps of a graph, where a step has some ten kernels
+
+  // Begins a sum of squared losses, or ends it.
+  void count_squares(bool wanted) {
+    if (wanted != lost_.squares.defined()) {
+      lost_.squares = wanted ? at::empty_like(lost_.losses) : at::Tensor();
+      if (graphs_) graphs_->forget();
+    }
+    if (wanted) lost_.squares.zero_();
+  }
 
   // The table's step of the first clients.
   void step(int64_t clients) {
@@ -223,57 +244,25 @@ class NetworkCohort final : public Cohort {
   at::Tensor differentiate(int64_t clients, bool counts) {
     noise_.draw(table_, clients);
     step_loss_->prepare(clients);
-    StepTotals totals;
-    if (counts) totals.losses = losses_;
-    if (counts && counts_squares_) totals.squares = squares_;
-    const at::Tensor means = differentiation_->find(clients, totals);
+    const at::Tensor means = differentiation_->find(clients, counts ? lost_ : StepTotals());
     step_loss_->add_row_gradient();
     return means;
   }
 
-  // Are the loss and the labels of steps such as kernels of our own know?
-  static bool is_plain(const LabelForm& labels, const Settings& settings) {
-    return labels.values == 1 && !labels.multi_label && settings.smoothing < 0 &&
-           settings.objective.empty() && !settings.mixes;
-  }
-
-  // What a client draws in a step besides masks.
-  static int64_t seeds_of(CohortForward& network, const Settings& settings) {
-    const int64_t of_loss = settings.objective.empty() ? 0 : settings.mixes ? 2 : 1;
-    return own_seeds(network) + of_loss;
-  }
-  static int64_t own_seeds(CohortForward& network) {
-    ClientPasses* const passes = network.client_passes();
-    return passes != nullptr && passes->draws() ? 1 : 0;
-  }
-
-  // [samples] or [samples, values]
-  at::Tensor room_for(const LabelForm& labels) const {
-    std::vector<int64_t> sizes{settings_.samples};
-    if (labels.values > 1) sizes.push_back(labels.values);
-    return at::zeros(sizes, labels.classes > 0 ? on_device_.dtype(at::kInt) : on_device_);
-  }
-
   std::unique_ptr<StepLoss> make_loss_of_steps(const ParameterLayout& layout, const ModelCase& c,
                                                const LabelForm& labels) {
-    if (settings_.mixes) {
-      others_ = at::zeros_like(targets_);
-      shares_ = at::ones({settings_.samples}, on_device_);
-    }
-    if (settings_.weighs) class_weights_ = at::ones({this->c(), labels.classes}, on_device_);
     const LossParts parts{.table = table_,
                           .noise = noise_,
+                          .samples = samples_,
                           .loss = loss_,
                           .batch = settings_.batch,
-                          .targets = targets_,
-                          .others = others_,
-                          .shares = shares_,
-                          .weights = class_weights_};
-    if (settings_.objective.empty()) return make_step_loss(parts, settings_.smoothing);
+                          .weights = settings_.weighs
+                                         ? at::ones({settings_.clients, labels.classes}, on_device_)
+                                         : at::Tensor()};
+    if (settings_.objective.empty()) return make_tensor_loss(parts, settings_.smoothing);
     return make_objective_loss(
         parts,
         {.network = *network_,
-         .features = features_,
          .rows = tensors_,
          .gradients = tensors_of(gradient_, layout),
          .layout = layout,
@@ -282,17 +271,6 @@ class NetworkCohort final : public Cohort {
          .outputs = loss_->outputs(),
          .labels = labels,
          .n_trainable = make_model(c.options, c.sample_shape, labels)->layout().n_trainable()});
-  }
-
-  static std::unique_ptr<CohortForward> network_of(const ModelCase& c, const Settings& settings) {
-    auto network = make_cohort_forward(c, settings.device);
-    if (settings.part == nullptr) return network;
-    return make_part_cohort(std::move(network), *settings.part, settings.device);
-  }
-
-  // Buffers stand behind them.
-  static std::size_t trained_tensors(const ParameterLayout& layout) {
-    return to_index(std::ranges::count_if(layout.slots(), &ParameterSlot::trainable));
   }
 
   int64_t c() const { return settings_.clients; }
@@ -309,13 +287,11 @@ class NetworkCohort final : public Cohort {
   at::TensorOptions on_device_;
   StepTable table_;
   CohortNoise noise_;
-  at::Tensor features_;                                   // [samples, values of a sample]
-  at::Tensor targets_, others_, shares_, class_weights_;  // LossParts
-  at::Tensor theta_;                                      // [P]
-  at::Tensor rows_;                                       // [C, P]
-  at::Tensor gradient_;                                   // [C, P]
-  at::Tensor losses_, squares_;                           // [C] float64
-  bool counts_squares_ = false;
+  CohortSamples samples_;
+  at::Tensor theta_;                       // [P]
+  at::Tensor rows_;                        // [C, P]
+  at::Tensor gradient_;                    // [C, P]
+  StepTotals lost_;                        // since the start
   std::vector<at::Tensor> theta_tensors_;  // [1, shape of each tensor], on theta_
   std::vector<at::Tensor> tensors_;        // [C, shape of each tensor], on rows_
   std::deque<EvaluationSums> evaluated_;   // batches whose sums are on their way ...

@@ -32,6 +32,13 @@ Descent::Descent(const Cohort::Settings& settings, const at::Tensor& rows, int64
   }
 }
 
+void Descent::put_parts(std::span<const uint8_t> moves, const at::Tensor& rows) {
+  const int64_t parts = std::ssize(moves) / trained_;
+  moves_ = at::zeros({parts, rows.stride(0)}, rows.options().dtype(at::kByte));
+  at::Tensor trained = moves_.narrow(1, 0, trained_);
+  upload(trained, 0, parts, moves.data());
+}
+
 void Descent::clear(const at::Tensor& theta, at::Tensor& rows, at::Tensor& losses) {
   const StartWork work{.theta = theta.data_ptr<float>(),
                        .rows = rows.data_ptr<float>(),
@@ -93,13 +100,20 @@ void Descent::find_slopes(const at::Tensor& means) {
       .copy_(at::where(room >= slope_.least, room.reciprocal(), beyond));
 }
 
+// The gradients [n, P] of the table's first clients, 0 where their values stay.
+at::Tensor Descent::moving(const StepTable& table, const at::Tensor& gradients) const {
+  if (!moves_.defined()) return gradients;
+  const at::Tensor moves = moves_.index_select(0, table.parts().narrow(0, 0, gradients.size(0)));
+  return gradients.masked_fill(moves.narrow(1, 0, gradients.size(1)).eq(0), 0);
+}
+
 // The table's scales, times the slopes that are not in the gradients yet, times min(1, clip /
 // norm).
 void Descent::find_scales(const StepTable& table, const at::Tensor& gradient, int64_t clients) {
   at::Tensor scales = table.scales().narrow(0, 0, clients).to(at::kDouble);
   if (has_slopes() && !sums_.defined()) scales.mul_(slopes_.narrow(0, 0, clients));
   if (clip_ > 0) {
-    const at::Tensor squares = gradient.narrow(0, 0, clients).square();
+    const at::Tensor squares = moving(table, gradient.narrow(0, 0, clients)).square();
     const at::Tensor norm =
         at::sqrt(at::sum(squares, {1}, /*keepdim=*/false, at::kDouble)).mul_(scales);
     // An infinite norm leaves no number, as in the host's steps; a client that rests has any.
@@ -140,7 +154,8 @@ void Descent::step(const StepTable& table, const at::Tensor& means, const at::Te
                    .clients = clients,
                    .n = stride,
                    .anchor_stride = form_.own_anchor ? stride : 0,
-                   .scale_stride = scales.stride(0)};
+                   .scale_stride = scales.stride(0),
+                   .moves = moves_.defined() ? moves_.data_ptr<uint8_t>() : nullptr};
   if (moments_.defined() && moments_.size(0) > 1) work.second = data(moments_[1]);
   work.numbers.rule.mu = static_cast<float>(form_.mu);
   run(work, trained_, rows.device());

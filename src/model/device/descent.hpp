@@ -16,6 +16,9 @@ class Descent {
   // Steps move the first `trained` values of each of rows [C, P].
   Descent(const Cohort::Settings& settings, const at::Tensor& rows, int64_t trained);
 
+  // As Cohort has it.
+  void put_parts(std::span<const uint8_t> moves, const at::Tensor& rows);
+
   // All rows are theta [P], and losses [C] are zero.
   void clear(const at::Tensor& theta, at::Tensor& rows, at::Tensor& losses);
   // The first of `rows` become what clients have received, where it is not theta.
@@ -45,6 +48,7 @@ class Descent {
   bool has_slopes() const { return slope_.base > 0; }
   // [n, moments, trained], of the first n clients, on the device
   at::Tensor moments_of_clients(int64_t n) const;
+  at::Tensor moving(const StepTable& table, const at::Tensor& gradients) const;
   void find_slopes(const at::Tensor& means);
   void find_scales(const StepTable& table, const at::Tensor& gradient, int64_t clients);
 
@@ -58,6 +62,7 @@ class Descent {
   at::Tensor pulls_;     // [C, P]; likewise
   at::Tensor moments_;   // [moments, C, P]; undefined without
   at::Tensor sums_;      // [C, P] of gradients since each client's last step, where they accumulate
+  at::Tensor moves_;     // [parts, P] uint8: DescentWork::moves; undefined: all move
   at::Tensor slopes_;    // [C] float64; undefined without
   at::Tensor scales_;    // [C] where they are not the table's; else undefined
 };

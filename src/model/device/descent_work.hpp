@@ -64,6 +64,7 @@ struct DescentWork {
   int64_t clients, n;
   int64_t anchor_stride;  // n, or 0 where all clients have the same one
   int64_t scale_stride;
+  const uint8_t* moves;  // [parts, n] 0: the value stays in steps of that part; null: all move
 
   HANSE_BOTH_SIDES void operator()(int64_t i) const {
     if (numbers.kind == StepRule::kSgd || numbers.kind == StepRule::kMomentum) return move_some(i);
@@ -71,13 +72,15 @@ struct DescentWork {
       const int64_t at = c * n + i;
       const float scale = scales[c * scale_stride], w = rows[at];
       if (scale == 0) continue;
+      const float own = gradient[at];
+      if (spent != nullptr) spent[at] = 0;
+      if (!moves_in(c, i)) continue;
       float one = first[at], two = second != nullptr ? second[at] : 0;
-      const float g = pulled(c, i, scale * gradient[at], w);
+      const float g = pulled(c, i, scale * own, w);
       const float step = direction_of(sizes[c].root, g, one, two);
       rows[at] = sizes[c].keep * w - sizes[c].rate * step;
       first[at] = one;
       if (second != nullptr) second[at] = two;
-      if (spent != nullptr) spent[at] = 0;
     }
   }
 
@@ -105,9 +108,14 @@ struct DescentWork {
     g = pulled(c, i, scale * g, w);
     if (first != nullptr) g = with_momentum(numbers.rule, g, speed);
     if (scale == 0) return;
+    if (spent != nullptr) spent[at] = 0;
+    if (!moves_in(c, i)) return;
     if (first != nullptr) first[at] = speed;
     rows[at] = w - sizes[c].rate * g;
-    if (spent != nullptr) spent[at] = 0;
+  }
+
+  HANSE_BOTH_SIDES bool moves_in(int64_t c, int64_t i) const {
+    return moves == nullptr || moves[sizes[c].part * n + i] != 0;
   }
 
   HANSE_BOTH_SIDES float pulled(int64_t c, int64_t i, float g, float w) const {

@@ -16,20 +16,6 @@ namespace hanse {
 
 namespace {
 
-std::vector<Patches> patches_of(const NetworkSpec& spec, const std::vector<int64_t>& sample_shape) {
-  std::vector<Patches> patches;
-  if (spec.stages.empty()) return patches;
-  int64_t channels = sample_shape[0], height = sample_shape[1], width = sample_shape[2];
-  for (const ConvolutionStage& stage : spec.stages) {
-    const Patches& of =
-        patches.emplace_back(Patches{channels, height, width, stage.kernel, stage.padding});
-    channels = stage.channels;
-    height = of.out_height() / (stage.pool ? 2 : 1);
-    width = of.out_width() / (stage.pool ? 2 : 1);
-  }
-  return patches;
-}
-
 // Floats of the convolution that unrolls to the most.
 int64_t most_columns(const std::vector<Patches>& patches, const StepParts& parts) {
   int64_t most = 0;

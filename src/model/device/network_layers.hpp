@@ -14,6 +14,22 @@
 
 namespace hanse {
 
+// How each convolution of such a network unrolls.
+inline std::vector<Patches> patches_of(const NetworkSpec& spec,
+                                       const std::vector<int64_t>& sample_shape) {
+  std::vector<Patches> patches;
+  if (spec.stages.empty()) return patches;
+  int64_t channels = sample_shape[0], height = sample_shape[1], width = sample_shape[2];
+  for (const ConvolutionStage& stage : spec.stages) {
+    const Patches& of =
+        patches.emplace_back(Patches{channels, height, width, stage.kernel, stage.padding});
+    channels = stage.channels;
+    height = of.out_height() / (stage.pool ? 2 : 1);
+    width = of.out_width() / (stage.pool ? 2 : 1);
+  }
+  return patches;
+}
+
 // A layer's tensors, on the memory of the rows and of their gradient.
 struct LayerTensors {
   at::Tensor weight, weight_gradient;  // [C, outputs, inputs]

@@ -12,14 +12,19 @@ namespace {
 class ObjectiveLoss final : public StepLoss {
  public:
   ObjectiveLoss(LossParts parts, ObjectiveParts more, const ObjectiveCase& c)
-      : parts_(std::move(parts)), more_(std::move(more)), script_(c, parts_.targets.device()) {}
+      : parts_(std::move(parts)),
+        more_(std::move(more)),
+        script_(c, parts_.samples.targets.device()) {}
 
-  void receive(const at::Tensor& rows) override {
+  void start(const at::Tensor& received, std::span<const float> weights) override {
+    put_weights(parts_, weights);
     if (!script_.names(ScriptLoss::kReceivedRow) && !script_.names(ScriptLoss::kReceivedLogits)) {
       return;
     }
-    if (!received_.defined()) received_ = at::empty_like(rows, at::MemoryFormat::Contiguous);
-    received_.copy_(rows);
+    if (!received_.defined()) {
+      received_ = at::empty({parts_.table.counts().numel(), received.size(-1)}, received.options());
+    }
+    received_.copy_(received);
   }
 
   void prepare(int64_t clients) override {
@@ -32,11 +37,12 @@ class ObjectiveLoss final : public StepLoss {
     }
     const at::Tensor order = parts_.table.places().narrow(0, 0, clients * parts_.batch);
     const at::Tensor input =
-        more_.features.index_select(0, order).view({clients, parts_.batch, -1});
+        parts_.samples.features.index_select(0, order).view({clients, parts_.batch, -1});
     received_logits_ = more_.network.logits(leaves, input, {});
   }
 
-  Found differentiate(const at::Tensor& z, const ClientBatches& of, const StepTotals& totals) override {
+  Found differentiate(const at::Tensor& z, const ClientBatches& of,
+                      const StepTotals& totals) override {
     Found found{at::zeros_like(z), at::zeros({of.clients}, z.options().dtype(at::kDouble))};
     const auto counts =
         parts_.noise.of_clients(parts_.table.number(), of.first + of.clients).counts;
@@ -66,10 +72,11 @@ class ObjectiveLoss final : public StepLoss {
   at::Tensor of_client(int64_t client, const at::Tensor& z, at::Tensor mean) {
     const int64_t n = z.size(0);
     const at::Tensor order = parts_.table.places().narrow(0, client * parts_.batch, n);
-    if (!parts_.others.defined()) return of_labels(client, z, order, parts_.targets, 0, {}, mean);
-    const at::Tensor share = parts_.shares.index_select(0, order.narrow(0, 0, 1));
-    return of_labels(client, z, order, parts_.targets, 0, share, mean) +
-           of_labels(client, z, order, parts_.others, 1, 1 - share, mean);
+    if (!parts_.samples.others.defined())
+      return of_labels(client, z, order, parts_.samples.targets, 0, {}, mean);
+    const at::Tensor share = parts_.samples.shares.index_select(0, order.narrow(0, 0, 1));
+    return of_labels(client, z, order, parts_.samples.targets, 0, share, mean) +
+           of_labels(client, z, order, parts_.samples.others, 1, 1 - share, mean);
   }
 
   // The same by these labels of the samples, which count by `share` [1]; undefined: 1. `number`:

@@ -5,6 +5,7 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include "device/upload.hpp"
 #include "networks/tensor_loss.hpp"
 
 namespace hanse {
@@ -27,6 +28,10 @@ class TensorStepLoss : public StepLoss {
       : parts_(std::move(parts)),
         within_(at::arange(parts_.batch, parts_.table.counts().options())) {}
 
+  void start(const at::Tensor&, std::span<const float> weights) override {
+    put_weights(parts_, weights);
+  }
+
   Found differentiate(const at::Tensor& logits, const ClientBatches& of,
                       const StepTotals& totals) override {
     const at::AutoGradMode training(true);
@@ -44,12 +49,13 @@ class TensorStepLoss : public StepLoss {
       sizes.insert(sizes.begin(), {of.clients, of.samples});
       return term(z, targets.index_select(0, order).view(sizes), counts, of);
     };
-    LossTerm own = term_of(parts_.targets);
+    LossTerm own = term_of(parts_.samples.targets);
     std::vector<at::Tensor> losses{own.losses}, by{own.weights};
     at::Tensor means = at::sum(own.used() * own.weights, {1}), each = own.used();
-    if (parts_.others.defined()) {
-      const at::Tensor share = parts_.shares.index_select(0, order).view({of.clients, of.samples});
-      const LossTerm other = term_of(parts_.others);
+    if (parts_.samples.others.defined()) {
+      const at::Tensor share =
+          parts_.samples.shares.index_select(0, order).view({of.clients, of.samples});
+      const LossTerm other = term_of(parts_.samples.others);
       by = {own.weights * share, other.weights * (1 - share)};
       losses.push_back(other.losses);
       means = at::sum(own.used() * by[0] + other.used() * by[1], {1});
@@ -119,7 +125,18 @@ class SmoothedStepLoss final : public TensorStepLoss {
 
 }  // namespace
 
-std::unique_ptr<StepLoss> make_step_loss(LossParts parts, double smoothing) {
+bool is_plain(const LabelForm& labels, const Cohort::Settings& settings) {
+  return labels.values == 1 && !labels.multi_label && settings.smoothing < 0 &&
+         settings.objective.empty() && !settings.mixes;
+}
+
+void put_weights(const LossParts& parts, std::span<const float> weights) {
+  if (!parts.weights.defined() || weights.empty()) return;
+  at::Tensor all = parts.weights;
+  upload(all, 0, std::ssize(weights) / all.size(1), weights.data());
+}
+
+std::unique_ptr<StepLoss> make_tensor_loss(LossParts parts, double smoothing) {
   if (smoothing < 0) return std::make_unique<TensorStepLoss>(std::move(parts));
   return std::make_unique<SmoothedStepLoss>(std::move(parts), smoothing);
 }

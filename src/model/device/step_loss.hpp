@@ -3,12 +3,15 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include <ATen/ATen.h>
 
 #include "device/cohort_noise.hpp"
+#include "device/cohort_samples.hpp"
 #include "device/step_table.hpp"
+#include "hanse/model/cohort.hpp"
 #include "hanse/model/layout.hpp"
 #include "loss.hpp"
 #include "networks/cohorts/cohort_forward.hpp"
@@ -31,11 +34,9 @@ struct ClientBatches {
 struct LossParts {
   const StepTable& table;
   const CohortNoise& noise;
+  const CohortSamples& samples;
   LossPtr loss;
   int64_t batch;
-  at::Tensor targets;  // [samples] or [samples, values] labels, int32; targets, float32
-  at::Tensor others;   // likewise, of mixtures; undefined: nothing is mixed
-  at::Tensor shares;   // [samples] of the own labels in a mixture
   at::Tensor weights;  // [C, classes]; undefined: all 1
 };
 
@@ -50,8 +51,9 @@ class StepLoss {
   // losses, which it adds to `totals`. A client without samples has loss 0 and any gradient.
   virtual Found differentiate(const at::Tensor& z, const ClientBatches& of,
                               const StepTotals& totals) = 0;
-  // Tells the rows [C, P] that the clients have received.
-  virtual void receive(const at::Tensor& /*rows*/) {}
+  // Begins a round of clients that have received these rows, [C, P] or [P] all of them. `weights`:
+  // Cohort::Start::class_weights.
+  virtual void start(const at::Tensor& received, std::span<const float> weights) = 0;
   // Computes what needs a pass of the network besides the step's own, before that one.
   virtual void prepare(int64_t /*clients*/) {}
   // Adds the gradient by the row itself, where the loss looks at it.
@@ -59,7 +61,12 @@ class StepLoss {
 };
 
 // The model's loss; with `smoothing` 0 or more that of smooth_labels().
-std::unique_ptr<StepLoss> make_step_loss(LossParts parts, double smoothing);
+std::unique_ptr<StepLoss> make_tensor_loss(LossParts parts, double smoothing);
+// Uploads the weights of the first clients.
+void put_weights(const LossParts& parts, std::span<const float> weights);
+
+// Does LossWork know what such clients train for?
+bool is_plain(const LabelForm& labels, const Cohort::Settings& settings);
 
 // The tensors of the layout, each with a leading C, on the memory of rows [C, P].
 std::vector<at::Tensor> tensors_of(const at::Tensor& rows, const ParameterLayout& layout);
@@ -67,7 +74,6 @@ std::vector<at::Tensor> tensors_of(const at::Tensor& rows, const ParameterLayout
 // What an objective of the user's own reads besides, client after client.
 struct ObjectiveParts {
   const CohortForward& network;
-  at::Tensor features;                      // [samples, values of a sample]
   std::vector<at::Tensor> rows, gradients;  // tensors_of() [C, P] each
   const ParameterLayout layout;             // of them
   int64_t own_seeds;                        // of CohortNoise, that the network takes

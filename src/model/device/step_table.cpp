@@ -9,11 +9,13 @@
 
 namespace hanse {
 
-static_assert(sizeof(StepSize) == 4 * sizeof(float) && offsetof(StepSize, scale) == sizeof(float));
+constexpr int64_t kWidth = sizeof(StepSize) / sizeof(int64_t);
+static_assert(sizeof(StepSize) == 3 * sizeof(int64_t) && offsetof(StepSize, part) == 16 &&
+              offsetof(StepSize, scale) == sizeof(float));
 
 StepTable::StepTable(int64_t clients, int64_t batch, int64_t dropouts, const at::Device& device) {
   const int64_t places = clients * batch, drawn = dropouts * clients;
-  const int64_t sizes = clients * static_cast<int64_t>(sizeof(StepSize) / sizeof(int64_t));
+  const int64_t sizes = clients * kWidth;
   now_ = at::zeros({places + clients + drawn + sizes}, at::TensorOptions(at::kLong).device(device));
   places_ = now_.narrow(0, 0, places);
   counts_ = now_.narrow(0, places, clients);
@@ -56,7 +58,11 @@ const StepSize* StepTable::sizes() const {
 }
 
 at::Tensor StepTable::scales() const {
-  return sizes_.view(at::kFloat).view({counts_.numel(), 4}).select(1, 1);
+  return sizes_.view(at::kFloat).view({counts_.numel(), 2 * kWidth}).select(1, 1);
+}
+
+at::Tensor StepTable::parts() const {
+  return sizes_.view({counts_.numel(), kWidth}).select(1, kWidth - 1);
 }
 
 void StepTable::choose(int64_t number) {

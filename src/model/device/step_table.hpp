@@ -35,6 +35,7 @@ class StepTable {
   const at::Tensor& drawn() const { return drawn_; }    // [dropouts, C] int64
   const StepSize* sizes() const;                        // [C]
   at::Tensor scales() const;                            // [C] float32, theirs
+  at::Tensor parts() const;                             // [C] int64, theirs
 
  private:
   int64_t number_ = 0;

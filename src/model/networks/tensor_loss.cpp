@@ -46,7 +46,7 @@ const TensorLoss& on_tensors(const Loss& loss) {
                         "it trains on CPUs alone, without Hessians of networks");
 }
 
-// Of a sample's label.
+// The values of a sample's label.
 int64_t values_of(const Loss& loss) {
   return loss.rule() == LossRule::kCrossEntropy ? loss.positions() : loss.outputs();
 }

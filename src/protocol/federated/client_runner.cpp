@@ -1,5 +1,10 @@
 #include "federated/client_runner.hpp"
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+
 #include "hanse/base/index.hpp"
 #include "hanse/protocol/update_stage.hpp"
 
@@ -39,6 +44,29 @@ std::vector<float> ClientRunner::state_copy(int64_t client) const {
   if (!has_state(client)) return std::vector<float>(own_state() + stage_state_ + sink_state_);
   const auto kept = states_->existing_row(client);
   return {kept.begin(), kept.end()};
+}
+
+void ClientRunner::bring_shown() {
+  const LocalUpdate& update = parts_.update;
+  if (update.shown_block().empty()) return;
+  constexpr double kElsewhere = -std::numeric_limits<double>::infinity();
+  shown_.assign(to_index(parts_.federation.clients()), kElsewhere);
+  for (const int64_t client : states_->clients()) {
+    const auto block =
+        state_block(update.state_blocks(), states_->existing_row(client), update.shown_block());
+    shown_[to_index(client)] = static_cast<double>(block.front());
+  }
+  parts_.comm.reduce(std::span(shown_), ReduceOp::kMax, 0);
+  std::ranges::replace(shown_, kElsewhere, std::nan(""));
+}
+
+void ClientRunner::add_columns(Columns& columns) const {
+  if (parts_.update.shown_block().empty()) return;
+  columns.add_to_clients([this](int64_t client) {
+    const bool is_known = client < std::ssize(shown_);
+    return Metrics{{std::string(parts_.update.shown_block()),
+                    is_known ? shown_[to_index(client)] : std::nan("")}};
+  });
 }
 
 }  // namespace hanse

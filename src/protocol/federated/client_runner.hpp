@@ -76,6 +76,11 @@ class ClientRunner {
   virtual void collect(const EntryStates& /*states*/) {}
   virtual void forget_server() {}
 
+  // Brings LocalUpdate::shown_block() of all clients to rank 0, where it is a column of
+  // clients.csv. Collective. Cost: nothing, or a reduction of M numbers.
+  void bring_shown();
+  void add_columns(Columns& columns) const;
+
   // As Communicator::bytes_moved(), over all communicators of the runner and its sink.
   virtual int64_t bytes_moved() const { return parts_.comm.bytes_moved(); }
 
@@ -107,6 +112,7 @@ class ClientRunner {
  private:
   std::size_t stage_state_, sink_state_;
   std::unique_ptr<ClientStateStore> states_;
+  std::vector<double> shown_;  // [M] on rank 0, NaN of clients without a state
 };
 
 }  // namespace hanse

@@ -219,12 +219,20 @@ double Server::observe(const RoundPlan& plan, const Findings& findings,
   return counted > 0 ? loss / static_cast<double>(counted) : kNothing;
 }
 
+void Server::move_control(std::span<float> control, std::span<const float> sent) const {
+  if (!parts_.update.control_is_mean()) {
+    for (std::size_t i = 0; i < control.size(); ++i) control[i] += sent[i];
+  } else if (!control.empty() && sent.back() > 0) {
+    for (std::size_t i = 0; i < control.size(); ++i) control[i] = sent[i] / sent.back();
+  }
+}
+
 void Server::prepare_step(std::span<float> control, std::span<const float> second_row) {
   const auto controls = static_cast<std::size_t>(parts_.update.control_width());
   parts_.stages.observe(second_row.subspan(controls));
   second_row = second_row.first(controls);
   if (control.empty()) parts_.optimizer->observe(second_row);
-  for (std::size_t i = 0; i < control.size(); ++i) control[i] += second_row[i];
+  move_control(control, second_row);
   scale_ = parts_.aggregator.scale(report({}), squared_norms_);
   require_finite_factor(scale_, round_);
 }

@@ -77,6 +77,7 @@ class Server : public Stateful {
   void visit(StateFields& fields) override;
   RoundReport report(const Weighable& trained) const;
   // `made`: mini-batches, where it made fewer than all; 0: all.
+  void move_control(std::span<float> control, std::span<const float> sent) const;
   double feedback(int64_t client, double importance, double squared_norm, int64_t made) const;
 
   const FederatedTrainer::Parts& parts_;

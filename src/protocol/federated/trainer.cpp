@@ -68,11 +68,10 @@ FederatedTrainer::FederatedTrainer(Parts parts, Settings settings)
                       parts_.attackers, column_stepping_.get(), acting_});
   if (settings_.timed) versions_ = std::make_unique<KeptVersions>(parts_.host, theta_.size());
   columns_.add_to_rounds([this] { return account_->numbers(); });
+  runner().add_columns(columns_);
   if (server_) server_->add_columns(columns_);
   for (const RoundPart* part : acting_) part->add_columns(columns_);
-  if (parts_.update.control_returns()) {
-    control_.resize(static_cast<std::size_t>(parts_.update.control_width()));
-  }
+  if (parts_.update.control_returns()) control_.resize(to_index(parts_.update.control_width()));
 }
 
 FederatedTrainer::~FederatedTrainer() = default;
@@ -342,6 +341,7 @@ EvaluationTable FederatedTrainer::evaluate() {
       views ? evaluate_viewed_models(parts_, settings_, context(), chosen, counts, samples_)
             : evaluate_row(theta_, &counts, &samples_);
   keep(asked, counts, parts_.comm);
+  runner().bring_shown();
   if (server_) clients.mark_participants(server_->drawn());
   return clients;
 }

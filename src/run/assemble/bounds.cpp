@@ -45,6 +45,8 @@ Job bound_options(const Job& job, Bound which) {
   bound.client = job.client;
   bound.client.kind = "sgd";
   bound.client.personal.clear();
+  bound.client.phases = {};
+  bound.client.alternate.clear();
   bound.client.worker_momentum = 0;
   bound.sampler.kind = sampler_traits(job.sampler).everyone ? "full" : "uniform";
   bound.sampler.seed = job.sampler.seed;

@@ -23,6 +23,7 @@
 #include "hanse/protocol/update_stage.hpp"
 #include "hanse/protocol/worker_momentum.hpp"
 #include "hanse/run/engine_choice.hpp"
+#include "moves_text.hpp"
 #include "own_columns.hpp"
 #include "privacy.hpp"
 #include "protocols.hpp"
@@ -69,8 +70,9 @@ FederatedTrainer::Settings trainer_settings(const Job& job, int64_t max_particip
 // Takes another loss for training than model.loss.
 void take_objective(const Job& job, Communicator& comm, FederatedAssembly& parts) {
   const std::string& path = job.client.objective;
-  if (own_loss_key(job.client).empty()) return;
   Model& network = parts.part != nullptr ? *parts.part->network() : *parts.model;
+  agree_on(comm, [&] { take_update_loss(job, network); });
+  if (own_loss_key(job.client).empty()) return;
   if (path.empty()) {
     return agree_on(comm, [&] { smooth_labels(network, job.client.label_smoothing); });
   }
@@ -355,6 +357,10 @@ std::unique_ptr<Assembly> assemble_federated(const Job& job, Communicator& comm,
     rule.capped_sum = sum_of_private_weights(rule, assembly->federation);
   }
   build(comm, given, *assembly);
+  for (const std::string& line :
+       moves_notices(assembly->trained, *assembly->update, assembly->model->layout())) {
+    assembly->greeting.push_back(line);
+  }
   const Federation& federation = assembly->federation;
   const int64_t units =
       job.privacy.of_samples() ? federation.train_samples() : federation.clients();

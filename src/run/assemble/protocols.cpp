@@ -45,11 +45,12 @@ bool holds(const std::vector<std::string>& names, const std::string& name) {
 
 constexpr int64_t kMostRounds = 1000000;  // of a protocol that ends itself
 
-const Reading kBoundReading{.sections = {"run", "data", "federation", "model", "client", "comm",
-                                         "evaluate", "checkpoint", "report"},
-                            .keys = {"server.role", "sampler.kind", "sampler.per-round",
-                                     "sampler.availability", "sampler.seed"},
-                            .except = {"client.update", "client.personal"}};
+const Reading kBoundReading{
+    .sections = {"run", "data", "federation", "model", "client", "comm", "evaluate", "checkpoint",
+                 "report"},
+    .keys = {"server.role", "sampler.kind", "sampler.per-round", "sampler.availability",
+             "sampler.seed"},
+    .except = {"client.update", "client.personal", "client.phases", "client.alternate"}};
 
 const Family<ProtocolKind> kProtocols{
     "protocols",

@@ -13,6 +13,7 @@
 #include "hanse/base/error.hpp"
 #include "hanse/base/options.hpp"
 #include "hanse/comm/agreement.hpp"
+#include "hanse/kinds/updates.hpp"
 #include "hanse/model/torch_library.hpp"
 #include "hanse/run/summary.hpp"
 #include "hanse/store/weights.hpp"
@@ -63,7 +64,7 @@ TrainedPart part_of(const Job& job, const ParameterLayout& layout) {
                    .dropout = options.lora_dropout,
                    .moves_base = options.lora_kind == LoraKind::kFlora};
   const bool is_ffa = options.lora_kind == LoraKind::kFfa;
-  for (const std::string& pattern : split_list(options.train)) {
+  for (const std::string& pattern : row_patterns(job)) {
     if (!is_ffa || pattern != kMoving) {
       part.train.push_back(pattern);
       continue;
@@ -71,6 +72,12 @@ TrainedPart part_of(const Job& job, const ParameterLayout& layout) {
     for (const std::string& one : split_list(peft_factors(layout, part))) part.train.push_back(one);
   }
   return part;
+}
+
+// Both are in one list of names then.
+void check_tuned(const Job& job, const ParameterLayout& layout) {
+  matching(layout.slots(), split_list(job.client.train), "client.train");
+  matching(layout.slots(), split_list(job.evaluate.tune), "evaluate.tune");
 }
 
 WarmStart started(const Job& job, const Assembly& assembly) {
@@ -91,6 +98,7 @@ std::vector<std::string> start_files(const ModelOptions& options) {
 
 void take_part(const Job& job, Assembly& assembly) {
   if (!protocol_kind(job).reading.reads("client.train")) return;
+  if (tunes_beyond_training(job)) check_tuned(job, assembly.model->layout());
   const TrainedPart part = part_of(job, assembly.model->layout());
   if (!PartModel::is_needed(part, assembly.model->layout())) return;
   if (part.rank > 0 && job.model.precision != Precision::kFloat32 && !needs_torch(job.model.kind)) {
@@ -150,6 +158,9 @@ std::string frozen_text(const Job& job, const Assembly& assembly) {
                             : fmt::format(" and {} more, which are smaller", small.size() - 1));
   }
   const LoraKind kind = job.client.lora_kind;
+  if (kind == LoraKind::kRolora) {
+    text += "; client.lora-kind = rolora: client.alternate = " + job.client.alternate;
+  }
   if (kind != LoraKind::kFfa && kind != LoraKind::kFedsa) return text;
   const std::string moving =
       peft_factors(part.network().layout(), part_of(job, part.network().layout()));

@@ -79,6 +79,9 @@ void take_lora_kind(KeyedJob& job) {
     if (std::ranges::count(all, one) == 0) patterns += (patterns.empty() ? "" : ",") + one;
   };
   if (job.client.lora_kind == LoraKind::kFfa) add(job.client.train, "*.lora_B");
+  if (job.client.lora_kind == LoraKind::kRolora && job.client.alternate.empty()) {
+    job.client.alternate = "*.lora_B,*.lora_A";  // while B is 0, A has no gradient
+  }
   if (job.client.lora_kind == LoraKind::kFedsa) add(job.client.personal, "*.lora_B");
 }
 
@@ -101,10 +104,16 @@ void check_adapters(const Job& job) {
   }
   const LoraKind kind = job.client.lora_kind;
   const bool has_rounds = protocol_kind(job).traits.has_rounds && !protocol_kind(job).bound;
-  if (has_rounds || (kind != LoraKind::kFedsa && kind != LoraKind::kFlora)) return;
+  if (has_rounds || kind == LoraKind::kPlain || kind == LoraKind::kFfa) return;
   throw InvalidArgument(
       fmt::format("client.lora-kind = {} needs run.protocol = federated", name_of(kind)),
       "client.lora-kind", "plain or ffa");
+}
+
+// An own model that steps make of the shared one is made by one at least.
+void take_own_view(Job& job) {
+  int64_t& steps = job.evaluate.tune_steps;
+  if (update_traits(job.client).adapts) steps = std::max<int64_t>(steps, 1);
 }
 
 }  // namespace
@@ -141,6 +150,9 @@ void load_job(const std::string& path, const Overrides& overrides, KeyedJob& job
   if (job.evaluate.view == EvaluateView::kAuto && reading.reads("evaluate.view")) {
     const bool own = protocol.bound ? *protocol.bound == Bound::kLocal : evaluates_own_models(job);
     job.evaluate.view = own ? EvaluateView::kPersonalised : EvaluateView::kGlobal;
+  }
+  if (job.evaluate.view == EvaluateView::kPersonalised && reading.reads("evaluate.view")) {
+    take_own_view(job);
   }
   for (auto [key, horizon] : {std::pair{"sampler.horizon", &job.sampler.learning.horizon},
                               {"client.schedule-length", &job.client.schedule.length},

@@ -97,6 +97,7 @@ Workload::Workload(const Job& job, const Federation& federation, bool needs_loss
   }
   ClientOptions tuning = job.client;
   tuning.steps = job.evaluate.tune_steps;
+  tuning.phases = {};
   for (const int64_t client : evaluated_clients(federation, asked_of(job), 0)) {
     const int64_t samples = federation.train(client).size();
     if (tuning.steps > 0 && samples > 0) tuned += number(samples_processed(tuning, samples));

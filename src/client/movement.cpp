@@ -1,0 +1,132 @@
+#include "hanse/client/movement.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+#include <fmt/format.h>
+
+#include "hanse/base/error.hpp"
+#include "hanse/base/options.hpp"
+
+namespace hanse {
+
+namespace {
+
+constexpr const char* kPhases = "client.phases";
+constexpr const char* kAlternate = "client.alternate";
+constexpr const char* kTune = "evaluate.tune";
+
+using Slots = std::vector<ParameterSlot>;
+
+Slots both(Slots slots, const Slots& others, bool hold = true) {
+  std::erase_if(slots, [&](const ParameterSlot& slot) {
+    return hold != (std::ranges::count(others, slot.offset, &ParameterSlot::offset) > 0);
+  });
+  return slots;
+}
+
+// What a client's steps may move at all, and what it keeps.
+class Tensors {
+ public:
+  Tensors(const PartOptions& options, const ParameterLayout& layout) {
+    std::ranges::copy_if(layout.slots(), std::back_inserter(moving_), &ParameterSlot::trainable);
+    trained_ = moving_;
+    const auto moves = split_list(options.moves), personal = split_list(options.personal);
+    if (!moves.empty()) moving_ = matching(trained_, moves, kTune);
+    if (!personal.empty()) personal_ = matching(layout.slots(), personal, "client.personal");
+  }
+
+  bool all_move() const { return moving_.size() == trained_.size(); }
+  MovingPart moving() const { return part_of("", moving_); }
+
+  // The part of a phase's name. Throws InvalidArgument, which names `key`.
+  MovingPart named(const std::string& name, const std::string& key) const {
+    MovingPart part = part_of(name, slots_of(name, key));
+    if (!part.parts.empty()) return part;
+    throw InvalidArgument(
+        fmt::format("a phase of '{}' moves nothing", name), key,
+        name == "personal" ? "name tensors of the clients' own: client.personal" : "leave it out");
+  }
+
+ private:
+  Slots slots_of(const std::string& name, const std::string& key) const {
+    if (name == "all") return moving_;
+    if (name == "personal") return both(moving_, personal_);
+    if (name == "shared") return both(moving_, personal_, /*hold=*/false);
+    return both(moving_, matching(trained_, {name}, key));
+  }
+
+  MovingPart part_of(const std::string& name, const Slots& slots) const {
+    MovingPart part{.name = name, .all = slots.size() == trained_.size()};
+    for (const ParameterSlot& slot : slots) {
+      if (part.parts.empty() || part.parts.back().end != slot.offset) {
+        part.parts.push_back({slot.offset, slot.offset});
+      }
+      part.parts.back().end = slot.offset + slot.size;
+    }
+    return part;
+  }
+
+  Slots trained_, moving_, personal_;
+};
+
+bool meet(const MovingPart& one, const MovingPart& other) {
+  return std::ranges::any_of(one.parts, [&](const RowPart& a) {
+    return std::ranges::any_of(
+        other.parts, [&](const RowPart& b) { return a.begin < b.end && b.begin < a.end; });
+  });
+}
+
+}  // namespace
+
+int64_t MovingPart::size() const {
+  int64_t size = 0;
+  for (const RowPart& part : parts) size += part.size();
+  return size;
+}
+
+bool MovingPart::holds(int64_t place) const {
+  return std::ranges::any_of(
+      parts, [&](const RowPart& part) { return part.begin <= place && place < part.end; });
+}
+
+Movement movement_of(const ClientOptions& options, const ParameterLayout& layout) {
+  const Tensors tensors(options, layout);
+  Movement movement;
+  for (const LocalPhases::Phase& phase : options.phases.list) {
+    movement.phases.push_back({tensors.named(phase.part, kPhases), phase.length});
+  }
+  for (const std::string& pattern : split_list(options.alternate)) {
+    movement.phases.push_back({tensors.named(pattern, kAlternate)});
+    movement.by_rounds = true;
+  }
+  if (movement.phases.empty() && !tensors.all_move()) {
+    movement = {.phases = {{tensors.moving()}}, .by_rounds = true};
+  }
+  return movement;
+}
+
+PhaseWalk::PhaseWalk(const Movement& movement, int64_t round) : movement_(&movement), at_(0) {
+  const auto phases = static_cast<int64_t>(movement.phases.size());
+  if (movement.by_rounds)
+    at_ = static_cast<std::size_t>((std::max<int64_t>(round, 1) - 1) % phases);
+}
+
+bool PhaseWalk::next(int64_t unit) {
+  const auto& phases = movement_->phases;
+  if (phases.empty()) return false;
+  const bool last = movement_->by_rounds || at_ + 1 == phases.size();
+  if (last || made_ / unit < phases[at_].length) return made_++ == 0;
+  const int64_t age = age_ + made_;
+  before_.push_back(made_);
+  ++at_;
+  made_ = 1;
+  age_ = 0;
+  for (std::size_t i = 0; i < before_.size(); ++i) {
+    if (meet(phases[i].part, part())) age_ += before_[i];
+  }
+  age_change_ = age_ - age;
+  return true;
+}
+
+}  // namespace hanse
