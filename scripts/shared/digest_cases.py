@@ -219,7 +219,7 @@ VARIANTS = {
                     **{f"lora-{kind}": {"model.kind": "mlp", "model.hidden": 8, "client.lora": 2,
                                         "client.lora-kind": kind, "client.lora-alpha": alpha}
                        for kind, alpha in (("plain", "auto"), ("ffa", 4), ("fedsa", 4),
-                                           ("flora", 4))}},
+                                           ("rolora", 2), ("flora", 4))}},
     "updates/prox": {"mu": {"client.mu": 1},
                      "stragglers": {"client.epochs": 4, "client.stragglers": 0.7}},
     "updates/ditto": {"lambda": {"client.lambda": 0.1}},

@@ -22,7 +22,8 @@ void bind_part(OptionTable& table, PartOptions& client) {
   table.add(
       "client.lora-kind", client.lora_kind,
       "plain: clients train and send A and B; ffa: B alone (client.train = *.lora_B), so that "
-      "the mean of products is exact; fedsa: A is shared and B stays with the client "
+      "the mean of products is exact; rolora: B and A in turn (client.alternate = "
+      "*.lora_B,*.lora_A); fedsa: A is shared and B stays with the client "
       "(client.personal = *.lora_B); flora: the server adds the sum of the products to W, and "
       "rounds start from fresh adapters");
   table.add("client.lora-alpha", client.lora_alpha, or_auto(above(0)),

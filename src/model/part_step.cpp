@@ -62,6 +62,15 @@ void PartStep::finish(const std::vector<AdapterDropout>& dropouts) {
   }
 }
 
+bool PartStep::wants(const Piece& piece) const {
+  if (piece.adapter == nullptr) return target_.wants(piece.own);
+  const PartAdapter& place = adapters_[to_index(piece.adapter - gradients_.data())];
+  const auto is_wanted = [&](const FactorPlace& factor) {
+    return factor.moves && target_.wants(factor.at);
+  };
+  return is_wanted(place.a) || is_wanted(place.b);
+}
+
 bool PartStep::take(const WeightGradient& product) {
   if (!wants(product.offset)) return true;
   const auto piece = from(product.offset);

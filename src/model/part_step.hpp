@@ -81,12 +81,7 @@ class PartStep final : public RowStep {
     AdapterGradient* adapter;  // null: it is trained itself
   };
 
-  bool wants(const Piece& piece) const {
-    if (piece.adapter == nullptr) return target_.wants(piece.own);
-    const PartAdapter& place = adapters_[to_index(piece.adapter - gradients_.data())];
-    return (place.a.moves && target_.wants(place.a.at)) ||
-           (place.b.moves && target_.wants(place.b.at));
-  }
+  bool wants(const Piece& piece) const;
 
   // The first piece that ends behind `offset`.
   std::vector<Piece>::const_iterator from(int64_t offset) const {

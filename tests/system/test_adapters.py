@@ -30,14 +30,30 @@ class Kinds(harness.Case):
 
     def test_ffa_and_fedsa_are_names_of_lines(self):
         job = self.job(ADAPTERS)
-        for kind, line in (("ffa", "client.train"), ("fedsa", "client.personal")):
+        for kind, line, names in (("ffa", "client.train", "*.lora_B"),
+                                  ("rolora", "client.alternate", "*.lora_B,*.lora_A"),
+                                  ("fedsa", "client.personal", "*.lora_B")):
             with self.subTest(kind):
                 out = {"run.out": self.path(kind), "client.lora-kind": kind}
                 said = self.start("run", self.job({**ADAPTERS, **out}, kind + ".cfg")).wait()
                 self.assertEqual(said.status, 0, said.describe())
-                self.assertIn(f"client.lora-kind = {kind}: {line} = *.lora_B", said.stderr())
-                lines = self.train(job, kind + "-lines", 3, {line: "*.lora_B"})
+                self.assertIn(f"client.lora-kind = {kind}: {line} = {names}", said.stderr())
+                lines = self.train(job, kind + "-lines", 3, {line: names})
                 self.assert_digest(self.path(kind), lines)
+
+    def test_rolora_moves_one_factor_a_round(self):
+        changes = {**ADAPTERS, "client.lora-kind": "rolora", "evaluate.metrics": "lora-gap"}
+        alone, run = self.compare_places(changes)
+        gaps = [float(gap) for gap in harness.column(run, "rounds.csv", "lora_gap")]
+        self.assertLess(max(gaps), 1e-6)
+        one, two, start = [factors(self.train(self.job(changes), name, changes=more)) for name, more
+                           in (("one", {"run.rounds": 1}), ("two", {"run.rounds": 2}),
+                               ("start", {"run.rounds": 1, "client.lr": 1e-30}))]
+        for matrix, (a, b) in one.items():
+            numpy.testing.assert_array_equal(a, start[matrix][0])
+            numpy.testing.assert_array_equal(b, two[matrix][1])
+            self.assertGreater(abs(b).max(), 0)
+            self.assertGreater(abs(two[matrix][0] - a).max(), 0)
 
     def test_ffa_sends_b_alone_and_keeps_a(self):
         job = self.job({**ADAPTERS, "client.lora-kind": "ffa"})

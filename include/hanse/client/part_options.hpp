@@ -19,8 +19,10 @@ struct AdapterRank {
 };
 
 // Which factors of adapters are sent, and what the server makes of them.
-enum class LoraKind { kPlain, kFfa, kFedsa, kFlora };
-constexpr auto choices_of(LoraKind) { return std::array{"plain", "ffa", "fedsa", "flora"}; }
+enum class LoraKind { kPlain, kFfa, kRolora, kFedsa, kFlora };
+constexpr auto choices_of(LoraKind) {
+  return std::array{"plain", "ffa", "rolora", "fedsa", "flora"};
+}
 enum class LoraScale { kRank, kRoot };
 constexpr auto choices_of(LoraScale) { return std::array{"rank", "root"}; }
 

@@ -65,6 +65,7 @@ constexpr Conflict kRows[] = {
     {&kFlora, &kAverages, "flora moves what is frozen, of which no mean is kept", "leave it false"},
     {&kFlora, &kWritesAdapters, "flora's adapters are merged in every round, and none are left",
      "leave {key} out: model.h5 has the matrices"},
+    {&kFlora, &kAlternates, "flora starts both factors anew", kOtherKinds},
     {&kFlora, &kHalf, "flora starts both factors anew", kOtherKinds},
     {&kLoraGap, &kNoRank, "lora-gap compares products of adapters", "client.lora = 8, for example"},
     {&kLoraGap, &kWaitsForUpdates, "lora-gap is measured while updates are summed", kNoGap},

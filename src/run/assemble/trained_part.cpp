@@ -158,6 +158,9 @@ std::string frozen_text(const Job& job, const Assembly& assembly) {
                             : fmt::format(" and {} more, which are smaller", small.size() - 1));
   }
   const LoraKind kind = job.client.lora_kind;
+  if (kind == LoraKind::kRolora) {
+    text += "; client.lora-kind = rolora: client.alternate = " + job.client.alternate;
+  }
   if (kind != LoraKind::kFfa && kind != LoraKind::kFedsa) return text;
   const std::string moving =
       peft_factors(part.network().layout(), part_of(job, part.network().layout()));

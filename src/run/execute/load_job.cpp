@@ -72,12 +72,6 @@ std::optional<int64_t> trained_clients(const Job& job) {
   return *clients + idle_attackers(job.attack);
 }
 
-// An own model that steps make of the shared one is made by one at least.
-void take_own_view(Job& job) {
-  int64_t& steps = job.evaluate.tune_steps;
-  if (update_traits(job.client).adapts) steps = std::max<int64_t>(steps, 1);
-}
-
 // Names of lines: a kind of adapters that only says what moves, and what is whose.
 void take_lora_kind(KeyedJob& job) {
   const auto add = [](std::string& patterns, const std::string& one) {
@@ -85,6 +79,9 @@ void take_lora_kind(KeyedJob& job) {
     if (std::ranges::count(all, one) == 0) patterns += (patterns.empty() ? "" : ",") + one;
   };
   if (job.client.lora_kind == LoraKind::kFfa) add(job.client.train, "*.lora_B");
+  if (job.client.lora_kind == LoraKind::kRolora && job.client.alternate.empty()) {
+    job.client.alternate = "*.lora_B,*.lora_A";  // while B is 0, A has no gradient
+  }
   if (job.client.lora_kind == LoraKind::kFedsa) add(job.client.personal, "*.lora_B");
 }
 
@@ -107,10 +104,16 @@ void check_adapters(const Job& job) {
   }
   const LoraKind kind = job.client.lora_kind;
   const bool has_rounds = protocol_kind(job).traits.has_rounds && !protocol_kind(job).bound;
-  if (has_rounds || (kind != LoraKind::kFedsa && kind != LoraKind::kFlora)) return;
+  if (has_rounds || kind == LoraKind::kPlain || kind == LoraKind::kFfa) return;
   throw InvalidArgument(
       fmt::format("client.lora-kind = {} needs run.protocol = federated", name_of(kind)),
       "client.lora-kind", "plain or ffa");
+}
+
+// An own model that steps make of the shared one is made by one at least.
+void take_own_view(Job& job) {
+  int64_t& steps = job.evaluate.tune_steps;
+  if (update_traits(job.client).adapts) steps = std::max<int64_t>(steps, 1);
 }
 
 }  // namespace
