@@ -47,6 +47,7 @@ JOBS = {
     "bench-mlp": {"run.rounds": 2, "federation.clients": 20},
     "bench-online": {"run.rounds": 4, "federation.clients": 10},
     "berka": {"data.client-column": "", "federation.partition": "iid", "federation.clients": 7},
+    "byzantine-mnist": {"evaluate.test": "own"},
     "cifar-dqn-fed": {"run.rounds": 2, "evaluate.every": 2},
     "fashion-500": {"run.rounds": 5, "evaluate.every": 5},
     "fashion-mnist": {"run.rounds": 4},
@@ -54,6 +55,7 @@ JOBS = {
     "fed-exp-mnist": {"run.rounds": 4, "federation.samples": 5600},  # what its nodes need
     "fed-exp-plots": {"run.rounds": 4, "model.kind": "mlp", "model.hidden": "20", "online.steps": 4},
     "fmnist-dqn-fed": {"run.rounds": 4},
+    "mcmahan": {"evaluate.test": "own", "run.target": ""},
     "mnist-silos": {"run.rounds": 4},
     "niid-bench": {"run.rounds": 1, "client.epochs": 1, "evaluate.test": "own"},
     "osmd-fashion": {"run.rounds": 30, "evaluate.every": 0},

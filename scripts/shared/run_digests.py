@@ -6,8 +6,9 @@ from hanse.folders import read_rows
 
 
 def model_digest(folder):
-    """The digest of the trained model, as the run's summary has it."""
-    return json.loads((folder / "summary.json").read_text())["model_digest"]
+    """The digest of the trained model, or of what was computed, as the run's summary has it."""
+    summary = json.loads((folder / "summary.json").read_text())
+    return summary.get("results_digest") or summary["model_digest"]
 
 
 def table_digest(folder, bytes_too=True, but=("participation.csv",)):
