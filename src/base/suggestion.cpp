@@ -104,6 +104,12 @@ std::string without_fed(const std::string& name) {
   return begin == std::string::npos ? "" : name.substr(begin);
 }
 
+// "fed-exp" -> "fedexp"
+std::string letters_of(std::string name) {
+  std::erase_if(name, [](char c) { return c == '-' || c == '_'; });
+  return lower_case(name);
+}
+
 // Keys whose help names the method: client.personal for fedbn.
 std::vector<std::string> keys_that_tell_of(const std::string& method,
                                            std::span<const Option> options) {
@@ -185,7 +191,11 @@ std::string hint_of_other_key(const Option& option, const std::string& value,
     if (meant.size() > 1) {
       std::erase_if(meant, [](const std::string& one) { return one.starts_with("client."); });
     }
-    if (meant.empty()) meant = keys_that_tell_of(name, options);
+    const auto is_meant = [&](const std::string& own) {
+      return letters_of(own) == letters_of(name);
+    };
+    const bool finds_itself = std::ranges::any_of(option.choices, is_meant);  // suggestion()
+    if (meant.empty() && !finds_itself) meant = keys_that_tell_of(name, options);
   }
   if (meant.empty()) return "";
   return fmt::format("did you mean {}? known: {}", one_of(meant), join(option.choices, ", "));
