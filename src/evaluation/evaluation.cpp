@@ -25,7 +25,7 @@ struct Kept {
   SampleTable* samples = nullptr;
 };
 
-constexpr int64_t kMostResults = int64_t{16} << 20;  // bytes that answers may take together
+constexpr int64_t kMostWaiting = int64_t{4} << 20;  // bytes of questions and their answers
 
 // What is asked of a model on some samples of a client; it stays where it is until finish().
 struct Question {
@@ -113,9 +113,9 @@ struct ClientQuestions {
     train = trained_on(federation, client, request.asked, {nullptr, kept.samples});
   }
 
-  // Returns the bytes that the answers take.
+  // Returns the bytes that questions and answers take.
   int64_t ask(Evaluator& model) {
-    int64_t bytes = 0;
+    int64_t bytes = sizeof(*this);
     for (Question* question :
          {&own, validation ? &*validation : nullptr, train ? &*train : nullptr}) {
       if (question == nullptr) continue;
@@ -175,7 +175,7 @@ EvaluationTable evaluate(const Federation& federation, const EvaluationRequest& 
     if (model != nullptr && model != own) model->finish();
     model = own;
     bytes += waiting.emplace_back(federation, request.clients[i], request, kept).ask(*model);
-    if (bytes < kMostResults && i + 1 < request.clients.size()) continue;
+    if (bytes < kMostWaiting && i + 1 < request.clients.size()) continue;
     model->finish();
     for (const ClientQuestions& one : waiting) found.push_back(one.answer(federation, request));
     waiting.clear();
@@ -300,7 +300,7 @@ Pieces evaluate_pieces(const Federation& federation, Evaluator& model, Communica
          .found = ScoredSamples(asked, federation.label_form(), part.size(), asked.any())});
     waiting.back().ask(model);
     bytes += waiting.back().bytes();
-    if (bytes >= kMostResults) answer();
+    if (bytes >= kMostWaiting) answer();
   }
   answer();
   return found;
