@@ -10,8 +10,10 @@ import unittest
 from support import SCRIPTS, ScriptTest
 
 ROOT = SCRIPTS.parent
-TESTS = ("client/test_cohort", "protocol/test_cohort_rounds", "protocol/test_device_server",
-         "model/test_device_sum", "model/test_device_updates", "model/test_network_gradient")
+TESTS = ("client/test_cohort", "client/test_cohort_losses", "protocol/test_cohort_rounds",
+         "protocol/test_cohort_sinks", "protocol/test_cohort_versions", "protocol/test_device_server",
+         "model/test_device_sum", "model/test_device_updates", "model/test_device_model",
+         "model/test_network_gradient")
 TOOLS = ("bash", "sh", "tar", "python3", "dirname", "find", "cat", "hostname", "mkdir", "rmdir", "env")
 LIBRARY = "/lib/x86_64-linux-gnu/libz.so.1"
 EMPTY_BLOB = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
@@ -22,7 +24,7 @@ class GpuPackTest(ScriptTest):
     def setUp(self):
         super().setUp()
         shutil.copytree(SCRIPTS, self.folder / "scripts")
-        for name in ("tests/system", "tests/bench", "jobs"):
+        for name in ("tests/system", "tests/bench", "tests/scripts", "jobs"):
             shutil.copytree(ROOT / name, self.folder / name)
         self.site = self.folder / ".venv-cuda/lib/python3/site-packages"
         self.write(".venv-cuda/lib/python3/site-packages/torch/version.py",
