@@ -49,13 +49,15 @@ def readable(text):
 def sections(text):
     """What stands above a page's first section, and {anchor: text} of its sections."""
     head, *parts = re.split(r"^(?=## )", text, flags=re.MULTILINE)
-    return head, {re.sub(r"[^\w-]", "", part.split("\n")[0][3:]): part for part in parts}
+    return head, {re.sub(r"[^\w -]", "", part.split("\n")[0][3:].lower()).replace(" ", "-"): part
+                  for part in parts}
 
 
 class Pages:
     """Copies pages into a folder. A file that a page links to becomes a page of its text there, and so
     does each section of the pages PARTED."""
-    PARTED = (pathlib.Path("jobs/keys.md"),)  # tables of the program that nobody reads from end to end
+    # Tables of the program that nobody reads from end to end.
+    PARTED = (pathlib.Path("jobs/keys.md"), pathlib.Path("jobs/conflicts.md"))
 
     def __init__(self, out, root=ROOT):
         self.out, self.root, self.files = out, root, set()

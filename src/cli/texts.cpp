@@ -111,9 +111,6 @@ constexpr const char* kConflictsHead = R"(# What does not go together
 `run` refuse a job in which both sides of a row are true before they read any data, with the key
 that is to change; of several rows the first one counts. What depends on the data, such as
 the number of clients or the layers of a model, is checked when they have been read.
-
-| This | and this | Why not | Change |
-|---|---|---|---|
 )";
 
 constexpr const char* kOneByOneHead = R"(
@@ -263,12 +260,16 @@ std::string list_markdown() {
 
 std::string conflicts_page() {
   std::string text = kConflictsHead;
-  for (const Conflict& conflict : conflicts()) {
-    const std::string hint = conflict.hint;
-    text += fmt::format("| {} | {} | {} | {}{} |\n", conflict.one->name, conflict.other->name,
-                        without_job(conflict.what, *conflict.other),
-                        conflict.key ? conflict.key : conflict.other->key,
-                        hint.empty() ? "" : ": " + without_job(hint, *conflict.other));
+  for (const ConflictGroup& group : conflict_groups()) {
+    text += fmt::format("\n## {}\n\n| This | and this | Why not | Change |\n|---|---|---|---|\n",
+                        group.title);
+    for (const Conflict& conflict : group.rows) {
+      const std::string hint = conflict.hint;
+      text += fmt::format("| {} | {} | {} | {}{} |\n", conflict.one->name, conflict.other->name,
+                          without_job(conflict.what, *conflict.other),
+                          conflict.key ? conflict.key : conflict.other->key,
+                          hint.empty() ? "" : ": " + without_job(hint, *conflict.other));
+    }
   }
   text += kOneByOneHead;
   for (const auto& [fact, why] : one_by_one_facts()) {

@@ -57,8 +57,13 @@ struct Conflict {
   const char* key = nullptr;  // the key that is to change; null: that of `other`
 };
 
-// All pairs, in the order in which a job is asked.
+// All pairs, in the order in which a job is asked; and as one reads them.
 std::span<const Conflict> conflicts();
+struct ConflictGroup {
+  const char* title;
+  std::span<const Conflict> rows;
+};
+std::span<const ConflictGroup> conflict_groups();
 
 // What cannot be, the option to change, and how.
 struct Refusal {

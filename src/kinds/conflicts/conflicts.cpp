@@ -75,13 +75,22 @@ JobFacts facts_of(const Job& job, const std::optional<AggregatorNeeds>& rule) {
           .attack = attack};
 }
 
+std::span<const ConflictGroup> conflict_groups() {
+  static const std::vector<ConflictGroup> groups{{"Rules and attacks", conflicts_of_rules()},
+                                                 {"Privacy", conflicts_of_privacy()},
+                                                 {"Samples and labels", conflicts_of_samples()},
+                                                 {"Updates of clients", conflicts_of_updates()},
+                                                 {"Time", conflicts_of_time()},
+                                                 {"Rounds", conflicts_of_rounds()},
+                                                 {"Adapters", conflicts_of_adapters()}};
+  return groups;
+}
+
 std::span<const Conflict> conflicts() {
   static const std::vector<Conflict> all = [] {
     std::vector<Conflict> rows;
-    for (const auto part : {conflicts_of_rules(), conflicts_of_privacy(), conflicts_of_samples(),
-                            conflicts_of_updates(), conflicts_of_time(), conflicts_of_rounds(),
-                            conflicts_of_adapters()}) {
-      rows.insert(rows.end(), part.begin(), part.end());
+    for (const ConflictGroup& group : conflict_groups()) {
+      rows.insert(rows.end(), group.rows.begin(), group.rows.end());
     }
     return rows;
   }();
