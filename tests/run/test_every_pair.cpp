@@ -140,8 +140,8 @@ TEST(EveryPair, TrainsOrIsRefused) {
       }
     }
   }
-  EXPECT_EQ(trained, 4189);
-  EXPECT_EQ(refused, 4771);
+  EXPECT_EQ(trained, 8239);
+  EXPECT_EQ(refused, 6321);
 }
 
 // Draws with replacement leave clients out, however many they are: also refused in time.

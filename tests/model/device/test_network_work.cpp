@@ -349,7 +349,7 @@ void expect_descent(const Descending& c, int64_t clients) {
                          .clients = clients,
                          .n = n,
                          .anchor_stride = c.own_anchor ? n : 0,
-                         .scale_stride = c.clipped ? 1 : 4};
+                         .scale_stride = c.clipped ? 1 : int64_t{sizeof(StepSize) / sizeof(float)}};
   run_backwards(work, n);
   EXPECT_EQ(rows, expected) << clients;
   EXPECT_EQ(first, expected_first) << clients;
