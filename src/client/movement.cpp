@@ -1,7 +1,6 @@
 #include "hanse/client/movement.hpp"
 
 #include <algorithm>
-#include <iterator>
 
 #include <fmt/format.h>
 
@@ -19,18 +18,15 @@ constexpr const char* kTune = "evaluate.tune";
 using Slots = std::vector<ParameterSlot>;
 
 Slots both(Slots slots, const Slots& others, bool hold = true) {
-  std::erase_if(slots, [&](const ParameterSlot& slot) {
-    return hold != (std::ranges::count(others, slot.offset, &ParameterSlot::offset) > 0);
-  });
+  std::erase_if(slots, [&](const ParameterSlot& slot) { return hold != holds(others, slot); });
   return slots;
 }
 
 // What a client's steps may move at all, and what it keeps.
 class Tensors {
  public:
-  Tensors(const PartOptions& options, const ParameterLayout& layout) {
-    std::ranges::copy_if(layout.slots(), std::back_inserter(moving_), &ParameterSlot::trainable);
-    trained_ = moving_;
+  Tensors(const PartOptions& options, const ParameterLayout& layout)
+      : trained_(trainable_slots(layout)), moving_(trained_) {
     const auto moves = split_list(options.moves), personal = split_list(options.personal);
     if (!moves.empty()) moving_ = matching(trained_, moves, kTune);
     if (!personal.empty()) personal_ = matching(layout.slots(), personal, "client.personal");
@@ -57,14 +53,7 @@ class Tensors {
   }
 
   MovingPart part_of(const std::string& name, const Slots& slots) const {
-    MovingPart part{.name = name, .all = slots.size() == trained_.size()};
-    for (const ParameterSlot& slot : slots) {
-      if (part.parts.empty() || part.parts.back().end != slot.offset) {
-        part.parts.push_back({slot.offset, slot.offset});
-      }
-      part.parts.back().end = slot.offset + slot.size;
-    }
-    return part;
+    return {.name = name, .parts = joined_parts(slots), .all = slots.size() == trained_.size()};
   }
 
   Slots trained_, moving_, personal_;

@@ -1,6 +1,7 @@
 #include "hanse/model/layout.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include <fmt/format.h>
@@ -91,6 +92,27 @@ std::vector<ParameterSlot> matching(const std::vector<ParameterSlot>& slots,
     if (found[i] != 0) chosen.push_back(slots[i]);
   }
   return chosen;
+}
+
+std::vector<ParameterSlot> trainable_slots(const ParameterLayout& layout) {
+  std::vector<ParameterSlot> slots;
+  std::ranges::copy_if(layout.slots(), std::back_inserter(slots), &ParameterSlot::trainable);
+  return slots;
+}
+
+bool holds(const std::vector<ParameterSlot>& slots, const ParameterSlot& slot) {
+  return std::ranges::count(slots, slot.offset, &ParameterSlot::offset) > 0;
+}
+
+std::vector<RowPart> joined_parts(const std::vector<ParameterSlot>& slots) {
+  std::vector<RowPart> parts;
+  for (const ParameterSlot& slot : slots) {
+    if (parts.empty() || parts.back().end != slot.offset) {
+      parts.push_back({slot.offset, slot.offset});
+    }
+    parts.back().end = slot.offset + slot.size;
+  }
+  return parts;
 }
 
 std::vector<RowPart> row_parts(const ParameterLayout& layout, bool layers) {

@@ -1,7 +1,6 @@
 #include "part_choice.hpp"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include <fmt/format.h>
@@ -14,12 +13,6 @@ namespace hanse {
 namespace {
 
 constexpr const char* kTrain = "client.train";
-
-Slots trainable(const ParameterLayout& layout) {
-  Slots slots;
-  std::ranges::copy_if(layout.slots(), std::back_inserter(slots), &ParameterSlot::trainable);
-  return slots;
-}
 
 // Is the pattern one of factors? It matches none of the model's own tensors, and speaks of lora.
 bool is_of_factors(const std::string& pattern, const Slots& slots) {
@@ -35,7 +28,7 @@ bool is_of_factors(const std::string& pattern, const Slots& slots) {
 // The tensors that are trained themselves; patterns of factors go to `factors`.
 Slots chosen_tensors(const TrainedPart& part, const ParameterLayout& layout,
                      std::vector<std::string>& factors) {
-  const Slots slots = trainable(layout);
+  const Slots slots = trainable_slots(layout);
   if (part.train.empty()) return part.rank > 0 ? Slots() : slots;
   std::vector<std::string> tensors;
   for (const std::string& pattern : part.train) {
@@ -47,7 +40,7 @@ Slots chosen_tensors(const TrainedPart& part, const ParameterLayout& layout,
 // The matrices that would have an adapter, whatever the rank.
 Slots asked_matrices(const TrainedPart& part, const ParameterLayout& layout, const Slots& trained) {
   if (part.rank == 0) return {};
-  Slots matrices = trainable(layout);
+  Slots matrices = trainable_slots(layout);
   std::erase_if(matrices, [](const ParameterSlot& slot) { return slot.shape.size() != 2; });
   Slots chosen = matching(matrices, part.layers, "client.lora-layers");
   std::erase_if(chosen, [&](const ParameterSlot& slot) { return holds(trained, slot); });

@@ -1,7 +1,6 @@
 // Which tensors of a model a part trains, and which have adapters.
 #pragma once
 
-#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -11,11 +10,6 @@
 namespace hanse {
 
 using Slots = std::vector<ParameterSlot>;
-
-// Is the tensor at the slot's place among `slots`?
-inline bool holds(const Slots& slots, const ParameterSlot& slot) {
-  return std::ranges::count(slots, slot.offset, &ParameterSlot::offset) > 0;
-}
 
 // A matrix with an adapter, and which of its factors move.
 struct AdaptedMatrix {

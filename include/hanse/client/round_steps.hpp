@@ -52,6 +52,11 @@ class RoundSteps {
   // whose size the schedule moves counts by its share of lr. REQUIRES: client.optimizer = sgd with
   // fresh moments. Cost: O(steps).
   double effective_steps(int64_t round, int64_t samples, int64_t made = 0) const;
+  // K lr, K the effective steps: by it a client's way theta - theta_i becomes the mean of its
+  // gradients.
+  double path(int64_t round, int64_t samples, int64_t made = 0) const {
+    return effective_steps(round, samples, made) * schedule_.rate(round);
+  }
   // What turns a client's |theta_i - theta|^2 into the |g_i|^2 that a sampler learns from: 1/(lr^2
   // B), lr the mean of the round's step sizes and B = optimizer_steps, so that a_i = lambda_i^2
   // |sum_b g_b|^2 / B (Zhao et al. 2025, Algorithm 4, line 14). REQUIRES: lr > 0.

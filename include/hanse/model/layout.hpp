@@ -107,6 +107,13 @@ std::vector<ParameterSlot> matching(const std::vector<ParameterSlot>& slots,
                                     const std::vector<std::string>& patterns,
                                     const std::string& key);
 
+// Those that gradients train.
+std::vector<ParameterSlot> trainable_slots(const ParameterLayout& layout);
+// Is the tensor at the slot's place among `slots`?
+bool holds(const std::vector<ParameterSlot>& slots, const ParameterSlot& slot);
+// Where slots, in a row's order, lie: neighbours joined.
+std::vector<RowPart> joined_parts(const std::vector<ParameterSlot>& slots);
+
 // The parts of a row whose updates are weighed apart: each layer ("fc1.weight" and "fc1.bias"
 // together), or the whole row.
 std::vector<RowPart> row_parts(const ParameterLayout& layout, bool layers);

@@ -76,9 +76,7 @@ class FedSam final : public PassUpdate {
   bool after(std::size_t, const ClientTask& task, std::span<const float> start,
              std::span<const float>) override {
     const int64_t samples = federation_.train(task.client).size();
-    const double path = steps().effective_steps(task.round, samples, task.steps) *
-                        steps().schedule().rate(task.round);
-    const auto inverse_path = static_cast<float>(1 / path);
+    const auto inverse_path = static_cast<float>(1 / steps().path(task.round, samples, task.steps));
     const std::size_t trained = task.control_change.size() - 1;
     for (std::size_t i = 0; i < trained; ++i) {
       task.control_change[i] = (start[i] - task.row[i]) * inverse_path;

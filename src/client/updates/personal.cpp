@@ -123,13 +123,7 @@ class Personal final : public PassUpdate {
 
 std::vector<RowPart> personal_parts(const ParameterLayout& layout,
                                     const std::vector<std::string>& patterns) {
-  std::vector<RowPart> parts;
-  for (const ParameterSlot& slot : matching(layout.slots(), patterns, "client.personal")) {
-    if (parts.empty() || parts.back().end != slot.offset) {
-      parts.push_back({slot.offset, slot.offset});
-    }
-    parts.back().end = slot.offset + slot.size;
-  }
+  std::vector<RowPart> parts = joined_parts(matching(layout.slots(), patterns, "client.personal"));
   if (parts.size() == 1 && parts[0].size() == layout.n_params()) {
     throw InvalidArgument("all tensors would stay with the clients", "client.personal",
                           "run.protocol = local trains every client alone");

@@ -27,9 +27,7 @@ class Scaffold final : public PassUpdate {
   bool after(std::size_t, const ClientTask& task, std::span<const float> start,
              std::span<const float>) override {
     const int64_t samples = federation_.train(task.client).size();
-    const double path = steps().effective_steps(task.round, samples, task.steps) *
-                        steps().schedule().rate(task.round);
-    const auto inverse_path = static_cast<float>(1 / path);
+    const auto inverse_path = static_cast<float>(1 / steps().path(task.round, samples, task.steps));
     for (std::size_t i = 0; i < task.control.size(); ++i) {
       const float change = (start[i] - task.row[i]) * inverse_path - task.control[i];
       task.control_change[i] = change;

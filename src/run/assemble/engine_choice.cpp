@@ -34,6 +34,10 @@ bool is_tf32(const Job& job) {
          protocol_kind(job).reading.reads("model.precision");
 }
 
+bool may_have_gpus(const Job& job) {
+  return job.run.device == RunDevice::kCuda || (job.run.device == RunDevice::kAuto && kHasCuda);
+}
+
 // Nothing else will do.
 bool needs_gpus(const Job& job) {
   return job.run.device == RunDevice::kCuda || (job.run.device == RunDevice::kAuto && is_tf32(job));
@@ -121,9 +125,7 @@ void tell_of_idle_ranks(int64_t participants, int64_t clients, Communicator& com
 }  // namespace
 
 void check_engine(const Job& job) {
-  const bool has_gpus =
-      job.run.device == RunDevice::kCuda || (job.run.device == RunDevice::kAuto && kHasCuda);
-  if (is_tf32(job) && !has_gpus) {
+  if (is_tf32(job) && !may_have_gpus(job)) {
     throw InvalidArgument("tf32 is a format of GPUs, and this run has none", "model.precision",
                           "use float32 or bfloat16, or run.device = cuda");
   }
@@ -158,9 +160,7 @@ std::string why_one_by_one_on_gpus(const Job& job, const std::optional<Aggregato
 }
 
 std::string one_by_one_text(const Job& job) {
-  const bool may_have_gpus =
-      job.run.device == RunDevice::kCuda || (job.run.device == RunDevice::kAuto && kHasCuda);
-  if (!may_have_gpus || kind_off_gpus(job)) return "";
+  if (!may_have_gpus(job) || kind_off_gpus(job)) return "";
   const auto bound = protocol_kind(job).bound;
   const Job trained = bound ? bound_options(job, *bound) : job;
   const std::string why = why_one_by_one_on_gpus(trained, std::nullopt);
@@ -201,8 +201,7 @@ bool is_worth_a_gpu(const StepCost& work) {
 Engine choose_engine(const Job& job, const std::string& one_by_one, StepCost work,
                      Communicator& comm, Communicator& host, const RankGpu* given) {
   if (given != nullptr) return {*given, one_by_one};
-  if (job.run.device == RunDevice::kCpu || (job.run.device == RunDevice::kAuto && !kHasCuda))
-    return {};
+  if (!may_have_gpus(job)) return {};
   if (!one_by_one.empty()) work.clients = 1;
   if (!needs_gpus(job) && !is_worth_a_gpu(work)) {
     notice(fmt::format(
