@@ -20,6 +20,7 @@
 #include "hanse/run/assembly.hpp"
 #include "hanse/run/catalog.hpp"
 #include "protocols.hpp"
+#include "simulation.hpp"
 
 namespace hanse {
 
@@ -34,7 +35,9 @@ bool is_tf32(const Job& job) {
          protocol_kind(job).reading.reads("model.precision");
 }
 
+// A simulated run trains nobody.
 bool may_have_gpus(const Job& job) {
+  if (is_simulated(job)) return false;
   return job.run.device == RunDevice::kCuda || (job.run.device == RunDevice::kAuto && kHasCuda);
 }
 
