@@ -117,15 +117,14 @@ def listed(program):
     return read_listing(ask("list", program=program))
 
 
-def needed(options, choose):
-    """The options with what their kinds and words need; `choose` takes one of a list."""
-    options, met = dict(options), set()
-    while left := [pair for pair in options.items() if pair not in met and pair in NEEDS]:
-        for pair in left:
+def add_needs(options, met, choose):
+    """Adds to the options what their kinds and words need that are not in `met`, and notes them there;
+    `choose` takes one of a list."""
+    for pair in list(options.items()):
+        if pair not in met:
             options.update({option: choose(value) if isinstance(value, list) else value
-                            for option, value in NEEDS[pair].items()})
+                            for option, value in NEEDS.get(pair, {}).items()})
             met.add(pair)
-    return options
 
 
 def one_of_each(families):
@@ -137,7 +136,9 @@ def one_of_each(families):
                 rule = "trimmed-mean" if family == "attacks" and kind != "none" else "fedavg"
                 options = {**BASE, "clock.kind": "none", "attack.kind": "none",
                            "aggregator.kind": rule, key: kind}
-                options = needed(options, lambda values: values[0])
+                met = set()
+                while not met.issuperset(options.items()):
+                    add_needs(options, met, lambda values: values[0])
                 if options["attack.kind"] == "none":
                     options = {k: value for k, value in options.items() if k[:7] != "attack."}
                 yield f"{key} = {kind}", options
@@ -157,11 +158,7 @@ def draw_options(seed, families):
         for option, words in kinds[kind].items():
             if option not in NEVER and draw.random() < WORDS:
                 options[option] = draw.choice(words)
-        for pair in list(options.items()):
-            if pair not in met:
-                options.update({option: draw.choice(value) if isinstance(value, list) else value
-                                for option, value in NEEDS.get(pair, {}).items()})
-                met.add(pair)
+        add_needs(options, met, draw.choice)
     for share, more in FURTHER:
         if draw.random() < share:
             options.update({option: draw.choice(values) for option, values in more.items()})
