@@ -33,9 +33,9 @@ int64_t largest_batch(const LocalWork& work, const Federation& federation);
 // `sample_bytes` there; else each mini-batch goes there when it is due, from C mini-batches in the
 // host's memory. The bits are the same. Samples that training changes, by augmentation or an
 // attack, always go there so: the host changes them, with the draws of one client after the other.
-// Cost: as many steps as the client with the most of them
-// takes, each for the clients that still have one, rounded up to C, C / 2, C / 4, ...: they are few
-// where the tasks stand in the order of their steps, the longest first.
+// Cost: as many steps as the client with the most of them takes, each for the clients that still
+// have one, rounded up to C, C / 2, C / 4, ...: they are few where the tasks stand in the order of
+// their steps, the longest first.
 //
 // As an Evaluator it evaluates theta(), in batches of up to kEvaluationRows, on the device.
 class CohortTraining final : public Evaluator {
