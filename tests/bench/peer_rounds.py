@@ -10,9 +10,9 @@ the model after one round or the loss of the first one, by Hanse (scripts/shared
 
 Each line on stdin is a number of rounds, answered by the processor seconds of one of them; "apart" is
 answered by how far the model after the round that comes next, or the loss, is from Hanse's. All
-clients take part in each round, with their samples in a new order. FedJAX is handed as many epochs
-and the same batches, padded by nobody; scan and vmap gather batches of indices inside the jitted
-round, the last one of a client masked. None measures losses in training, which Hanse does.
+clients take part in each round, with their samples in a new order. The last batch of a client is
+smaller in torch and pfl, filled with more of its samples in FedJAX, and masked in scan and vmap, which
+gather batches of indices inside the jitted round. None measures losses in training, which Hanse does.
 """
 import contextlib
 import functools
@@ -292,7 +292,7 @@ def torch_network(job):
 
 
 def in_order(job, network, tensors):
-    """Hanse's tensors in the order of the module's, which is that of their use, weights before biases."""
+    """Hanse's tensors in the order of the module's: that of their use, weights before biases."""
     def place(name):
         name = re.sub(r"(conv|bn)(\d)", lambda part: f"{part[2]}{part[1]}", name)  # 1bn, 1conv, 2bn
         name = re.sub(r"(weight|bias)_(ih|hh)_l(\d)", r"\3.\1.\2", name)
@@ -389,7 +389,8 @@ class Pfl(InTorch):
 
         def round_():
             contexts, *_ = algorithm.get_next_central_contexts(self.model, 1, params, train, None)
-            results = [(context, *backend.gather_results(model=self.model, training_algorithm=algorithm, central_context=context))
+            results = [(context, *backend.gather_results(
+                model=self.model, training_algorithm=algorithm, central_context=context))
                        for context in contexts]
             algorithm.process_aggregated_statistics_from_all_contexts(
                 [one[:2] for one in results], results[0][2], self.model)
