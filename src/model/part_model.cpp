@@ -35,6 +35,7 @@ bool PartModel::is_needed(const TrainedPart& part, const ParameterLayout& layout
 
 PartModel::PartModel(std::unique_ptr<Model> whole, const TrainedPart& part)
     : whole_(std::move(whole)), adapters_(std::make_unique<Adapters>(part)) {
+  representation_width_ = whole_->representation_width();
   const ParameterLayout& layout = whole_->layout();
   const PartChoice choice = choose_part(part, layout);
   small_ = choice.small;
@@ -210,7 +211,18 @@ double PartModel::step_by(std::span<float> row, const Batch& batch, RandomStream
   return loss;
 }
 
-void PartModel::receive(std::span<const float> row) { whole_->receive(expand(row)); }
+void PartModel::receive(const Received& received) {
+  std::vector<float> last;
+  if (!received.last.empty()) {
+    const auto whole = expand(received.last);
+    last.assign(whole.begin(), whole.end());
+  }
+  whole_->receive({expand(received.row), last, received.class_means});
+}
+
+void PartModel::represent(std::span<const float> row, const Batch& batch, std::span<float> to) {
+  whole_->represent(expand(row), batch, to);
+}
 
 // Multiplies with the Hessian's rows and columns of the trained tensors.
 void PartModel::hessian_vector(std::span<const float> row, const Batch& batch,

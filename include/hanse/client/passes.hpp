@@ -53,6 +53,9 @@ class PassUpdate : public LocalUpdate {
     return false;
   }
 
+  // What the model is told beside the received row.
+  virtual Received beside(const ClientTask& /*task*/) const { return {}; }
+
   ClientOutcome train(const ClientTask& task) final;
   bool finds_squares() const final { return true; }
   std::unique_ptr<CohortUpdate> cohort_update(CohortTraining& cohorts,

@@ -91,7 +91,8 @@ class PartModel final : public Model {
                   double weight_decay) override;
   double step_by(std::span<float> row, const Batch& batch, RandomStream& noise,
                  RowStep& step) override;
-  void receive(std::span<const float> row) override;
+  void receive(const Received& received) override;
+  void represent(std::span<const float> row, const Batch& batch, std::span<float> to) override;
   void hessian_vector(std::span<const float> row, const Batch& batch, std::span<const float> v,
                       std::span<float> out) override;
   bool has_hessian() const override;

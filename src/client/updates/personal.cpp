@@ -29,6 +29,9 @@ class Personal final : public PassUpdate {
   }
 
   int64_t control_width() const override { return inner_.control_width(); }
+  int64_t control_block() const override { return inner_.control_block(); }
+  int64_t control_of_row() const override { return inner_.control_of_row(); }
+  Received beside(const ClientTask& task) const override { return inner_.beside(inner_task(task)); }
   bool counts_steps() const override { return inner_.counts_steps(); }
   bool trains_side_by_side() const override { return inner_.trains_side_by_side(); }
   double feedback_scale(int64_t round, int64_t samples, int64_t made) const override {
@@ -76,7 +79,8 @@ class Personal final : public PassUpdate {
     block(task.state, kKnown).front() = 1;
     put(received, task.row);
     // Others' values of these entries are no measure for the client's.
-    if (inner_.control_width() > 0) clear(inner_task(task).state);
+    if (control_of_row() == 0) return;
+    clear(inner_task(task).state);
     clear(task.control_change);
   }
 
@@ -122,9 +126,9 @@ class Personal final : public PassUpdate {
 }  // namespace
 
 std::vector<RowPart> personal_parts(const ParameterLayout& layout,
-                                    const std::vector<std::string>& patterns) {
+                                    const std::vector<std::string>& patterns, bool all_may_stay) {
   std::vector<RowPart> parts = joined_parts(matching(layout.slots(), patterns, "client.personal"));
-  if (parts.size() == 1 && parts[0].size() == layout.n_params()) {
+  if (!all_may_stay && parts.size() == 1 && parts[0].size() == layout.n_params()) {
     throw InvalidArgument("all tensors would stay with the clients", "client.personal",
                           "run.protocol = local trains every client alone");
   }

@@ -37,8 +37,8 @@ class PartCohort final : public CohortForward, private ClientPasses {
   }
 
   at::Tensor logits(std::span<const at::Tensor> leaves, const at::Tensor& input,
-                    std::span<const at::Tensor> masks) const override {
-    return network_->logits(whole(leaves), input, masks);
+                    std::span<const at::Tensor> masks, at::Tensor* representation) const override {
+    return network_->logits(whole(leaves), input, masks, representation);
   }
   std::vector<at::Tensor> whole(std::span<const at::Tensor> leaves) const override {
     std::vector<at::Tensor> all;
@@ -105,13 +105,16 @@ class PartCohort final : public CohortForward, private ClientPasses {
   }
 
   // dA = s B^T dW,  dB = s dW A^T
-  void backward(const at::Tensor& delta, const std::vector<at::Tensor>& gradients) override {
+  at::Tensor representation() const override { return network_->client_passes()->representation(); }
+
+  void backward(const at::Tensor& delta, const std::vector<at::Tensor>& gradients,
+                const at::Tensor& of_representation) override {
     std::vector<at::Tensor> all;
     for (const Tensor& tensor : tensors_) {
       const int64_t own = tensor.whole.own;
       all.push_back(own != kNone ? gradients[to_index(own)] : tensor.gradient);
     }
-    network_->client_passes()->backward(delta, all);
+    network_->client_passes()->backward(delta, all, of_representation);
     for (const Tensor& tensor : tensors_) {
       if (!tensor.is_adapted) continue;
       const auto finish = [&](int64_t own, const at::Tensor& x, const at::Tensor& y) {

@@ -30,6 +30,7 @@ class GraphNetwork final : public NetworkModel {
         passes_(c.options.path, at::kCPU, is_bfloat16(c.options)),
         file_(passes_.file()) {
     check_shapes(c.sample_shape);
+    if (!file_.representation.empty()) representation_width_ = file_.representation.back();
     warn_of_activation(last_activation(file_.evaluation), loss(), passes_.path());
     whole_numbers_ = whole_numbers_of(integer_parts(file_), passes_.path());
     lay_out();
@@ -72,6 +73,10 @@ class GraphNetwork final : public NetworkModel {
     const float* const values = output.data_ptr<float>();
     logits_.assign(values, values + output.numel());
     if (noise != nullptr) take_buffers();
+    if (representation_width() > 0) {
+      const at::Tensor& seen = passes_.representation();
+      represented_.assign(seen.data_ptr<float>(), seen.data_ptr<float>() + seen.numel());
+    }
     return logits_.data();
   }
 
@@ -80,13 +85,22 @@ class GraphNetwork final : public NetworkModel {
     const PassMemory::Use memory(memory_);
     const at::Tensor delta =
         at::from_blob(logits_.data(), passes_.output_shape(batch.rows), at::kFloat);
-    passes_.backward(values_, delta, schedule_for(target),
-                     [&](int64_t i, const at::Tensor& gradient) {
-                       const ParameterSlot& slot = slot_of(i);
-                       target.add(slot.offset, gradient.contiguous().data_ptr<float>(), slot.size);
-                     });
+    at::Tensor of_representation;
+    if (representation_delta() != nullptr) {
+      of_representation = at::from_blob(const_cast<float*>(representation_delta()),
+                                        passes_.representation_shape(batch.rows), at::kFloat);
+    }
+    passes_.backward(
+        values_, delta, schedule_for(target),
+        [&](int64_t i, const at::Tensor& gradient) {
+          const ParameterSlot& slot = slot_of(i);
+          target.add(slot.offset, gradient.contiguous().data_ptr<float>(), slot.size);
+        },
+        of_representation);
     add_zeros(target);
   }
+
+  const float* representation() override { return represented_.data(); }
 
  private:
   void check_shapes(const std::vector<int64_t>& sample_shape) const {
@@ -237,6 +251,7 @@ class GraphNetwork final : public NetworkModel {
   const float* bound_row_ = nullptr;
   std::vector<float> start_;        // [P] the file's values
   std::vector<float> logits_;       // [rows, output] of forward(), then their deltas
+  std::vector<float> represented_;  // [rows, representation] of forward()
   std::vector<float> new_buffers_;  // that training's last pass has made
   int64_t most_rows_ = 0;
 };

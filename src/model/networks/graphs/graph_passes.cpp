@@ -97,6 +97,12 @@ std::vector<int64_t> GraphPasses::output_shape(int64_t rows) const {
   return shape;
 }
 
+std::vector<int64_t> GraphPasses::representation_shape(int64_t rows) const {
+  std::vector<int64_t> shape = {rows};
+  shape.insert(shape.end(), file_.representation.begin(), file_.representation.end());
+  return shape;
+}
+
 void GraphPasses::begin(bool training, const at::Tensor& x, Values& values) {
   GraphProgram& program = training ? training_ : evaluation_;
   rows_ = x.size(0);
@@ -119,6 +125,11 @@ at::Tensor GraphPasses::forward(Values& values, std::optional<uint64_t> seed) {
     }
     at::Tensor output =
         result(values, program.graph().output, output_shape(rows_), "its output").contiguous();
+    if (program.graph().representation != kNoValue) {
+      representation_ = result(values, program.graph().representation, representation_shape(rows_),
+                               "its representation")
+                            .contiguous();
+    }
     if (!training) values.clear();
     return output;
   } catch (const std::exception& error) {
@@ -138,8 +149,13 @@ at::Tensor GraphPasses::moved_buffer(Values& values, std::size_t i) const {
 }
 
 void GraphPasses::backward(Values& values, const at::Tensor& delta, const GraphSchedule& schedule,
-                           const Apply& apply) {
+                           const Apply& apply, const at::Tensor& of_representation) {
   values[to_index(file_.delta())] = delta;
+  if (file_.representation_delta() != kNoValue) {
+    values[to_index(file_.representation_delta())] =
+        of_representation.defined() ? of_representation
+                                    : at::zeros(representation_shape(rows_), delta.options());
+  }
   try {
     for (const int64_t gradient : schedule.apply_first) apply_one(values, gradient, apply);
     for (const int64_t value : schedule.not_kept) values[to_index(value)] = {};

@@ -51,18 +51,22 @@ class GraphPasses {
   // of the same. Throws Error, which names the operator at fault.
   at::Tensor forward(Values& values, std::optional<uint64_t> seed);
   bool draws() const { return training_.draws(); }
+  // The representation [n, representation] of the last forward(), contiguous; undefined: not told.
+  const at::Tensor& representation() const { return representation_; }
   // The value of float buffer i that training's forward() has made, contiguous. Throws as
   // forward().
   at::Tensor moved_buffer(Values& values, std::size_t i) const;
   // Calls `apply` for each wanted gradient on the way back from delta [n, output], the loss's
   // gradient with respect to the output, but for parameters that the output does not depend on. A
-  // parameter's memory may change once its gradient is told. Frees all values.
+  // parameter's memory may change once its gradient is told. Frees all values. `of_representation`
+  // [n, representation] is the gradient with respect to that; undefined: 0.
   void backward(Values& values, const at::Tensor& delta, const GraphSchedule& schedule,
-                const Apply& apply);
+                const Apply& apply, const at::Tensor& of_representation = {});
   // Its steps where these gradients are wanted; they hold until the next call.
   const GraphSchedule& schedule_of(const std::vector<char>& wanted);
 
   std::vector<int64_t> output_shape(int64_t rows) const;
+  std::vector<int64_t> representation_shape(int64_t rows) const;
 
  private:
   at::Tensor result(const Values& values, int64_t value, const std::vector<int64_t>& shape,
@@ -84,6 +88,7 @@ class GraphPasses {
   GraphSchedule evaluates_, trains_;
   std::pair<std::vector<char>, GraphSchedule> chosen_;  // the last of schedule_of()
   Values fixed_;                                        // inputs but x and delta
+  at::Tensor representation_;                           // of the last pass
   const GraphNode* failing_ = nullptr;
   RandomStream masks_{0, Purpose::kDropout};
   int64_t rows_ = 0;  // of the pass that runs
