@@ -38,6 +38,9 @@ class LocalUpdate {
   // Is it no running sum, but the mean of what the round's clients send, weighted by their
   // importance? The last entry counts them: each sends 1 there.
   virtual bool control_is_mean() const { return false; }
+  // Values of the row that a client sends in a round, on a link of its own: those that its steps
+  // move and that do not stay with it.
+  virtual int64_t sent_values(int64_t round, int64_t client, const ParameterLayout& layout) const;
   // The name of a block of one float of the state that clients.csv shows; empty: none.
   virtual std::string_view shown_block() const { return ""; }
   // Does train() leave the update itself in task.row, and not the model behind it? A small update
