@@ -1,5 +1,7 @@
 #include "hanse/kinds/adapter_ranks.hpp"
 
+#include <cmath>
+
 #include <fmt/format.h>
 
 #include "hanse/base/error.hpp"
@@ -15,11 +17,11 @@ constexpr const char* kForm = "client,rank";
 constexpr double kMost = 1024;
 
 int64_t rank_in(double number, int64_t most, const std::string& where) {
-  const auto rank = static_cast<int64_t>(number);
-  if (number < 1 || number > kMost || static_cast<double>(rank) != number) {
+  if (!(number >= 1 && number <= kMost) || std::trunc(number) != number) {
     throw InvalidArgument(fmt::format("a rank of {:g} is no whole number in [1, 1024]", number),
                           where, "a line is: client,rank");
   }
+  const auto rank = static_cast<int64_t>(number);
   if (rank <= most) return rank;
   throw InvalidArgument(fmt::format("a rank of {} is above client.lora = {}", rank, most), where,
                         "client.lora is the largest of the ranks");

@@ -1,6 +1,4 @@
 #include <limits>
-#include <string_view>
-#include <unordered_map>
 #include <utility>
 
 #include <fmt/format.h>

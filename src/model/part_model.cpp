@@ -94,24 +94,26 @@ void PartModel::start_whole_from(std::vector<StartPart> parts) {
 // The adapters have a stream of their own: in the model's A would have the model's first values.
 void PartModel::hold(Communicator& host, uint64_t seed) {
   TensorReader* const reader = whole_->tensor_reader();
-  const auto narrow = reader != nullptr ? std::span(narrow_) : std::span<PartTensor>();
-  const int64_t bytes = shared_row_bytes(shared_values(), narrow);
+  const int64_t size = whole_->n_params() + adapters_->frozen_values();
+  const std::vector<PartTensor> rounded = narrow_;
+  if (reader == nullptr) narrow_ = {};
+  const int64_t bytes = shared_row_bytes(size, narrow_);
   agree_on(host, [&] {
     if (host.rank() == 0) require_memory(bytes, "the model takes", "client.train", "");
   });
   const uint64_t own_seed = RandomStream(seed, Purpose::kInitialize).next();
-  const SharedRow shared = share_row(host, shared_values(), narrow, [&](std::span<float> values) {
+  const SharedRow shared = share_row(host, size, narrow_, [&](std::span<float> values) {
     RandomStream stream(seed, Purpose::kInitialize);
     whole_->initialize(values.first(to_index(whole_->n_params())), stream);
     adapters_->fill({own_seed, Purpose::kAdapters}, values);
-    round_to_bfloat16(narrow_, values);
+    round_to_bfloat16(rounded, values);
   });
   whole_->forget_start();
   start_ = shared.start;
   row_ = shared.own;
   narrow_values_ = shared.narrow;
   adapters_->hold(start_, own_seed);
-  for (const PartTensor& tensor : narrow) {
+  for (const PartTensor& tensor : narrow_) {
     const uint16_t* const values = narrow_values_.get() + tensor.own;
     reader->read_narrow(tensor.whole, values);
     adapters_->hold_narrow(tensor.whole, values);
@@ -119,31 +121,26 @@ void PartModel::hold(Communicator& host, uint64_t seed) {
   adapters_->split(reader, path_);
 }
 
-int64_t PartModel::shared_values() const { return whole_->n_params() + adapters_->frozen_values(); }
-
-int64_t PartModel::shared_bytes() const { return shared_row_bytes(shared_values(), narrow()); }
-
-std::span<const PartTensor> PartModel::narrow() const {
-  return narrow_values_ != nullptr ? std::span(narrow_) : std::span<const PartTensor>();
-}
-
-int64_t PartModel::own_bytes() const {
-  int64_t values = adapters_->formed_values();
-  for (const auto* tensors : {&trained_, &buffers_}) {
-    for (const PartTensor& tensor : *tensors) values += tensor.size;
+PartMemory memory_of(const PartModel& part) {
+  int64_t own = part.adapters_->formed_values();
+  for (const auto* tensors : {&part.trained_, &part.buffers_}) {
+    for (const PartTensor& tensor : *tensors) own += tensor.size;
   }
-  return values * static_cast<int64_t>(sizeof(float));
+  const int64_t all = part.whole_->n_params() + part.adapters_->frozen_values();
+  return {.shared_bytes = shared_row_bytes(all, part.narrow_),
+          .own_bytes = own * static_cast<int64_t>(sizeof(float)),
+          .is_narrow = !part.narrow_.empty()};
 }
 
 std::string PartModel::start_digest() const {
-  return shared_row_digest(start_.get(), shared_values(), narrow());
+  return shared_row_digest(start_.get(), whole_->n_params() + adapters_->frozen_values(), narrow_);
 }
 
 std::unique_ptr<Model> PartModel::replace_network(std::unique_ptr<Model> other) {
   std::swap(whole_, other);
   adapters_->split(nullptr, AdapterPath::kMerged);
-  if (narrow().empty()) return other;
-  read_shared_row(start_.get(), narrow_values_.get(), narrow(),
+  if (narrow_.empty()) return other;
+  read_shared_row(start_.get(), narrow_values_.get(), narrow_,
                   {row_.get(), to_index(whole_->n_params())});
   return other;
 }
@@ -177,8 +174,8 @@ std::vector<TensorSource> sources_of(const PartModel& part) {
   std::vector<TensorSource> sources;
   for (const ParameterSlot& slot : part.whole_->layout().slots()) {
     sources.push_back({.slot = slot, .frozen = part.start_.get() + slot.offset});
-    const auto narrow = std::ranges::find(part.narrow(), slot.offset, &PartTensor::whole);
-    if (narrow != part.narrow().end()) {
+    const auto narrow = std::ranges::find(part.narrow_, slot.offset, &PartTensor::whole);
+    if (narrow != part.narrow_.end()) {
       sources.back().narrow = part.narrow_values_.get() + narrow->own;
     }
     for (const auto* tensors : {&part.trained_, &part.buffers_}) {
@@ -207,7 +204,7 @@ NamedRow PartModel::whole(std::span<const float> row, bool merged) const {
   }
   for (const CarriedTensor& tensor : all_.carried()) all.layout.carry(tensor);
   all.row.resize(to_index(all.layout.n_params()));
-  read_shared_row(start_.get(), narrow_values_.get(), narrow(),
+  read_shared_row(start_.get(), narrow_values_.get(), narrow_,
                   std::span(all.row).first(to_index(whole_->n_params())));
   put_tensors({&trained_, &buffers_}, row, all.row.data());
   adapters_->write(row, merged, all.row);

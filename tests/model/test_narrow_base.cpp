@@ -161,7 +161,7 @@ TEST(NarrowBase, HasTheBitsOfARoundedStart) {
       const auto start = rounded_start(*wide);
       of.part.narrow = true;
       const auto narrow = made(of);
-      EXPECT_TRUE(narrow->is_narrow());
+      EXPECT_TRUE(memory_of(*narrow).is_narrow);
       const auto expected = [&] {
         Part other = of;
         other.part.narrow = false;
@@ -187,8 +187,8 @@ TEST(NarrowBase, OfAModelThatReadsItsRowInOnePieceIsRounded) {
   wide->hold(*make_single_communicator(), 1);
   start->start_whole_from(rounded_start(*wide));
   for (PartModel* model : {narrow.get(), start.get()}) model->hold(*make_single_communicator(), 1);
-  EXPECT_FALSE(narrow->is_narrow());
-  EXPECT_EQ(narrow->shared_bytes(), wide->shared_bytes());
+  EXPECT_FALSE(memory_of(*narrow).is_narrow);
+  EXPECT_EQ(memory_of(*narrow).shared_bytes, memory_of(*wide).shared_bytes);
   expect_same_steps(*narrow, *start, Samples(small_shape("mlp"), 3, 7).batch());
 }
 
@@ -299,8 +299,8 @@ TEST(NarrowBase, TakesTheMemoryThatItSays) {
       RandomStream noise = noise_stream();
       model->sgd_step(row, samples.batch(), noise, 0.1, 0);
       const Touched found = touched();
-      const auto shared = static_cast<double>(model->shared_bytes());
-      const auto own = static_cast<double>(model->own_bytes());
+      const auto shared = static_cast<double>(memory_of(*model).shared_bytes);
+      const auto own = static_cast<double>(memory_of(*model).own_bytes);
       EXPECT_EQ(shared, (narrow ? 2 : 4) * (kOut * kIn + kOut));
       EXPECT_EQ(own, path == AdapterPath::kSplit ? 0 : 4 * kOut * kIn);
       EXPECT_NEAR(found.shared, shared, 0.02 * shared);

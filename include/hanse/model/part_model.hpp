@@ -39,6 +39,13 @@ struct NamedRow {
   float scale = 1;         // of the adapters in it
 };
 
+// What the ranks of a host have of a whole row. REQUIRES: hold().
+struct PartMemory {
+  int64_t shared_bytes;  // a host's
+  int64_t own_bytes;     // a rank's besides: tensors that are trained, and W that it forms
+  bool is_narrow;        // frozen tensors lie in bfloat16
+};
+
 struct GradientTarget;
 class PartStep;
 
@@ -73,10 +80,7 @@ class PartModel final : public Model {
   void hold(Communicator& host, uint64_t seed);
   // The digest of the row that hold() has drawn.
   std::string start_digest() const;
-  // Bytes that a host has of the row once, and a rank has of it besides. REQUIRES: hold().
-  int64_t shared_bytes() const;
-  int64_t own_bytes() const;
-  bool is_narrow() const { return narrow_values_ != nullptr; }
+  friend PartMemory memory_of(const PartModel& part);
 
   // The other model, for losses of the user's own.
   Model& network() { return *whole_; }
@@ -117,8 +121,6 @@ class PartModel final : public Model {
   void draw(std::span<float> row, RandomStream& stream) const override;
 
  private:
-  int64_t shared_values() const;
-  std::span<const PartTensor> narrow() const;
   // The whole row that belongs to a row; with `noise` for training.
   std::span<float> expand(std::span<const float> row, RandomStream* noise = nullptr);
   double train(std::span<const float> row, const Batch& batch, RandomStream& noise,
@@ -127,13 +129,13 @@ class PartModel final : public Model {
   std::unique_ptr<Model> whole_;
   ParameterLayout all_;
   std::vector<PartTensor> trained_, buffers_;
-  std::vector<PartTensor> narrow_;  // frozen tensors that are rounded to bfloat16, and their places
+  std::vector<PartTensor> narrow_;  // frozen tensors that lie in bfloat16, and their places there
   std::unique_ptr<Adapters> adapters_;
   std::vector<ParameterSlot> small_;
   std::shared_ptr<float> start_;  // [P of whole_] frozen tensors, and how the others start; behind
                                   // them the frozen factors
   std::shared_ptr<float> row_;    // [P of whole_] this rank's, for its calls
-  std::shared_ptr<uint16_t> narrow_values_;  // the tensors of narrow_; null: they lie in the rows
+  std::shared_ptr<uint16_t> narrow_values_;  // the tensors of narrow_
   AdapterPath path_;
   std::unique_ptr<PartStep> step_;
 };

@@ -95,7 +95,7 @@ WarmStart started(const Job& job, const Assembly& assembly) {
 // How the frozen tensors lie in memory, where bfloat16 was asked for.
 std::string narrow_text(const Job& job, const PartModel& part) {
   if (job.model.base_precision == BasePrecision::kFloat32) return "";
-  if (part.is_narrow()) return " in bfloat16";
+  if (memory_of(part).is_narrow) return " in bfloat16";
   return fmt::format(" in float32, rounded to bfloat16 ({} reads its row in one piece),",
                      job.model.kind);
 }

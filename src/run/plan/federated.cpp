@@ -113,8 +113,9 @@ struct Memory {
              all_states * std::min(1.0, workload.participants / number(workload.clients));
     }
     if (parts.part != nullptr) {
-      frozen = number(parts.part->shared_bytes());
-      formed = number(parts.part->own_bytes());
+      const PartMemory memory = memory_of(*parts.part);
+      frozen = number(memory.shared_bytes);
+      formed = number(memory.own_bytes);
     }
     rank = start + rows + work + formed + pass + kept + states + ahead + undo + numbers();
     host = number(planned.ranks_a_host()) * rank + data + versions + frozen;
