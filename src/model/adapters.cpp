@@ -159,9 +159,11 @@ void Adapters::hold(std::shared_ptr<float> frozen, uint64_t seed) {
   given_ = {};
 }
 
-void Adapters::hold_narrow(int64_t weight, const uint16_t* values) {
+bool Adapters::hold_narrow(int64_t weight, const uint16_t* values) {
   const auto found = std::ranges::find(places_, weight, &PartAdapter::weight);
-  if (found != places_.end()) found->narrow = values;
+  if (found == places_.end()) return false;
+  found->narrow = values;
+  return !found->split;
 }
 
 void Adapters::split(TensorReader* reader, AdapterPath path) {

@@ -113,12 +113,11 @@ void PartModel::hold(Communicator& host, uint64_t seed) {
   row_ = shared.own;
   narrow_values_ = shared.narrow;
   adapters_->hold(start_, own_seed);
+  adapters_->split(reader, path_);
   for (const PartTensor& tensor : narrow_) {
     const uint16_t* const values = narrow_values_.get() + tensor.own;
-    reader->read_narrow(tensor.whole, values);
-    adapters_->hold_narrow(tensor.whole, values);
+    if (!adapters_->hold_narrow(tensor.whole, values)) reader->read_narrow(tensor.whole, values);
   }
-  adapters_->split(reader, path_);
 }
 
 PartMemory memory_of(const PartModel& part) {

@@ -64,8 +64,9 @@ class Adapters {
   void fill(RandomStream stream, std::span<float> values);
   // From now on W_0 and the frozen factors are read there; `seed` is that of refresh().
   void hold(std::shared_ptr<float> frozen, uint64_t seed);
-  // W_0 at a place of the whole row lies in bfloat16 instead.
-  void hold_narrow(int64_t weight, const uint16_t* values);
+  // A tensor at a place of the whole row lies in bfloat16 instead. Does expand() write it there?
+  // REQUIRES: split() was called.
+  bool hold_narrow(int64_t weight, const uint16_t* values);
   // From now on a network that reads single tensors computes with W_0, A and B; expand() forms no
   // W then. Which: as `path` says. Throws InvalidArgument: not all can be split that must be.
   void split(TensorReader* reader, AdapterPath path);
