@@ -187,7 +187,7 @@ class Ranks(harness.Case):
                 self.assert_one_error(self.hanse("run", job, expect=None), 2, *parts)
         job = self.job({**self.CHANGES, **self.ranks(lines), "client.lora-kind": "plain"})
         self.assert_one_error(self.hanse("check", job, expect=None), 2, "different ranks",
-                              "client.lora-ranks")
+                              "client.lora-kind = flora")
 
 
 class Peft(harness.Case):
@@ -248,14 +248,20 @@ class Refused(harness.Case):
                 ({"client.lora-kind": "flora", "run.protocol": "local"}, "flora needs",
                  "run.protocol"),
                 ({"client.lora-dropout": 1}, "client.lora-dropout"),
-                ({"client.lora-path": "split"}, "reads its matrices in one piece",
-                 "client.lora-path"),
-                ({"client.lora": 0, "model.base-precision": "bfloat16"}, "no tensor is frozen",
-                 "model.base-precision"),
                 ({"client.lora-kind": "lora"}, "plain")]:
             with self.subTest(changes):
                 job = self.job({**ADAPTERS, **changes})
                 self.assert_one_error(self.hanse("check", job, expect=None), 2, *parts)
+
+    def test_what_the_model_has_not(self):
+        for changes, *parts in [
+                ({"client.lora-path": "split"}, "reads its matrices in one piece",
+                 "client.lora-path"),
+                ({"client.lora": 0, "model.base-precision": "bfloat16"}, "no tensor is frozen",
+                 "model.base-precision")]:
+            with self.subTest(changes):
+                job = self.job({**ADAPTERS, **changes})
+                self.assert_one_error(self.hanse("run", job, expect=None), 2, *parts)
 
 
 if __name__ == "__main__":

@@ -33,13 +33,13 @@ std::optional<bool> turns(const GraphNode& node, const GraphCall& call) {
 // What a matrix is as this argument of the node; none: neither a factor nor a table.
 std::optional<SplitUse::Kind> kind_of(const GraphNode& node, const GraphCall& call,
                                       int64_t argument) {
-  using Kind = SplitUse::Kind;
-  if (node.op == "aten::mm") return argument == 0 ? Kind::kFirst : Kind::kSecond;
+  if (node.op == "aten::mm")
+    return argument == 0 ? SplitUse::Kind::kFirst : SplitUse::Kind::kSecond;
   if (node.op == "aten::addmm" && argument > 0 && is_number(call, 4, 1)) {
-    return argument == 1 ? Kind::kFirst : Kind::kSecond;
+    return argument == 1 ? SplitUse::Kind::kFirst : SplitUse::Kind::kSecond;
   }
-  if (node.op == "aten::linear" && argument == 1) return Kind::kLinear;
-  if (node.op == "aten::embedding" && argument == 0) return Kind::kLookUp;
+  if (node.op == "aten::linear" && argument == 1) return SplitUse::Kind::kLinear;
+  if (node.op == "aten::embedding" && argument == 0) return SplitUse::Kind::kLookUp;
   return {};
 }
 
@@ -115,18 +115,17 @@ std::optional<SplitUses> split_uses(const GraphProgram& program, int64_t matrix)
 
 void add_split(const SplitUse& use, const SplitMatrix& matrix,
                const std::vector<c10::IValue>& values, const at::Tensor& result) {
-  using Kind = SplitUse::Kind;
   const at::Tensor& x = values[to_index(use.other)].toTensor();
-  const bool turned = use.transposed || use.kind == Kind::kLinear;
+  const bool turned = use.transposed || use.kind == SplitUse::Kind::kLinear;
   // What is read is first second.
   const at::Tensor first = turned ? matrix.a.t() : matrix.b;
   const at::Tensor second = turned ? matrix.b.t() : matrix.a;
   at::Tensor rows = result.view({-1, result.size(-1)});
-  if (use.kind == Kind::kFirst) {
+  if (use.kind == SplitUse::Kind::kFirst) {
     rows.addmm_(first, at::mm(second, x), 1, matrix.scale);
     return;
   }
-  const at::Tensor inner = use.kind == Kind::kLookUp
+  const at::Tensor inner = use.kind == SplitUse::Kind::kLookUp
                                ? at::embedding(first, x).reshape({-1, first.size(1)})
                                : at::mm(x.reshape({-1, x.size(-1)}), first);
   rows.addmm_(inner, second, 1, matrix.scale);
