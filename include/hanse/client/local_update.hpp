@@ -41,6 +41,9 @@ class LocalUpdate {
   virtual int64_t control_block() const { return 0; }
   // Entries of it that belong to those of the model's row, from the first on.
   virtual int64_t control_of_row() const { return control_width(); }
+  // Values of the row that a client sends in a round, on a link of its own: those that its steps
+  // move and that do not stay with it.
+  virtual int64_t sent_values(int64_t round, int64_t client, const ParameterLayout& layout) const;
   // The name of a block of one float of the state that clients.csv shows; empty: none.
   virtual std::string_view shown_block() const { return ""; }
   // Does train() leave the update itself in task.row, and not the model behind it? A small update

@@ -32,6 +32,20 @@ class Personal final : public PassUpdate {
   int64_t control_block() const override { return inner_.control_block(); }
   int64_t control_of_row() const override { return inner_.control_of_row(); }
   Received beside(const ClientTask& task) const override { return inner_.beside(inner_task(task)); }
+  // Without the parts, as far as they move.
+  int64_t sent_values(int64_t round, int64_t client, const ParameterLayout& layout) const override {
+    int64_t sent = inner_.sent_values(round, client, layout);
+    const Movement& movement = inner_.movement();
+    MovingPart moving{.parts = {{0, layout.n_params()}}};
+    if (movement.by_rounds) moving = movement.phases[PhaseWalk(movement, round).number()].part;
+    for (const RowPart& part : parts_) {
+      for (const RowPart& moved : moving.parts) {
+        sent -=
+            std::max<int64_t>(0, std::min(part.end, moved.end) - std::max(part.begin, moved.begin));
+      }
+    }
+    return sent;
+  }
   bool counts_steps() const override { return inner_.counts_steps(); }
   bool trains_side_by_side() const override { return inner_.trains_side_by_side(); }
   double feedback_scale(int64_t round, int64_t samples, int64_t made) const override {

@@ -19,6 +19,9 @@ class SimulatedUpdate final : public LocalUpdate {
         sample_s_(sample_s) {}
 
   int64_t control_width() const override { return inner_->control_width(); }
+  int64_t sent_values(int64_t round, int64_t client, const ParameterLayout& layout) const override {
+    return inner_->sent_values(round, client, layout);
+  }
   bool control_returns() const override { return inner_->control_returns(); }
   int64_t control_block() const override { return inner_->control_block(); }
   bool sends_direction() const override { return inner_->sends_direction(); }

@@ -31,10 +31,14 @@ double training_loss(MeasureParts parts, const FederatedSettings& settings,
 
 }  // namespace
 
-int64_t update_bytes(MeasureParts parts) {
-  const int64_t n = parts.model.n_params();
-  return parts.stages.update_bytes(n) +
-         4 * (parts.update.control_width() + parts.stages.second_row_width());
+int64_t update_bytes(MeasureParts parts, const RoundContext& round) {
+  const int64_t beside = 4 * (parts.update.control_width() + parts.stages.second_row_width());
+  int64_t bytes = 0;
+  for (const Assignment& one : round.plan.entries()) {
+    const int64_t n = parts.update.sent_values(round.number, one.client, parts.model.layout());
+    bytes += parts.stages.update_bytes(n) + beside;
+  }
+  return bytes;
 }
 
 std::vector<double> participants_losses(MeasureParts parts, const FederatedSettings& settings,

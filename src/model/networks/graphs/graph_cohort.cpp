@@ -84,6 +84,7 @@ class GraphCohort final : public CohortForward, public ClientPasses {
     passes_.begin(seed.has_value(), samples.reshape(shape), values_);
     for (std::size_t i = 0; i < leaves.size(); ++i) {
       values_[to_index(passes_.leaves()[i])] = leaves[i];
+      if (leaves[i].scalar_type() == at::kBFloat16) passes_.read_narrow(passes_.leaves()[i]);
     }
     return passes_.forward(values_, seed).reshape(outputs_);
   }

@@ -10,6 +10,7 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
+#include "networks/graphs/graph_widening.hpp"
 #include "networks/scripts/script.hpp"
 
 namespace hanse {
@@ -52,7 +53,8 @@ GraphPasses::GraphPasses(const std::string& path, at::Device device, bool narrow
       trained_(values_that_train(file_)),
       evaluates_(graph_schedule(evaluation_, {}, {}, path)),
       trains_(schedule(std::vector<char>(file_.training.gradients.size(), 1))),
-      fixed_(to_index(file_.x())) {
+      fixed_(to_index(file_.x())),
+      narrow_(to_index(file_.training.inputs), 0) {
   lay_out();
   for (std::size_t i = 0; i < file_.buffers.size(); ++i) {
     if (file_.buffers[i].is_float()) continue;
@@ -176,7 +178,24 @@ void GraphPasses::backward(Values& values, const at::Tensor& delta, const GraphS
 
 void GraphPasses::run_node(GraphProgram& program, int64_t node, Values& values) {
   failing_ = &program.node(node);
-  program.run(node, values, &masks_);
+  run_widened(program, node, narrow_, values, &masks_);
+  if (split_.empty()) return;
+  const auto [begin, end] =
+      (&program == &training_ ? training_uses_ : evaluation_uses_).equal_range(node);
+  for (auto use = begin; use != end; ++use) {
+    const at::Tensor& result = values[to_index(program.graph().inputs + node)].toTensor();
+    add_split(use->second, split_.at(use->second.matrix), values, result);
+  }
+}
+
+bool GraphPasses::can_split(int64_t value) const {
+  return split_uses(evaluation_, value) && split_uses(training_, value);
+}
+
+void GraphPasses::split(int64_t value) {
+  evaluation_uses_.merge(*split_uses(evaluation_, value));
+  training_uses_.merge(*split_uses(training_, value));
+  split_[value] = {};
 }
 
 void GraphPasses::apply_one(const Values& values, int64_t gradient, const Apply& apply) const {

@@ -12,6 +12,7 @@
 #include <ATen/ATen.h>
 
 #include "networks/graphs/graph_schedule.hpp"
+#include "networks/graphs/graph_split.hpp"
 
 namespace hanse {
 
@@ -43,6 +44,14 @@ class GraphPasses {
   const c10::IValue& fixed(int64_t value) const { return fixed_[to_index(value)]; }
   // Frees the file's bytes: what the file's parameters point to.
   void drop_file() { file_.tensors.reset(); }
+
+  // From now on the caller gives this parameter as bfloat16 (graph_widening.hpp).
+  void read_narrow(int64_t value) { narrow_[to_index(value)] = 1; }
+  // Can this parameter be W_0 of a SplitMatrix?
+  bool can_split(int64_t value) const;
+  // From now on it is; and the factors of the next passes. REQUIRES: can_split().
+  void split(int64_t value);
+  void set_factors(int64_t value, SplitMatrix matrix) { split_.at(value) = std::move(matrix); }
 
   // The inputs of a pass over x [n, sample] on the device.
   void begin(bool training, const at::Tensor& x, Values& values);
@@ -89,6 +98,9 @@ class GraphPasses {
   std::pair<std::vector<char>, GraphSchedule> chosen_;  // the last of schedule_of()
   Values fixed_;                                        // inputs but x and delta
   at::Tensor representation_;                           // of the last pass
+  std::vector<char> narrow_;                            // [inputs of training]
+  std::map<int64_t, SplitMatrix> split_;                // by their parameters
+  SplitUses evaluation_uses_, training_uses_;           // of these
   const GraphNode* failing_ = nullptr;
   RandomStream masks_{0, Purpose::kDropout};
   int64_t rows_ = 0;  // of the pass that runs
