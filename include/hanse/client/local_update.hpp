@@ -51,6 +51,9 @@ class LocalUpdate {
   }
   // Do updates count by their effective steps, as FedNova's?
   virtual bool counts_steps() const { return false; }
+  // Values that a client receives, and sends, of a model's row of so many.
+  virtual int64_t received_values(int64_t row) const { return row; }
+  virtual int64_t sent_values(int64_t row) const { return row; }
   // Can train() find ClientOutcome::squares, for a model that is trained for model.loss?
   virtual bool finds_squares() const { return false; }
   // train() for C clients side by side, by CohortTraining with the same options; null: it only

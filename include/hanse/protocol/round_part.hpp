@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "hanse/base/columns.hpp"
+#include "hanse/base/row_part.hpp"
 #include "hanse/base/state.hpp"
 #include "hanse/protocol/protocol.hpp"
 #include "hanse/rules/aggregation/aggregator.hpp"
@@ -17,11 +18,21 @@
 
 namespace hanse {
 
+class ClientStateStore;
+class EvaluationTable;
 class Findings;
 class RoundPlan;
 struct KnownRound;
+struct RoundContext;
 struct RoundTurnout;
 struct WeighedRound;
+
+// A round whose model all ranks have, and whose participants' states are where they train.
+struct SharedRound {
+  const RoundContext& context;
+  ClientStateStore* states;  // null: clients have none
+  double& losses_s;          // this rank's seconds of measuring losses, without communication
+};
 
 // A participant's update, on its way into the sum.
 struct SummedUpdate {
@@ -72,6 +83,9 @@ class RoundPart : public Stateful {
   // Rank 0: the participants are drawn.
   virtual void drawn(int64_t /*round*/) {}
 
+  // All ranks have the model, and nobody trains yet or measures losses of it. Collective.
+  virtual void shared(const SharedRound& /*round*/) {}
+
   // The sum, on hosts. It is opened, closed and read once a round; between the first two this
   // rank's updates are taken.
   //
@@ -105,6 +119,9 @@ class RoundPart : public Stateful {
   virtual bool reads(UpdateSum& /*sum*/, std::span<float> /*rows*/) { return false; }
   // Rank 0: the mixed update's values from `begin` on are there, by which the server steps.
   virtual void mixed(int64_t /*begin*/, std::span<const float> /*update*/) {}
+  // Rank 0: entries that stand still in this round, ascending: neither they move nor what the
+  // server's optimizer keeps of them.
+  virtual std::span<const RowPart> still() const { return {}; }
   // Does it step the model in the place of the server's optimizer?
   virtual bool steps() const { return false; }
   // Rank 0: steps the model's entries from `begin` on.
@@ -116,6 +133,9 @@ class RoundPart : public Stateful {
   virtual bool steps_alone() const { return false; }
   // The sum has gone, on every rank.
   virtual void finishes() {}
+
+  // Rank 0: its own metrics of an evaluation of clients. The same names every time.
+  virtual Metrics evaluated(const EvaluationTable& /*clients*/) const { return {}; }
 
   // Rank 0: why there may be no further round; empty: there may.
   virtual std::string end() const { return ""; }

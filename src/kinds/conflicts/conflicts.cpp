@@ -56,7 +56,8 @@ std::string told(std::string text, const std::string& key, const Fact& fact,
 }  // namespace
 
 bool JobFacts::keeps_state() const {
-  const bool keeps_tensors = job.client.alone || !job.client.personal.empty();
+  const bool keeps_tensors =
+      job.client.alone || !job.client.personal.empty() || job.client.has_clusters();
   return update.keeps || keeps_tensors || keeps_moments(job.client);
 }
 
@@ -82,7 +83,8 @@ std::span<const ConflictGroup> conflict_groups() {
                                                  {"Updates of clients", conflicts_of_updates()},
                                                  {"Time", conflicts_of_time()},
                                                  {"Rounds", conflicts_of_rounds()},
-                                                 {"Adapters", conflicts_of_adapters()}};
+                                                 {"Adapters", conflicts_of_adapters()},
+                                                 {"Clusters", conflicts_of_clusters()}};
   return groups;
 }
 

@@ -237,7 +237,7 @@ void make_on_device(const Job& job, RankGpu& device, Communicator& comm,
 void move_model(const Job& job, Engine& engine, Communicator& comm, Assembly& assembly) {
   if (!engine.on_gpu() || engine.has_cohorts()) return;
   const Federation& federation = assembly.federation;
-  auto& network = assembly.part != nullptr ? assembly.part->network() : assembly.model;
+  auto& network = assembly.network();
   std::unique_ptr<Model> moved;
   make_on_device(job, engine.device, comm, [&] {
     moved = torch_library().make_device_model(*network, job.model, federation.sample_shape(),

@@ -79,7 +79,10 @@ double samples_evaluated(const Federation& federation, int64_t client, EvaluateO
 
 Workload::Workload(const Job& job, const Federation& federation, bool needs_losses,
                    Turnout* turnout)
-    : clients(job.client.pooled ? 1 : federation.clients()), has_losses(needs_losses) {
+    : clients(job.client.pooled ? 1 : federation.clients()) {
+  const bool chooses_copies = job.client.has_clusters() && job.client.copies_of.empty();
+  const double passes = (needs_losses ? 1 : 0) + (chooses_copies ? number(job.client.models) : 0);
+  has_losses = passes > 0;
   const int64_t batches = loss_batches(job.aggregator.loss);
   const EvaluateOn on = asked_of(job).on;
   const auto work_of = [&](int64_t client) -> Work {
@@ -87,7 +90,7 @@ Workload::Workload(const Job& job, const Federation& federation, bool needs_loss
         job.client.pooled ? federation.train_samples() : federation.train(client).size();
     return {.steps = number(local_steps(job.client, samples)),
             .trained = number(samples_processed(job.client, samples)),
-            .losses = has_losses ? number(loss_samples(job.client, batches, samples)) : 0};
+            .losses = passes * number(loss_samples(job.client, batches, samples))};
   };
   for (int64_t client = 0; client < clients; ++client) {
     const Work work = work_of(client);
