@@ -35,7 +35,7 @@ bool lies_in(const ParameterSlot& slot, const std::vector<RowPart>& parts) {
   });
 }
 
-auto at(auto row, int64_t place) { return row.begin() + place; }
+auto from_place(auto row, int64_t place) { return row.begin() + place; }
 
 }  // namespace
 
@@ -81,16 +81,17 @@ ParameterLayout CopyPlaces::wide_layout(const ParameterLayout& plain) const {
 
 void CopyPlaces::take(std::span<const float> wide, int64_t copy, std::span<float> plain) const {
   std::copy_n(wide.begin(), trained_, plain.begin());
-  std::copy_n(at(wide, buffers().begin), buffers_, at(plain, trained_));
+  std::copy_n(from_place(wide, buffers().begin), buffers_, from_place(plain, trained_));
   const std::vector<RowPart> from = parts_of(copy);
   for (std::size_t i = 0; copy > 0 && i < from.size(); ++i) {
-    std::copy_n(at(wide, from[i].begin), from[i].size(), at(plain, parts_[i].begin));
+    std::copy_n(from_place(wide, from[i].begin), from[i].size(),
+                from_place(plain, parts_[i].begin));
   }
 }
 
 void CopyPlaces::put(std::span<const float> plain, int64_t copy, std::span<float> wide) const {
   const auto move = [&](const RowPart& from, int64_t to) {
-    std::copy_n(at(plain, from.begin), from.size(), at(wide, to));
+    std::copy_n(from_place(plain, from.begin), from.size(), from_place(wide, to));
   };
   for (const RowPart& part : shared_) move(part, part.begin);
   const std::vector<RowPart> to = parts_of(copy);
@@ -102,8 +103,9 @@ bool CopyPlaces::all_equal(std::span<const float> wide) const {
   for (int64_t copy = 1; copy < copies_; ++copy) {
     const std::vector<RowPart> own = parts_of(copy);
     for (std::size_t i = 0; i < own.size(); ++i) {
-      const auto first = at(wide, parts_[i].begin);
-      if (!std::equal(first, first + parts_[i].size(), at(wide, own[i].begin))) return false;
+      const auto first = from_place(wide, parts_[i].begin);
+      if (!std::equal(first, first + parts_[i].size(), from_place(wide, own[i].begin)))
+        return false;
     }
   }
   return true;
@@ -171,8 +173,8 @@ void ClusteredModel::draw(std::span<float> row, RandomStream& stream) const {
     plain_->initialize(plain, own);
     const std::vector<RowPart> to = places_.parts_of(copy);
     for (std::size_t i = 0; i < to.size(); ++i) {
-      std::copy_n(at(std::span(plain), places_.parts()[i].begin), to[i].size(),
-                  at(row, to[i].begin));
+      std::copy_n(from_place(std::span(plain), places_.parts()[i].begin), to[i].size(),
+                  from_place(row, to[i].begin));
     }
   }
 }

@@ -16,16 +16,13 @@ SITES = {"data.kind": "csv", "data.client-column": "site", "data.test-fraction":
          "aggregator.weights": "uniform", "client.batch": 0, "client.lr": 0.5,
          "run.state-dict": "safetensors"}
 JOBS = {
-    "whole": {**MLP, "evaluate.every": 2, "aggregator.loss": 1, "server.optimizer": "momentum"},
+    "whole": {**MLP, "evaluate.every": 2, "aggregator.loss": "batches(1)", "server.optimizer": "momentum"},
     "head": {**MLP, "client.clustered": "fc2.*", "client.momentum": 0.5, "aggregator.kind": "term",
              "federation.held-out": 3, "evaluate.tune-steps": 2},
     "labels": {**MLP, "client.cluster-by": "labels", "server.optimizer": "adam", "server.lr": 0.02},
     "personal": {**MLP, "client.clustered": "fc1.*", "client.personal": "fc2.bias",
                  "client.phases": "personal 1, clustered 1, shared 1",
                  "client.update": "prox", "client.mu": 0.3},
-    "buffers": {**MLP, "model.kind": "resnet18", "model.channels": 2, "model.norm": "batch",
-                "data.shape": "1,8,8", "federation.samples": 8, "run.rounds": 4,
-                "client.clustered": "fc.*"},
 }
 
 
@@ -93,9 +90,6 @@ class SameBits(harness.Case):
 
     def test_personal_tensors_beside_them(self):
         self.check("personal")
-
-    def test_models_with_buffers(self):
-        self.check("buffers")
 
 
 class Sums(harness.Case):
@@ -346,7 +340,7 @@ class BadInput(test_bad_input.BadInput):
     def test_labels(self):
         self.refuse("federation.models", "shares of labels", changes={
             **MLP, "client.cluster-by": "labels", "federation.partition": "iid",
-            "data.classes": 1, "federation.models": 2})
+            "data.classes": 2, "federation.samples": 1})
 
     def test_what_looks_at_whole_rows(self):
         for key, changes in {

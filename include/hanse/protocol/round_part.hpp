@@ -42,6 +42,12 @@ struct SummedUpdate {
   std::span<const float> update;  // [P]
 };
 
+// A part of an update, with a coefficient of its own.
+struct WeighedPart {
+  RowPart part;
+  double coefficient;
+};
+
 // What a participant of this rank sends, before the sink has it.
 struct SentUpdate {
   int64_t place;                  // in the draw
@@ -97,6 +103,11 @@ class RoundPart : public Stateful {
   virtual bool takes_updates() const { return false; }
   // Adds an update.
   virtual FoldResult take(const SummedUpdate& /*one*/, UpdateSum& /*sum*/) { return {}; }
+
+  // Does it weigh parts of updates apart, in the place of one coefficient for all entries?
+  virtual bool weighs_parts() const { return false; }
+  // The parts of an update that enter the sum; its values are not there yet.
+  virtual std::vector<WeighedPart> parts_of(const SummedUpdate& /*one*/) { return {}; }
 
   // What updates count, where the rule waits for the training: rows that are weighed beside the
   // updates; then what all rows' products tell. Collective.

@@ -81,10 +81,10 @@ std::span<const ConflictGroup> conflict_groups() {
                                                  {"Privacy", conflicts_of_privacy()},
                                                  {"Samples and labels", conflicts_of_samples()},
                                                  {"Updates of clients", conflicts_of_updates()},
+                                                 {"Clusters", conflicts_of_clusters()},
                                                  {"Time", conflicts_of_time()},
                                                  {"Rounds", conflicts_of_rounds()},
-                                                 {"Adapters", conflicts_of_adapters()},
-                                                 {"Clusters", conflicts_of_clusters()}};
+                                                 {"Adapters", conflicts_of_adapters()}};
   return groups;
 }
 

@@ -33,6 +33,26 @@ void require_finite(std::span<const double> losses, std::span<const int64_t> cli
   }
 }
 
+// Steps what lies between the entries that stand still.
+void step_moving(ServerOptimizer& optimizer, const std::vector<RoundPart*>& acting, double rate,
+                 int64_t begin, std::span<float> theta, std::span<float> update) {
+  const int64_t end = begin + std::ssize(theta);
+  int64_t at = begin;
+  const auto step_to = [&](int64_t stop) {
+    const auto first = static_cast<std::size_t>(at - begin);
+    const auto size = static_cast<std::size_t>(std::max<int64_t>(0, stop - at));
+    if (size == 0) return;
+    optimizer.step(theta.subspan(first, size), update.subspan(first, size), rate, at);
+  };
+  for (const RoundPart* part : acting) {
+    for (const RowPart& still : part->still()) {
+      step_to(std::min(still.begin, end));
+      at = std::clamp(still.end, at, end);
+    }
+  }
+  step_to(end);
+}
+
 }  // namespace
 
 Server::Server(const FederatedTrainer::Parts& parts, const FederatedSettings& settings,
@@ -246,29 +266,10 @@ void Server::step(int64_t begin, std::span<float> theta, std::span<float> update
   if (scale_ != 1) {
     for (float& value : update.first(trained)) value *= static_cast<float>(scale_);
   }
-  step_moving(begin, theta.first(trained), update.first(trained));
+  const double rate = server_rate(settings_.server, round_);
+  step_moving(*parts_.optimizer, acting_, rate, begin, theta.first(trained), update.first(trained));
   average_buffers(theta.subspan(trained), update.subspan(trained), coefficients_);
   for (RoundPart* part : acting_) part->stepped(begin, theta);
-}
-
-// The optimizer steps what lies between the entries that stand still.
-void Server::step_moving(int64_t begin, std::span<float> theta, std::span<float> update) {
-  const double rate = server_rate(settings_.server, round_);
-  const int64_t end = begin + std::ssize(theta);
-  int64_t at = begin;
-  const auto step_to = [&](int64_t stop) {
-    const auto first = static_cast<std::size_t>(at - begin);
-    const auto size = static_cast<std::size_t>(std::max<int64_t>(0, stop - at));
-    if (size == 0) return;
-    parts_.optimizer->step(theta.subspan(first, size), update.subspan(first, size), rate, at);
-  };
-  for (const RoundPart* part : acting_) {
-    for (const RowPart& still : part->still()) {
-      step_to(std::min(still.begin, end));
-      at = std::clamp(still.end, at, end);
-    }
-  }
-  step_to(end);
 }
 
 SumStep Server::by_entry() const {

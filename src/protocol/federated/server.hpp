@@ -76,7 +76,6 @@ class Server : public Stateful {
  private:
   void visit(StateFields& fields) override;
   RoundReport report(const Weighable& trained) const;
-  void step_moving(int64_t begin, std::span<float> theta, std::span<float> update);
   // `made`: mini-batches, where it made fewer than all; 0: all.
   void move_control(std::span<float> control, std::span<const float> sent) const;
   double feedback(int64_t client, double importance, double squared_norm, int64_t made) const;

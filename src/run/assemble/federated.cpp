@@ -11,7 +11,6 @@
 #include "hanse/job/asked.hpp"
 #include "hanse/kinds/aggregators.hpp"
 #include "hanse/kinds/attacks.hpp"
-#include "hanse/kinds/clusters.hpp"
 #include "hanse/kinds/conflicts.hpp"
 #include "hanse/kinds/own_rules.hpp"
 #include "hanse/kinds/privacy.hpp"
@@ -257,15 +256,6 @@ void check_room(const AggregatorNeeds& needs, int64_t max_participants, const Co
   if (!notice.empty()) parts.greeting.push_back(notice);
 }
 
-// Who has which copy in every round, where that is fixed.
-void take_fixed_copies(Communicator& comm, FederatedAssembly& parts) {
-  ClientOptions& client = parts.trained.client;
-  if (client.cluster_by == ClusterBy::kFile) {
-    note_file("federation.clusters-path", client.clusters_path, comm, parts);
-  }
-  agree_on(comm, [&] { client.copies_of = fixed_copies(parts.trained, parts.federation); });
-}
-
 // Builds the job parts.trained.
 void build(Communicator& comm, const RankGpu* given, FederatedAssembly& parts) {
   const Job& job = parts.trained;
@@ -373,7 +363,7 @@ std::unique_ptr<Assembly> assemble_federated(const Job& job, Communicator& comm,
            [&] { assembly->trained = bound ? bound_job(job, assembly->federation, *bound) : job; });
   PartOptions& own = assembly->trained.client;
   own.personal = with_peft_factors(own.personal, job, *assembly);
-  if (assembly->clustered != nullptr) take_fixed_copies(comm, *assembly);
+  take_fixed_copies(assembly->trained, comm, *assembly);
   AggregatorOptions& rule = assembly->trained.aggregator;
   if (rule.weights == ClientWeights::kCapped) {
     rule.capped_sum = sum_of_private_weights(rule, assembly->federation);

@@ -136,6 +136,15 @@ void take_clusters(const Job& job, Assembly& assembly) {
   }
 }
 
+void take_fixed_copies(Job& trained, Communicator& comm, Assembly& assembly) {
+  if (assembly.clustered == nullptr) return;
+  ClientOptions& client = trained.client;
+  if (client.cluster_by == ClusterBy::kFile) {
+    note_file("federation.clusters-path", client.clusters_path, comm, assembly);
+  }
+  agree_on(comm, [&] { client.copies_of = fixed_copies(trained, assembly.federation); });
+}
+
 void start_model(const Job& job, Communicator& comm, Assembly& assembly) {
   PartModel* part = assembly.part;
   if (!job.model.start.empty()) {

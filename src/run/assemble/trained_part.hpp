@@ -20,6 +20,9 @@ void take_part(const Job& job, Assembly& assembly);
 // for them. Throws InvalidArgument as CopyPlaces, and where the copies take too much memory.
 void take_clusters(const Job& job, Assembly& assembly);
 
+// Sets who has which copy in every round, where that is fixed. Collective. Throws AgreedError.
+void take_fixed_copies(Job& trained, Communicator& comm, Assembly& assembly);
+
 // Starts the model by model.start, on one rank of each host where a host holds it once. Collective.
 // Throws AgreedError.
 void start_model(const Job& job, Communicator& comm, Assembly& assembly);

@@ -21,7 +21,7 @@ namespace hanse {
 namespace {
 
 constexpr int64_t kNobodys = -1;
-constexpr int64_t kMostColumns = 20;
+constexpr int64_t kColumns = 20;
 
 // The first copy of the least loss; losses that are no numbers count as infinite.
 int64_t least(std::span<const double> losses) {
@@ -84,24 +84,18 @@ class ClusterRounds final : public RoundPart {
     }
   }
 
-  bool takes_updates() const override { return true; }
+  bool weighs_parts() const override { return true; }
 
-  FoldResult take(const SummedUpdate& one, UpdateSum& sum) override {
+  std::vector<WeighedPart> parts_of(const SummedUpdate& one) override {
     const int64_t copy = taken_[to_index(one.place)];
     const double all = weights_[to_index(copy)];
-    FoldResult folded;
-    const auto add = [&](const RowPart& part, double coefficient) {
-      const auto values = one.update.subspan(to_index(part.begin), to_index(part.size()));
-      const FoldResult added = sum.add(values, coefficient, part.begin);
-      folded.in_range = folded.in_range && added.in_range;
-      return added.squared_norm;
-    };
-    for (const RowPart& part : places_.shared()) folded.squared_norm += add(part, one.coefficient);
+    std::vector<WeighedPart> parts;
+    for (const RowPart& part : places_.shared()) parts.push_back({part, one.coefficient});
     for (const RowPart& part : places_.parts_of(copy)) {
-      folded.squared_norm += add(part, all != 0 ? one.coefficient / all : 0);
+      parts.push_back({part, all != 0 ? one.coefficient / all : 0});
     }
-    if (places_.buffers().size() > 0) add(places_.buffers(), one.coefficient);
-    return folded;
+    if (places_.buffers().size() > 0) parts.push_back({places_.buffers(), one.coefficient});
+    return parts;
   }
 
   std::span<const RowPart> still() const override { return still_; }
@@ -126,7 +120,7 @@ class ClusterRounds final : public RoundPart {
   void add_columns(Columns& columns) const override {
     columns.add_to_rounds([this] {
       Metrics numbers;
-      for (int64_t copy = 0; copy < std::min(kMostColumns, places_.copies()); ++copy) {
+      for (int64_t copy = 0; copy < std::min(kColumns, places_.copies()); ++copy) {
         numbers.emplace_back(fmt::format("cluster_{}", copy),
                              static_cast<double>(std::ranges::count(taken_, copy)));
       }
@@ -190,7 +184,7 @@ class ClusterRounds final : public RoundPart {
   std::vector<float> plain_;     // [P] the model of one copy
   std::vector<double> weights_;  // [k] C_a
   std::vector<int64_t> last_;    // [M] the copy that each client took last
-  // Of the round:
+  // The round in progress:
   const RoundPlan* plan_ = nullptr;
   std::vector<int64_t> taken_;  // [K] a_i, in the draw's order
   std::vector<RowPart> still_;
