@@ -99,14 +99,17 @@ void check_clusters(const Job& job) {
     throw InvalidArgument("no tensors are named of which there would be several copies",
                           "client.clustered", "* for whole models, or federation.models = 1");
   }
-  if (options.has_clusters() && by_file && options.clusters_path.empty()) {
+  if (!options.has_clusters() && options.cluster_by != ClusterBy::kLoss) {
+    throw InvalidArgument("there are no copies to choose among", "client.cluster-by",
+                          "leave it loss, or client.clustered = * with federation.models = 4");
+  }
+  if (by_file && options.clusters_path.empty()) {
     throw InvalidArgument("client.cluster-by = file needs a file", kPath,
                           fmt::format("a CSV file: {}", kForm));
   }
-  if (!options.clusters_path.empty() && !(options.has_clusters() && by_file)) {
+  if (!options.clusters_path.empty() && !by_file) {
     throw InvalidArgument("a file of clusters is read with client.cluster-by = file alone", kPath,
-                          "client.cluster-by = file with federation.models above 1, or leave it "
-                          "empty");
+                          "client.cluster-by = file, or leave it empty");
   }
 }
 

@@ -323,6 +323,7 @@ class BadInput(test_bad_input.BadInput):
                     changes={**MLP, "client.personal": "fc2.*"})
 
     def test_files(self):
+        self.refuse("client.cluster-by", "no copies", changes={"client.cluster-by": "labels"})
         by_file = {**MLP, "client.cluster-by": "file"}
         self.refuse("federation.clusters-path", changes=by_file)
         self.refuse("federation.clusters-path", "alone",

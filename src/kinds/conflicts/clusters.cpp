@@ -37,14 +37,10 @@ constexpr Fact kMessageMomentum{"momentum of messages", "client.worker-momentum"
                                 [](const JobFacts& f) { return f.job.client.worker_momentum > 0; }};
 constexpr Fact kSimulated{"training that is not done", "simulate.sample-us",
                           [](const JobFacts& f) { return f.job.simulate.is_on(); }};
-constexpr Fact kAlone{"clients that train alone", "run.protocol",
-                      [](const JobFacts& f) { return f.job.client.alone; }};
 
 constexpr const char* kPlainUpdate = "use client.update = sgd or prox";
 
 constexpr Conflict kRows[] = {
-    {&kClustered, &kAlone, "clients that train alone have no clusters",
-     "leave client.clustered empty"},
     {&kClustered, &kWaitsForTraining,
      "{aggregator.kind} compares updates, and those of different copies have nothing in common",
      "use a rule that weighs before training, such as fedavg"},
