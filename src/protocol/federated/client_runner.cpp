@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <string>
 
+#include "federated/findings.hpp"
 #include "hanse/base/index.hpp"
 #include "hanse/protocol/update_stage.hpp"
 
@@ -49,7 +49,6 @@ std::vector<float> ClientRunner::state_copy(int64_t client) const {
 void ClientRunner::bring_shown() {
   const LocalUpdate& update = parts_.update;
   if (update.shown_block().empty()) return;
-  constexpr double kElsewhere = -std::numeric_limits<double>::infinity();
   shown_.assign(to_index(parts_.federation.clients()), kElsewhere);
   for (const int64_t client : states_->clients()) {
     const auto block =
