@@ -220,6 +220,10 @@ VARIANTS = {
                     "tuned": {"model.kind": "mlp", "model.hidden": 8, "client.train": "fc1.*",
                               "evaluate.tune-steps": 2, "evaluate.tune": "*"},
                     "personalised": {"evaluate.view": "personalised"},
+                    **{f"clusters-{by}": {**PICTURES, "model.kind": "mlp", "model.hidden": 8,
+                                          "client.clustered": "fc2.*", "federation.models": 3,
+                                          "client.cluster-by": by}
+                       for by in ("loss", "labels")},
                     **{f"lora-{kind}": {"model.kind": "mlp", "model.hidden": 8, "client.lora": 2,
                                         "client.lora-kind": kind, "client.lora-alpha": alpha}
                        for kind, alpha in (("plain", "auto"), ("ffa", 4), ("fedsa", 4),

@@ -19,7 +19,9 @@ their numbers. The files have the form of studies (hanse/study_files.py), and mo
               clients.csv has its mean), times, sent = true (times the row's share), scale =
               "percent" or "log"; or in the place of these
               to = "METRIC>=VALUE", the round of the first evaluation that reaches it, and with
-              factor = true how many times these rounds the row `base` takes
+              factor = true how many times these rounds the row `base` takes; or purity = "COLUMN" of
+              clients.csv, the share of the clients whose group, the name up to its first "-", is
+              the most frequent one among those of the same value
   [data]      what no package brings: name, get (from where), path (under the folder of --all), file
               (which must be there), prepare (a function of prepared_data.py); without a name what is
               only prepared; data = "NAME" are those of another table
@@ -248,6 +250,16 @@ def texts_of(folder, column):
     return [line[column["metric"]] for line in lines if counts(line, column)]
 
 
+def purity_of(folder, column):
+    """How well the values of a column of clients.csv tell the groups of the clients apart."""
+    groups = {}
+    for line in read_rows(folder / "clients.csv"):
+        if line.get(column):
+            groups.setdefault(line[column], []).append(line["name"].partition("-")[0])
+    most = sum(max(map(own.count, set(own))) for own in groups.values())
+    return most / sum(map(len, groups.values()))
+
+
 def slowest_of(folder, share):
     """The share of the drawn clients whose work takes longest on the virtual clock."""
     seconds = {line["client"]: float(line["seconds"])
@@ -264,14 +276,17 @@ def value_of(task, column):
         found = target.first(evaluations_of(task.folder), target.levels[0])
         return found and float(found["round"])
     try:
-        texts = texts_of(task.folder, column)
-        if "sum" in column:
+        texts = [] if "purity" in column else texts_of(task.folder, column)
+        if "purity" in column:
+            value = purity_of(task.folder, column["purity"])
+        elif "sum" in column:
             value = math.fsum(SUMMED[column["sum"]](float(text)) for text in texts)
         elif "from" in column or "slowest" in column:
             value = statistics.fmean(map(float, filter(None, texts)))
         else:
             value = float(texts[-1])
-    except (OSError, IndexError, KeyError, ValueError, statistics.StatisticsError):
+    except (OSError, IndexError, KeyError, ValueError, ZeroDivisionError,
+            statistics.StatisticsError):
         return None
     value *= column.get("times", 1)
     if column.get("scale") == "log":

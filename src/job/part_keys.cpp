@@ -43,6 +43,20 @@ void bind_part(OptionTable& table, PartOptions& client) {
             "its mini-batch");
 }
 
+void bind_clusters(OptionTable& table, ClusterOptions& clusters) {
+  table.add("client.clustered", clusters.clustered,
+            "names of tensors of which each cluster of clients has a copy, with * and ?, separated "
+            "by commas; *: all (IFCA); empty: none");
+  table.add("client.cluster-by", clusters.cluster_by,
+            "which copy a client takes: loss: the one of its least loss, in every round; fixed: by "
+            "a file (federation.clusters-path), or by clusters of the clients' shares of labels");
+  table.add("federation.models", clusters.models, between(1, 100),
+            "copies of the tensors of client.clustered");
+  table.add("federation.clusters-path", clusters.clusters_path,
+            "client.cluster-by = file: CSV client,cluster with a header, each client once, "
+            "clusters from 0");
+}
+
 void bind_model_files(OptionTable& table, RunOptions& run) {
   table.add_choice("run.state-dict", run.state_dict, {"false", "true", "safetensors"},
                    "write the model for Python too: state_dict.pt (torch.load), or safetensors");

@@ -133,8 +133,9 @@ void bind_client(OptionTable& table, ClientOptions& client) {
   table.add("client.steps", client.steps, at_least(0), "mini-batch steps a round; 0: epochs");
   table.add("client.phases", client.phases,
             "what the steps of a round move, one after the other: all, shared, personal "
-            "(client.personal) or a tensor's name with * and ?, each with its epochs, or its steps "
-            "where client.steps > 0, e.g. personal 10, shared 5; empty: all");
+            "(client.personal), clustered (client.clustered) or a tensor's name with * and ?, each "
+            "with its epochs, or its steps where client.steps > 0, e.g. personal 10, shared 5; "
+            "empty: all");
   table.add("client.batch", client.batch, at_least(0), "samples a step; 0: all of the client's");
   table.add("client.drop-last", client.drop_last,
             "leave out the last batch of a pass where it has fewer than client.batch samples; a "
@@ -164,6 +165,7 @@ void bind_client(OptionTable& table, ClientOptions& client) {
   table.add("client.mixup", augmentation.mixup, at_least(0),
             "a of the shares ~ Beta(a, a) in which images are mixed in training; 0: none");
   bind_part(table, client);
+  bind_clusters(table, client);
   table.add("client.objective", client.objective,
             "file of a loss of your own for training, TorchScript; empty: model.loss. Evaluations "
             "keep model.loss");

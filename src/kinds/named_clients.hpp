@@ -1,4 +1,5 @@
-// Lines of files of which the first number is that of a client, who may stand there by its name.
+// Clients in the lines of files that a job names: by their numbers, or the names that the data
+// have.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +12,9 @@
 
 namespace hanse {
 
-// The clients by the names that the data have, which must outlive it.
 class NamedClients {
  public:
+  // `names` of clients, those held out too, or none; they must outlive the object.
   NamedClients(int64_t clients, const Names& names);
   int64_t count() const { return clients_; }
 
@@ -27,7 +28,8 @@ class NamedClients {
 
 bool names_a_client(const std::string& line);
 
-// The numbers of a line like `form`. `all`: must the first be a client's? Throws InvalidArgument
+// The numbers of a line, of which the first is that of a client, who may stand there by its name.
+// `form`: "client,probability". `all`: must the number be one of a client? Throws InvalidArgument
 // that says where.
 std::vector<double> fields_of(const std::string& line, const std::string& form,
                               const NamedClients& clients, const std::string& where,

@@ -6,6 +6,7 @@
 
 #include "families.hpp"
 #include "hanse/base/error.hpp"
+#include "hanse/client/clustered.hpp"
 #include "hanse/client/personal.hpp"
 #include "hanse/client/second_order.hpp"
 #include "hanse/client/updates.hpp"
@@ -279,6 +280,18 @@ std::unique_ptr<LocalUpdate> keep_personal(std::unique_ptr<LocalUpdate> update,
                        personal_parts(layout, split_list(options.personal), all_may_stay));
 }
 
+// A tensor is either the client's own or its cluster's.
+void require_apart(const ClientOptions& options, const ClusteredModel& model) {
+  if (options.personal.empty()) return;
+  for (const RowPart& own : personal_parts(model.plain().layout(), split_list(options.personal))) {
+    for (const RowPart& copied : model.places().parts()) {
+      if (own.begin >= copied.end || copied.begin >= own.end) continue;
+      throw InvalidArgument("tensors that stay with the client have no copies for clusters",
+                            "client.clustered", "name other tensors there, or in client.personal");
+    }
+  }
+}
+
 }  // namespace
 
 KindFamily update_family() { return listed(kUpdates); }
@@ -318,7 +331,8 @@ bool evaluates_own_models(const Job& job) {
   if (view != EvaluateView::kAuto) return view == EvaluateView::kPersonalised;
   const ClientOptions& client = job.client;
   const UpdateTraits traits = update_traits(client);
-  return client.alone || !client.personal.empty() || traits.own_models || traits.adapts;
+  const bool keeps_tensors = client.alone || !client.personal.empty() || client.has_clusters();
+  return keeps_tensors || traits.own_models || traits.adapts;
 }
 
 void take_update_loss(const Job& job, Model& network) {
@@ -331,7 +345,14 @@ std::unique_ptr<LocalUpdate> make_update(const Job& job, const Federation& feder
   ClientOptions options = instructed_clients(job);
   options.poison = poison_of(job, federation.clients());
   const UpdateMaker make = needs.rates ? make_quasi_newton : kUpdates.find(options.kind).make;
-  return keep_personal(make(options, federation, model), options, model.layout());
+  const auto made = [&](Model& of_one) {
+    return keep_personal(make(options, federation, of_one), options, of_one.layout());
+  };
+  auto* const clustered = dynamic_cast<ClusteredModel*>(&model);
+  if (clustered == nullptr) return made(model);
+  require_apart(options, *clustered);
+  return std::make_unique<ClusteredUpdate>(made(clustered->plain()), federation, *clustered,
+                                           options.copies_of);
 }
 
 ClientOptions tuner_options(const Job& job) {

@@ -233,6 +233,7 @@ std::vector<Case> cases(const std::string& table) {
       {{"simulate.sample-us=1"}},
       {{"aggregator.kind=median", "client.train=fc2.*", "client.lora=2",
         "client.lora-layers=fc1.weight"}},
+      {{"client.clustered=fc2.*", "federation.models=2", "evaluate.view=personalised"}},
       {{"client.lora=2", "client.lora-layers=fc1.weight", "client.lora-kind=flora"}},
       {{"client.lora=2", "client.lora-layers=fc1.weight", "client.lora-dropout=0.3",
         "evaluate.metrics=lora-gap"}},
@@ -295,6 +296,7 @@ TEST_F(GpuJobs, TheBitsAreThoseOfAnyNumberOfRanksAndOfAResume) {
         {"evaluate.tune-steps=2", "client.momentum=0.5", "client.optimizer-state=kept"},
         {"privacy.kind=central", "privacy.unit=sample"},
         {"client.mixup=0.4"},
+        {"client.clustered=*", "federation.models=3"},
         {"comm.masks=true", "client.optimizer=adam"}}) {
     SCOPED_TRACE(settings.front());
     const auto trained = [&](int before, int ranks) {

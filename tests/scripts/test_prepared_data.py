@@ -1,6 +1,7 @@
 """What scripts/reproduce makes of fetched data, on made-up files of their form."""
 import bz2
 import csv
+import gzip
 import math
 import pathlib
 import struct
@@ -154,6 +155,26 @@ class ArchivesTest(ScriptTest):
         self.assertEqual(words, ["run", str(SCRIPTS.parent / "jobs/one.cfg"), "--run.rounds=3",
                                  f"--data.path={out}/pretraining.txt",
                                  f"--run.out={out}/pretrained"])
+
+    def test_turned_digits(self):
+        images = numpy.arange(7 * 784, dtype="uint32").astype("uint8").reshape(7, 28, 28)
+        labels = numpy.array([3, 1, 4, 1, 5, 9, 2], "uint8")
+        (self.folder / "train-images-idx3-ubyte").write_bytes(bytes(16) + images.tobytes())
+        with gzip.open(self.folder / "train-labels-idx1-ubyte.gz", "wb") as file:
+            file.write(bytes(8) + labels.tobytes())
+        data = {"clients": 3, "samples": 2, "turns": [0, 1, 2]}
+        path = prepared_data.turned_digits(self.folder, self.folder / "out", data)["data.path"]
+        with numpy.load(path) as made:
+            self.assertEqual(list(made["client"]), ["turn0-000"] * 2 + ["turn1-001"] * 2
+                             + ["turn2-002"] * 2)
+            self.assertEqual(list(made["y"]), list(labels[:6]))
+            for i in range(6):
+                expected = images[i]
+                for _ in range(i // 2):  # the last column becomes the first row
+                    expected = expected[:, ::-1].T
+                numpy.testing.assert_array_equal(made["x"][i], expected)
+        with self.assertRaisesRegex(Refused, "more than 7"):
+            prepared_data.turned_digits(self.folder, self.folder / "other", {**data, "samples": 3})
 
     def test_pictures_of_an_archive(self):
         names = ["train/a/1.png", "test/a/2.png", "val/3.png", "train/../../out.png"]

@@ -57,6 +57,9 @@ class LocalUpdate {
   }
   // Do updates count by their effective steps, as FedNova's?
   virtual bool counts_steps() const { return false; }
+  // Values of a row of so many that a client receives, and those among them that are its model.
+  virtual int64_t received_values(int64_t row) const { return row; }
+  virtual int64_t own_values(int64_t row) const { return row; }
   // Can train() find ClientOutcome::squares, for a model that is trained for model.loss?
   virtual bool finds_squares() const { return false; }
   // train() for C clients side by side, by CohortTraining with the same options; null: it only

@@ -44,10 +44,11 @@ bool tunes_beyond_training(const Job& job);
 std::vector<std::string> row_patterns(const Job& job);
 
 // evaluate.view: are clients evaluated with models of their own? `auto`: yes if client.update,
-// client.personal or client.alone give them some.
+// client.personal, client.clustered or client.alone give them some.
 bool evaluates_own_models(const Job& job);
 
-// Makes the update of client.update, or the one that finds rates for a rule that needs them. Throws
+// Makes the update of client.update, or the one that finds rates for a rule that needs them; for a
+// ClusteredModel around it a ClusteredUpdate. Throws
 // InvalidArgument when options, federation and model do not fit together.
 std::unique_ptr<LocalUpdate> make_update(const Job& job, const Federation& federation, Model& model,
                                          const AggregatorNeeds& needs);

@@ -16,6 +16,7 @@ constexpr OneByOne kRows[] = {
     {&kOfSamples, "gradients of samples get their noise in the hosts' memory"},
     {&kSimulated, "the training is simulated"},
     {&kOneByOne, "{client.update} works in the hosts' memory"},
+    {&kClustered, "clients of a cohort would start from different copies"},
     {&kFlora, "the matrices that the server moves lie in the hosts' memory"},
     {&kLoraGap, "products of adapters are compared in the hosts' memory"},
     {&kLoraDropout, "inputs of adapters are dropped in the hosts' memory"},

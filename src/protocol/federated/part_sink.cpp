@@ -1,7 +1,8 @@
-// The sink that leaves it to a part of the round to add updates to the sum.
+// The sinks that ask a part of the round how updates enter the sum.
 #include <cmath>
 
 #include "federated/host_sink.hpp"
+#include "hanse/base/index.hpp"
 #include "hanse/base/simulated_time.hpp"
 #include "hanse/protocol/round_part.hpp"
 
@@ -33,7 +34,42 @@ class PartSink final : public HostSink {
   RoundPart& taker_;
 };
 
+// Norms are those of the entries that enter the sum, buffers aside.
+class PartedSink final : public HostSink {
+ public:
+  PartedSink(const RunnerParts& parts, const FederatedSettings& settings, int64_t second,
+             SharedRows& rows, RoundPart& weigher)
+      : HostSink(parts, settings, second, rows), weigher_(weigher) {}
+
+  void take(const TrainedClient& one, const TakenNote& note) override {
+    const DeclaredTime part_of_training;
+    const double start_s = clock_.now_s();
+    FoldResult folded{.in_range = one.in_range};
+    for (const auto& [part, coefficient] :
+         weigher_.parts_of({one.client, one.position, one.coefficient, {}})) {
+      const auto begin = to_index(part.begin), size = to_index(part.size());
+      const auto origin = one.is_update ? std::span<const float>() : origin_.subspan(begin, size);
+      const FoldResult added =
+          sum_.fold(std::span(row()).subspan(begin, size), origin, coefficient, part.begin);
+      folded.in_range = folded.in_range && added.in_range;
+      if (begin < sent_.trained) folded.squared_norm += added.squared_norm;
+    }
+    restart();
+    note(one, folded, clock_.now_s() - start_s);
+  }
+  void finish(const TakenNote&) override {}
+
+ private:
+  RoundPart& weigher_;
+};
+
 }  // namespace
+
+std::unique_ptr<HostSink> make_parted_sink(const RunnerParts& parts,
+                                           const FederatedSettings& settings, int64_t second,
+                                           SharedRows& rows, RoundPart& weigher) {
+  return std::make_unique<PartedSink>(parts, settings, second, rows, weigher);
+}
 
 std::unique_ptr<HostSink> make_part_sink(const RunnerParts& parts,
                                          const FederatedSettings& settings, int64_t second,

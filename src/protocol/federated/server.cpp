@@ -34,6 +34,26 @@ void require_finite(std::span<const double> losses, std::span<const int64_t> cli
   }
 }
 
+// Steps what lies between the entries that stand still.
+void step_moving(ServerOptimizer& optimizer, const std::vector<RoundPart*>& acting, double rate,
+                 int64_t begin, std::span<float> theta, std::span<float> update) {
+  const int64_t end = begin + std::ssize(theta);
+  int64_t at = begin;
+  const auto step_to = [&](int64_t stop) {
+    const auto first = static_cast<std::size_t>(at - begin);
+    const auto size = static_cast<std::size_t>(std::max<int64_t>(0, stop - at));
+    if (size == 0) return;
+    optimizer.step(theta.subspan(first, size), update.subspan(first, size), rate, at);
+  };
+  for (const RoundPart* part : acting) {
+    for (const RowPart& still : part->still()) {
+      step_to(std::min(still.begin, end));
+      at = std::clamp(still.end, at, end);
+    }
+  }
+  step_to(end);
+}
+
 }  // namespace
 
 Server::Server(const FederatedTrainer::Parts& parts, const FederatedSettings& settings,
@@ -253,7 +273,7 @@ void Server::step(int64_t begin, std::span<float> theta, std::span<float> update
     for (float& value : update.first(trained)) value *= static_cast<float>(scale_);
   }
   const double rate = server_rate(settings_.server, round_);
-  parts_.optimizer->step(theta.first(trained), update.first(trained), rate, begin);
+  step_moving(*parts_.optimizer, acting_, rate, begin, theta.first(trained), update.first(trained));
   average_buffers(theta.subspan(trained), update.subspan(trained), coefficients_);
   for (RoundPart* part : acting_) part->stepped(begin, theta);
 }
@@ -261,7 +281,9 @@ void Server::step(int64_t begin, std::span<float> theta, std::span<float> update
 SumStep Server::by_entry() const {
   auto step = parts_.optimizer->by_entry();
   const bool is_replaced = std::ranges::any_of(acting_, &RoundPart::steps);
-  if (!step || is_replaced || sent_.trained < sent_.size) return {};
+  const bool some_stand =
+      std::ranges::any_of(acting_, [](const RoundPart* part) { return !part->still().empty(); });
+  if (!step || is_replaced || some_stand || sent_.trained < sent_.size) return {};
   step->rates.rate = static_cast<float>(server_rate(settings_.server, round_));
   step->scale = static_cast<float>(scale_);
   return {.by_entry = step, .states = parts_.optimizer->entry_states()};

@@ -19,6 +19,7 @@
 #include "hanse/kinds/samplers.hpp"
 #include "hanse/kinds/updates.hpp"
 #include "hanse/model/part_model.hpp"
+#include "hanse/protocol/clusters.hpp"
 #include "hanse/protocol/extrapolation.hpp"
 #include "hanse/protocol/stacking.hpp"
 #include "hanse/protocol/sum_masks.hpp"
@@ -72,7 +73,7 @@ FederatedTrainer::Settings trainer_settings(const Job& job, int64_t max_particip
 // Takes another loss for training than model.loss.
 void take_objective(const Job& job, Communicator& comm, FederatedAssembly& parts) {
   const std::string& path = job.client.objective;
-  Model& network = parts.part != nullptr ? parts.part->network() : *parts.model;
+  Model& network = parts.network();
   agree_on(comm, [&] { take_update_loss(job, network); });
   if (own_loss_key(job.client).empty()) return;
   if (path.empty()) {
@@ -188,18 +189,26 @@ void note_ranks(Communicator& comm, FederatedAssembly& parts) {
 }
 
 // Makes what trains, and checks that it goes with the rest.
-void make_updates(const AggregatorNeeds& rule, int64_t ranks, FederatedAssembly& parts) {
+void make_updates(const AggregatorNeeds& rule, Communicator& comm, FederatedAssembly& parts) {
   const Job& job = parts.trained;
   const Federation& federation = parts.federation;
   Model& model = *parts.model;
-  parts.update = as_simulated(with_ranks(make_update(job, federation, model, rule), parts), job,
-                              federation, ranks);
+  auto update = with_ranks(make_update(job, federation, model, rule), parts);
+  if (parts.clustered != nullptr) {
+    parts.clusters = make_clusters({.comm = comm,
+                                    .federation = federation,
+                                    .model = *parts.clustered,
+                                    .update = dynamic_cast<ClusteredUpdate&>(*update),
+                                    .seed = seed_of(job, job.client.seed),
+                                    .loss_batches = loss_batches(job.aggregator.loss)});
+  }
+  parts.update = as_simulated(std::move(update), job, federation, comm.size());
   parts.tuner = make_tuner(job, federation, model);
   parts.update_stages.push_back(make_worker_momentum(job.client.worker_momentum, model.layout()));
   parts.update_stages.push_back(make_replacement(job, federation.clients()));
   parts.update_stages.push_back(make_compression(job.compression, model.layout()));
   std::erase(parts.update_stages, nullptr);
-  require_state_room(parts.state_width(), federation.clients(), static_cast<int>(ranks),
+  require_state_room(parts.state_width(), federation.clients(), comm.size(),
                      job.client.state_memory << 20, job.run.out);
   check_time_limit(job, model.layout());
   if (rule.extra_row == ExtraRow::kServer) check_root(job, federation);
@@ -282,7 +291,7 @@ void build(Communicator& comm, const RankGpu* given, FederatedAssembly& parts) {
   take_objective(job, comm, parts);
   parts.samples = make_private_samples(job, model, federation, comm);
   if (parts.samples) parts.trained.client.private_steps = parts.samples->private_steps();
-  agree_on(comm, [&] { make_updates(rule_needs, comm.size(), parts); });
+  agree_on(comm, [&] { make_updates(rule_needs, comm, parts); });
   note_ranks(comm, parts);
   if (rule_needs.own_columns) {
     parts.own_columns = make_tried_columns(parts.drawing, federation.clients(),
@@ -352,6 +361,7 @@ std::vector<RoundPart*> FederatedAssembly::acting() const {
   if (privacy) parts.push_back(privacy.get());
   if (samples) parts.push_back(samples.get());
   if (stacking) parts.push_back(stacking.get());
+  if (clusters) parts.push_back(clusters.get());
   if (extrapolation) parts.push_back(extrapolation.get());
   if (masks) parts.push_back(masks.get());  // closes last: what leaves the rank is masked
   return parts;
@@ -372,13 +382,16 @@ std::unique_ptr<Assembly> assemble_federated(const Job& job, Communicator& comm,
            [&] { assembly->trained = bound ? bound_job(job, assembly->federation, *bound) : job; });
   PartOptions& own = assembly->trained.client;
   own.personal = with_peft_factors(own.personal, job, *assembly);
+  take_fixed_copies(assembly->trained, comm, *assembly);
   AggregatorOptions& rule = assembly->trained.aggregator;
   if (rule.weights == ClientWeights::kCapped) {
     rule.capped_sum = sum_of_private_weights(rule, assembly->federation);
   }
   build(comm, given, *assembly);
+  const Model& moved =
+      assembly->clustered != nullptr ? assembly->clustered->plain() : *assembly->model;
   for (const std::string& line :
-       moves_notices(assembly->trained, *assembly->update, assembly->model->layout())) {
+       moves_notices(assembly->trained, *assembly->update, moved.layout())) {
     assembly->greeting.push_back(line);
   }
   const Federation& federation = assembly->federation;

@@ -13,7 +13,9 @@
 #include "hanse/base/error.hpp"
 #include "hanse/base/options.hpp"
 #include "hanse/comm/agreement.hpp"
+#include "hanse/kinds/clusters.hpp"
 #include "hanse/kinds/updates.hpp"
+#include "hanse/model/clustered_model.hpp"
 #include "hanse/model/torch_library.hpp"
 #include "hanse/run/summary.hpp"
 #include "hanse/store/weights.hpp"
@@ -82,6 +84,15 @@ void check_tuned(const Job& job, const ParameterLayout& layout) {
   matching(layout.slots(), split_list(job.evaluate.tune), "evaluate.tune");
 }
 
+// A file of one model starts every copy, one of a run with as many copies each its own.
+void start_copies(const Job& job, Assembly& assembly) {
+  ClusteredModel& model = *assembly.clustered;
+  const bool is_wide = has_tensor(job.model.start, copy_prefix(1));
+  WarmStart start = warm_start(job.model, is_wide ? model.layout() : model.plain().layout());
+  std::ranges::move(start.notes, std::back_inserter(assembly.greeting));
+  (is_wide ? model : model.plain()).start_from(std::move(start.parts));
+}
+
 WarmStart started(const Job& job, const Assembly& assembly) {
   const PartModel* part = assembly.part;
   if (PeftStart::is_one(job.model)) {
@@ -125,10 +136,34 @@ void take_part(const Job& job, Assembly& assembly) {
   assembly.model = std::move(model);
 }
 
+void take_clusters(const Job& job, Assembly& assembly) {
+  if (!protocol_kind(job).reading.reads("client.clustered") || !job.client.has_clusters()) return;
+  require_clients_for_copies(job, assembly.federation.clients());
+  try {
+    auto model = std::make_unique<ClusteredModel>(std::move(assembly.model),
+                                                  split_list(job.client.clustered),
+                                                  job.client.models, seed_of(job, job.model.seed));
+    assembly.clustered = model.get();
+    assembly.model = std::move(model);
+  } catch (const ModelTooLarge& error) {
+    throw InvalidArgument(first_line(error), "federation.models", "fewer copies");
+  }
+}
+
+void take_fixed_copies(Job& trained, Communicator& comm, Assembly& assembly) {
+  if (assembly.clustered == nullptr) return;
+  ClientOptions& client = trained.client;
+  if (client.cluster_by == ClusterBy::kFile) {
+    note_file("federation.clusters-path", client.clusters_path, comm, assembly);
+  }
+  agree_on(comm, [&] { client.copies_of = fixed_copies(trained, assembly.federation); });
+}
+
 void start_model(const Job& job, Communicator& comm, Assembly& assembly) {
   PartModel* part = assembly.part;
   if (!job.model.start.empty()) {
     agree_on(comm, [&] {
+      if (assembly.clustered != nullptr) return start_copies(job, assembly);
       if (part != nullptr && assembly.host->rank() != 0) return;
       auto start = started(job, assembly);
       std::ranges::move(start.notes, std::back_inserter(assembly.greeting));
@@ -183,6 +218,36 @@ std::string frozen_text(const Job& job, const Assembly& assembly) {
       peft_factors(part.network().layout(), part_of(job, part.network().layout()));
   return text + fmt::format("; client.lora-kind = {}: {} = {}", name_of(kind),
                             kind == LoraKind::kFfa ? "client.train" : "client.personal", moving);
+}
+
+std::vector<std::string> clusters_text(const Job& job, const Assembly& assembly) {
+  if (assembly.clustered == nullptr) {
+    const bool asked = protocol_kind(job).reading.reads("client.clustered");
+    if (!asked || job.client.clustered.empty()) return {};
+    return {"federation.models = 1: all clients have the one copy of client.clustered"};
+  }
+  const CopyPlaces& places = assembly.clustered->places();
+  const char* takes = "in every round that of its least loss (client.cluster-by = loss)";
+  if (job.client.cluster_by == ClusterBy::kFile) takes = "that of federation.clusters-path";
+  if (job.client.cluster_by == ClusterBy::kLabels) {
+    takes = "that of its cluster by shares of labels (client.cluster-by = labels)";
+  }
+  std::vector<std::string> lines{
+      fmt::format("{} copies of {} of the {} parameters, of which a client takes one: {}",
+                  places.copies(), places.copy_size(), places.trained(), takes)};
+  if (places.buffers().size() > 0) {
+    lines.push_back("buffers have no copies: all clusters share them");
+  }
+  const bool has_common = assembly.federation.common_test().size() > 0;
+  if (job.evaluate.view == EvaluateView::kGlobal) {
+    lines.push_back("evaluate.view = global: evaluations are of the model with copy 0");
+  } else {
+    lines.push_back(fmt::format(
+        "evaluations are of each client's model with the copy that it took last; who never took "
+        "part takes that of the least loss on its training samples{}",
+        has_common ? "; the common test set is measured with copy 0" : ""));
+  }
+  return lines;
 }
 
 }  // namespace hanse

@@ -14,6 +14,7 @@
 #include "hanse/data/kinds.hpp"
 #include "hanse/job/asked.hpp"
 #include "hanse/job/keyed_job.hpp"
+#include "hanse/kinds/clusters.hpp"
 #include "hanse/kinds/conflicts.hpp"
 #include "hanse/kinds/samplers.hpp"
 #include "hanse/kinds/updates.hpp"
@@ -184,6 +185,7 @@ void check_job(const Job& job) {
                           "evaluate.test", "use own");
   }
   check_adapters(job);
+  if (reading.reads("client.clustered")) check_clusters(job);
   asked_of(job);
   loss_batches(job.aggregator.loss);
   given_bound(job.sampler.a_max);
@@ -208,8 +210,10 @@ std::vector<std::string> unused_keys(const KeyedJob& job) {
       keys.push_back(fmt::format("{} (async.kind={})", option.key, job.async.kind));
     }
   }
+  const bool asks_losses = reads("client.clustered") && job.client.has_clusters();
   for (const std::string& key : job.table.ignored(reads)) {
     // "client.mu (client.update=sgd)"
+    if (asks_losses && key.starts_with("aggregator.loss ")) continue;  // which clusters read
     if (reads(key.substr(0, key.find(' ')))) keys.push_back(key);
   }
   return keys;

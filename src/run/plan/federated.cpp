@@ -51,6 +51,7 @@ FederatedFacts facts_of(const FederatedAssembly& parts, const Workload& workload
       .stacked = parts.stacking == nullptr                  ? FederatedFacts::Stacked::kNone
                  : job.client.lora_kind == LoraKind::kFlora ? FederatedFacts::Stacked::kOnAll
                                                             : FederatedFacts::Stacked::kOnServer,
+      .chooses_copies = parts.clustered != nullptr && job.client.copies_of.empty(),
       .private_rows = parts.privacy ? parts.privacy->kept_rows() : 0};
 }
 
@@ -325,6 +326,12 @@ void FederatedAssembly::plan(const PlanCase& plan, PlanSheet& sheet) {
   sheet.add("parameters", "parameters", model->layout().n_trainable());
   if (part != nullptr) {
     sheet.add("frozen_parameters", "frozen parameters", part->all_tensors().n_frozen());
+  }
+  if (clustered != nullptr) {
+    const int64_t row = model->n_params();
+    sheet.add("received_bytes", "bytes to a client a round",
+              number(4 * update->received_values(row)));
+    sheet.add("update_bytes", "bytes of a client's update", number(4 * update->own_values(row)));
   }
   const std::string buffers = buffers_text(model->layout());
   if (!buffers.empty()) sheet.line("buffers", buffers);

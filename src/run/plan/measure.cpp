@@ -59,6 +59,7 @@ void time_few_clients(int64_t steps, FederatedAssembly& parts, const PlanCase& p
   const int64_t clients = few.client.pooled ? 1 : parts.federation.clients();
   few.client.steps = steps;
   few.client.phases = {};
+  if (few.client.has_clusters()) few.client.copies_of.assign(to_index(clients), 0);
   few.client.state_memory = int64_t{1} << 20;  // no file
   few.sampler = {.kind = "uniform", .per_round = std::min(clients, plan.started.workers())};
   few.server.lr = 0;
