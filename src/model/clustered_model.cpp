@@ -118,6 +118,7 @@ ClusteredModel::ClusteredModel(std::unique_ptr<Model> plain,
       places_(plain_->layout(), patterns, copies),
       seed_(seed),
       row_(to_index(places_.plain_size())) {
+  representation_width_ = plain_->representation_width();
   layout_ = places_.wide_layout(plain_->layout());
   gradient_flops_ = plain_->gradient_flops();
 }
@@ -150,7 +151,14 @@ double ClusteredModel::sgd_step(std::span<float> row, const Batch& batch, Random
   return loss;
 }
 
-void ClusteredModel::receive(std::span<const float> row) { plain_->receive(plain_row(row)); }
+void ClusteredModel::receive(const Received& received) {
+  std::vector<float> last;
+  if (!received.last.empty()) {
+    const auto plain = plain_row(received.last);
+    last.assign(plain.begin(), plain.end());
+  }
+  plain_->receive({plain_row(received.row), last, received.class_means});
+}
 
 EvaluationSums ClusteredModel::evaluate(std::span<const float> row, const Batch& batch,
                                         SampleResults results) {

@@ -94,7 +94,7 @@ void PartModel::start_whole_from(std::vector<StartPart> parts) {
 
 // The adapters have a stream of their own: in the model's A would have the model's first values.
 void PartModel::hold(Communicator& host, uint64_t seed) {
-  TensorReader* const reader = whole_->tensor_reader();
+  TensorReader* const reader = dynamic_cast<TensorReader*>(whole_.get());
   const int64_t size = whole_->n_params() + adapters_->frozen_values();
   const std::vector<PartTensor> rounded = narrow_;
   if (reader == nullptr) narrow_ = {};

@@ -104,7 +104,7 @@ class ByNumber final : public Aggregator {
 class SignSum final : public RoundPart {
  public:
   const char* name() const override { return "signs"; }
-  bool takes_updates() const override { return true; }
+  Summing summing() const override { return Summing::kByItself; }
   FoldResult take(const SummedUpdate& one, UpdateSum& sum) override {
     std::vector<float> signs;
     for (const float moved : one.update) {

@@ -70,7 +70,7 @@ class ClusteredModel final : public Model {
   void move_buffers(std::span<float> row) const override;
   double sgd_step(std::span<float> row, const Batch& batch, RandomStream& noise, double lr,
                   double weight_decay) override;
-  void receive(std::span<const float> row) override;
+  void receive(const Received& received) override;
   EvaluationSums evaluate(std::span<const float> row, const Batch& batch,
                           SampleResults results = {}) override;
   void forget_start() override;

@@ -128,7 +128,6 @@ class Model {
   // of their sizes take no more. 0: it does not count them.
   virtual int64_t pass_bytes() const { return 0; }
 
-  virtual class TensorReader* tensor_reader() { return nullptr; }  // null: the row in one piece
   virtual int64_t evaluation_rows() const { return 256; }  // the most that evaluate() should get
 
   // Features are tokens, whole numbers in [0, vocabulary()); 0: they are any numbers.

@@ -83,11 +83,10 @@ class PartModel final : public Model {
   friend PartMemory memory_of(const PartModel& part);
 
   // The other model, for losses of the user's own.
-  Model& network() { return *whole_; }
+  Model& network() const { return *whole_; }
   // Another of the same layout takes its place, and reads its row in one piece: returns the former
   // one.
   std::unique_ptr<Model> replace_network(std::unique_ptr<Model> other);
-  const Model& network() const { return *whole_; }
   Adapters& adapters() const { return *adapters_; }
   // Matrices without an adapter, because a side is below the rank.
   const std::vector<ParameterSlot>& small_matrices() const { return small_; }

@@ -239,8 +239,9 @@ void move_model(const Job& job, Engine& engine, Communicator& comm, Assembly& as
   const Federation& federation = assembly.federation;
   std::unique_ptr<Model> moved;
   make_on_device(job, engine.device, comm, [&] {
-    moved = torch_library().make_device_model(assembly.network(), job.model, federation.sample_shape(),
-                                              federation.label_form(), engine.device.name);
+    moved =
+        torch_library().make_device_model(assembly.network(), job.model, federation.sample_shape(),
+                                          federation.label_form(), engine.device.name);
   });
   if (engine.on_gpu()) assembly.host_network = assembly.replace_network(std::move(moved));
 }

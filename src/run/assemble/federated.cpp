@@ -7,10 +7,8 @@
 #include "federated_checks.hpp"
 #include "hanse/base/digest.hpp"
 #include "hanse/base/error.hpp"
-#include "hanse/client/ranked_adapters.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/job/asked.hpp"
-#include "hanse/kinds/adapter_ranks.hpp"
 #include "hanse/kinds/aggregators.hpp"
 #include "hanse/kinds/attacks.hpp"
 #include "hanse/kinds/conflicts.hpp"
@@ -19,12 +17,10 @@
 #include "hanse/kinds/samplers.hpp"
 #include "hanse/kinds/updates.hpp"
 #include "hanse/model/part_model.hpp"
-#include "hanse/protocol/clusters.hpp"
 #include "hanse/protocol/extrapolation.hpp"
 #include "hanse/protocol/stacking.hpp"
 #include "hanse/protocol/sum_masks.hpp"
 #include "hanse/protocol/update_stage.hpp"
-#include "hanse/protocol/worker_momentum.hpp"
 #include "hanse/run/engine_choice.hpp"
 #include "moves_text.hpp"
 #include "own_columns.hpp"
@@ -32,9 +28,9 @@
 #include "protocols.hpp"
 #include "results/facts.hpp"
 #include "rule_factory.hpp"
-#include "simulation.hpp"
 #include "trace.hpp"
 #include "trained_part.hpp"
+#include "updates.hpp"
 
 namespace hanse {
 
@@ -68,19 +64,6 @@ FederatedTrainer::Settings trainer_settings(const Job& job, int64_t max_particip
           .own_models = evaluates_own_models(job),
           .state_bytes = job.client.state_memory << 20,
           .state_folder = job.run.out};
-}
-
-// Takes another loss for training than model.loss.
-void take_objective(const Job& job, Communicator& comm, FederatedAssembly& parts) {
-  const std::string& path = job.client.objective;
-  Model& network = parts.network();
-  agree_on(comm, [&] { take_update_loss(job, network); });
-  if (own_loss_key(job.client).empty()) return;
-  if (path.empty()) {
-    return agree_on(comm, [&] { smooth_labels(network, job.client.label_smoothing); });
-  }
-  agree_on(comm, [&] { train_for(network, path, parts.federation.label_form()); });
-  note_file("client.objective", path, comm, parts);
 }
 
 // Rank 0's rule; the other ranks get one that knows what it needs. Collective.
@@ -172,49 +155,6 @@ void make_clock(Communicator& comm, FederatedAssembly& parts) {
   });
 }
 
-// Gives clients the ranks of client.lora-ranks.
-std::unique_ptr<LocalUpdate> with_ranks(std::unique_ptr<LocalUpdate> update,
-                                        const FederatedAssembly& parts) {
-  const ClientOptions& client = parts.trained.client;
-  if (client.lora_ranks.empty()) return update;
-  return make_ranked(std::move(update),
-                     read_adapter_ranks(client.lora_ranks, parts.federation.clients(),
-                                        parts.federation.names().clients, client.lora.value),
-                     parts.model->layout());
-}
-
-void note_ranks(Communicator& comm, FederatedAssembly& parts) {
-  const std::string& path = parts.trained.client.lora_ranks;
-  if (!path.empty()) note_file("client.lora-ranks", path, comm, parts);
-}
-
-// Makes what trains, and checks that it goes with the rest.
-void make_updates(const AggregatorNeeds& rule, Communicator& comm, FederatedAssembly& parts) {
-  const Job& job = parts.trained;
-  const Federation& federation = parts.federation;
-  Model& model = *parts.model;
-  auto update = with_ranks(make_update(job, federation, model, rule), parts);
-  if (parts.clustered != nullptr) {
-    parts.clusters = make_clusters({.comm = comm,
-                                    .federation = federation,
-                                    .model = *parts.clustered,
-                                    .update = dynamic_cast<ClusteredUpdate&>(*update),
-                                    .seed = seed_of(job, job.client.seed),
-                                    .loss_batches = loss_batches(job.aggregator.loss)});
-  }
-  parts.update = as_simulated(std::move(update), job, federation, comm.size());
-  parts.tuner = make_tuner(job, federation, model);
-  parts.update_stages.push_back(make_worker_momentum(job.client.worker_momentum, model.layout()));
-  parts.update_stages.push_back(make_replacement(job, federation.clients()));
-  parts.update_stages.push_back(make_compression(job.compression, model.layout()));
-  std::erase(parts.update_stages, nullptr);
-  require_state_room(parts.state_width(), federation.clients(), comm.size(),
-                     job.client.state_memory << 20, job.run.out);
-  check_time_limit(job, model.layout());
-  if (rule.extra_row == ExtraRow::kServer) check_root(job, federation);
-  check_buffers(job, model.layout(), rule.after_training() || parts.update->sends_direction());
-}
-
 // The server's own update where the rule asks for it: it trains as a client does.
 ServerUpdate root_update(const AggregatorNeeds& rule, const FederatedAssembly& parts) {
   if (rule.extra_row != ExtraRow::kServer) return nullptr;
@@ -291,8 +231,7 @@ void build(Communicator& comm, const RankGpu* given, FederatedAssembly& parts) {
   take_objective(job, comm, parts);
   parts.samples = make_private_samples(job, model, federation, comm);
   if (parts.samples) parts.trained.client.private_steps = parts.samples->private_steps();
-  agree_on(comm, [&] { make_updates(rule_needs, comm, parts); });
-  note_ranks(comm, parts);
+  make_updates(rule_needs, comm, parts);
   if (rule_needs.own_columns) {
     parts.own_columns = make_tried_columns(parts.drawing, federation.clients(),
                                            {max_participants, model.n_params()}, comm);

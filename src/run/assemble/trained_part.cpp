@@ -185,7 +185,7 @@ std::string with_peft_factors(const std::string& patterns, const Job& job,
                               const Assembly& assembly) {
   if (assembly.part == nullptr || job.client.lora_kind != LoraKind::kFedsa) return patterns;
   std::vector<std::string> all = split_list(patterns);
-  const ParameterLayout& whole = std::as_const(*assembly.part).network().layout();
+  const ParameterLayout& whole = assembly.part->network().layout();
   std::ranges::replace(all, kMoving, peft_factors(whole, part_of(job, whole)));
   return join(all, ",");
 }

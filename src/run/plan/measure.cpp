@@ -92,7 +92,7 @@ void time_few_clients(int64_t steps, FederatedAssembly& parts, const PlanCase& p
     return resident_bytes() - shared - number(parts.model->pass_bytes());
   };
   const std::vector<float> zeros(static_cast<std::size_t>(parts.model->n_params()));
-  parts.model->receive(zeros);  // what a part keeps of a row is no work's
+  parts.model->receive({zeros});  // what a part keeps of a row is no work's
   const double before = resident();
   rates.means = time_rounds(trainer, kFewClients_s, kMostShortRounds, plan.comm);
   agree_on(plan.comm, [&] { rates.sample_s = evaluation_rate(parts); });

@@ -63,7 +63,6 @@ class GraphNetwork final : public NetworkModel, private TensorReader {
   int64_t compared_rows() const override { return file_.compared; }
   std::vector<WholeNumbers> whole_numbers() const override { return whole_numbers_; }
   std::string why_no_hessian() const override { return "and a graph has first derivatives alone"; }
-  TensorReader* tensor_reader() override { return this; }
 
  protected:
   float* forward(const float* row, const Batch& batch, RandomStream* noise) override {

@@ -179,12 +179,12 @@ void GraphPasses::backward(Values& values, const at::Tensor& delta, const GraphS
 void GraphPasses::run_node(GraphProgram& program, int64_t node, Values& values) {
   failing_ = &program.node(node);
   run_widened(program, node, narrow_, values, &masks_);
-  if (split_.empty()) return;
+  if (split_.matrices.empty()) return;
   const auto [begin, end] =
-      (&program == &training_ ? training_uses_ : evaluation_uses_).equal_range(node);
+      (&program == &training_ ? split_.training : split_.evaluation).equal_range(node);
   for (auto use = begin; use != end; ++use) {
     const at::Tensor& result = values[to_index(program.graph().inputs + node)].toTensor();
-    add_split(use->second, split_.at(use->second.matrix), values, result);
+    add_split(use->second, split_.matrices.at(use->second.matrix), values, result);
   }
 }
 
@@ -193,9 +193,9 @@ bool GraphPasses::can_split(int64_t value) const {
 }
 
 void GraphPasses::split(int64_t value) {
-  evaluation_uses_.merge(*split_uses(evaluation_, value));
-  training_uses_.merge(*split_uses(training_, value));
-  split_[value] = {};
+  split_.evaluation.merge(*split_uses(evaluation_, value));
+  split_.training.merge(*split_uses(training_, value));
+  split_.matrices[value] = {};
 }
 
 void GraphPasses::apply_one(const Values& values, int64_t gradient, const Apply& apply) const {

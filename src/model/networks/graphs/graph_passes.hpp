@@ -51,7 +51,9 @@ class GraphPasses {
   bool can_split(int64_t value) const;
   // From now on it is; and the factors of the next passes. REQUIRES: can_split().
   void split(int64_t value);
-  void set_factors(int64_t value, SplitMatrix matrix) { split_.at(value) = std::move(matrix); }
+  void set_factors(int64_t value, SplitMatrix matrix) {
+    split_.matrices.at(value) = std::move(matrix);
+  }
 
   // The inputs of a pass over x [n, sample] on the device.
   void begin(bool training, const at::Tensor& x, Values& values);
@@ -99,8 +101,10 @@ class GraphPasses {
   Values fixed_;                                        // inputs but x and delta
   at::Tensor representation_;                           // of the last pass
   std::vector<char> narrow_;                            // [inputs of training]
-  std::map<int64_t, SplitMatrix> split_;                // by their parameters
-  SplitUses evaluation_uses_, training_uses_;           // of these
+  struct {
+    std::map<int64_t, SplitMatrix> matrices;  // by their parameters
+    SplitUses evaluation, training;           // of these
+  } split_;
   const GraphNode* failing_ = nullptr;
   RandomStream masks_{0, Purpose::kDropout};
   int64_t rows_ = 0;  // of the pass that runs
