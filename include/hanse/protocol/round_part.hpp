@@ -104,9 +104,8 @@ class RoundPart : public Stateful {
   // Adds an update.
   virtual FoldResult take(const SummedUpdate& /*one*/, UpdateSum& /*sum*/) { return {}; }
 
-  // Does it weigh parts of updates apart, in the place of one coefficient for all entries?
-  virtual bool weighs_parts() const { return false; }
-  // The parts of an update that enter the sum; its values are not there yet.
+  // In the place of take(): the parts of an update that enter the sum, each with its coefficient;
+  // the update's values are not there yet. Empty: take() adds it.
   virtual std::vector<WeighedPart> parts_of(const SummedUpdate& /*one*/) { return {}; }
 
   // What updates count, where the rule waits for the training: rows that are weighed beside the

@@ -72,7 +72,6 @@ std::unique_ptr<HostSink> make_host_sink(const RunnerParts& parts,
                                          SharedRows& rows) {
   for (RoundPart* part : parts.acting) {
     if (part->takes_updates()) return make_part_sink(parts, settings, second, rows, *part);
-    if (part->weighs_parts()) return make_parted_sink(parts, settings, second, rows, *part);
   }
   if (parts.rule.sign_share) return make_masked_sink(parts, settings, second, rows);
   if (parts.rule.after_training()) return make_kept_sink(parts, settings, second, rows);
