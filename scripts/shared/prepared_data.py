@@ -17,7 +17,7 @@ import tarfile
 import zipfile
 
 from hanse.files import replacing
-from hanse.program import Refused
+from hanse.program import Failed, Refused, ask
 
 from shared import r_data
 
@@ -263,5 +263,35 @@ def network(folder, out, data):
     return {"model.path": file, **({"data.path": folder} if folder else {})}
 
 
+def halves_of_roles(text):
+    """Two texts: the paragraphs of every second role, and those of the others. Roles go by the length
+    of what they say, the longest first, and then by name."""
+    said = collections.defaultdict(list)
+    for paragraph in text.strip().split("\n\n"):
+        role, colon, _ = paragraph.partition(":\n")
+        if colon:
+            said[role].append(paragraph)
+    roles = sorted(said, key=lambda role: (-sum(map(len, said[role])), role))
+    return ["\n\n".join(paragraph for role in roles[first::2] for paragraph in said[role]) + "\n"
+            for first in (0, 1)]
+
+
+def pretrained(file, out, data):
+    """The second half of a text's roles, and a model that the job of `pretrain` has made of the first
+    half."""
+    halves = [made(out / name, [file],
+                   lambda path, i=i: path.write_text(halves_of_roles(file.read_text())[i]))
+              for i, name in enumerate(["pretraining.txt", "tuning.txt"])]
+    run = out / "pretrained"
+    if not (run / "model.h5").is_file():
+        job = pathlib.Path(__file__).resolve().parents[2] / data["pretrain"]["job"]
+        options = [f"--{key}={value}" for key, value in data["pretrain"]["set"].items()]
+        try:
+            ask("run", job, *options, f"--data.path={halves[0]}", f"--run.out={run}")
+        except Failed as failed:
+            raise Refused(str(failed)) from failed
+    return {"data.path": halves[1], "model.start": run / "model.h5"}
+
+
 PREPARED = {"berka": berka, "cifar": cifar, "columns": columns, "kmnist": kmnist, "network": network,
-            "pictures": pictures, "turned-digits": turned_digits}
+            "pictures": pictures, "pretrained": pretrained, "turned-digits": turned_digits}

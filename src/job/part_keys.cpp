@@ -30,6 +30,14 @@ void bind_part(OptionTable& table, PartOptions& client) {
             "alpha of the adapters' scale s; auto: the rank");
   table.add("client.lora-scale", client.lora_scale,
             "s = alpha / rank, or alpha / the rank's root (rsLoRA)");
+  table
+      .add("client.lora-ranks", client.lora_ranks,
+           "a csv of the clients' ranks, lines client,rank, each client once; client.lora is the "
+           "largest; for client.lora-kind = flora; empty: all have client.lora")
+      .may_change = true;
+  table.add("client.lora-path", client.lora_path,
+            "merged: a rank forms W + s B A; split: graph computes x W' + s (x A') B', without a "
+            "copy of W; auto: split for matrices that are in products and look-ups alone");
   table.add("client.lora-dropout", client.lora_dropout, from_below(0, 1),
             "share of the adapters' inputs that a training step drops, the same for all samples of "
             "its mini-batch");

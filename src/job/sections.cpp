@@ -114,6 +114,10 @@ void bind_model(OptionTable& table, ModelOptions& model) {
             "alone");
   bind_seed(table, "model", model.seed, "the initial parameters");
   table.add(
+      "model.base-precision", model.base_precision,
+      "how the frozen tensors of client.train and client.lora lie in memory; bfloat16: rounded "
+      "once, and widened when they are used; half the memory for graph, the same for others");
+  table.add(
       "model.start", model.start,
       "file whose tensors the model starts from, by name: model.h5 of a run, a state dict "
       "of torch.save, safetensors or an index of their shards; or a folder of PEFT's adapters, "

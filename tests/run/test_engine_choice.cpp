@@ -148,8 +148,8 @@ TEST(EngineChoice, WhatGpusTrainOneByOneIsSaidWithItsKey) {
     EXPECT_TRUE(why.empty() || why.find("(" + key + ")") != std::string::npos) << key << why;
     return !why.empty();
   };
-  for (const char* update :
-       {"fednew", "fednl", "apfl", "pfedme", "per-fedavg", "fedsam", "fedntd"}) {
+  for (const char* update : {"fednew", "fednl", "apfl", "pfedme", "per-fedavg", "fedsam", "fedntd",
+                             "moon", "fedproto"}) {
     EXPECT_TRUE(said("client.update", [&](Job& job) { job.client.kind = update; })) << update;
   }
 }

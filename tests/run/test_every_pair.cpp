@@ -38,6 +38,10 @@ void fill_job(const Choice& choice, Job& job) {
   job.federation.partition = "power-law";
   job.federation.samples = 12;
   job.model.kind = "linear";
+  if (choice.update == "moon" || choice.update == "fedproto") {
+    job.model.kind = "mlp";
+    job.model.hidden = {4};
+  }
   job.client.kind = choice.update;
   job.client.batch = 4;
   job.client.mu = 0.5;

@@ -7,6 +7,7 @@ import pathlib
 import struct
 import sys
 import tarfile
+import unittest.mock
 
 import numpy
 
@@ -126,6 +127,34 @@ class ArchivesTest(ScriptTest):
         with numpy.load(path) as made:
             numpy.testing.assert_array_equal(made["x"], x)
             numpy.testing.assert_array_equal(made["y"], y)
+
+    TEXT = "B:\nno.\n\nA:\nyes, I say.\n\nA note without a speaker.\n\nC:\nmaybe.\n\nB:\nno, no.\n"
+
+    def test_every_second_role(self):
+        """The longest first, with all that it says; roles of one length by their names."""
+        first, second = prepared_data.halves_of_roles(self.TEXT)
+        self.assertEqual(first, "B:\nno.\n\nB:\nno, no.\n\nC:\nmaybe.\n")
+        self.assertEqual(second, "A:\nyes, I say.\n")
+
+    def test_a_model_is_trained_on_one_half_and_tuned_on_the_other(self):
+        self.write("plays.txt", self.TEXT)
+        asked = []
+
+        def ask(*words):
+            asked.append([str(word) for word in words])
+            self.write("out/pretrained/model.h5", "")
+
+        data = {"pretrain": {"job": "jobs/one.cfg", "set": {"run.rounds": "3"}}}
+        out = self.folder / "out"
+        with unittest.mock.patch.object(prepared_data, "ask", ask):
+            made = [prepared_data.pretrained(self.folder / "plays.txt", out, data) for _ in (1, 2)]
+        self.assertEqual(made, 2 * [{"data.path": out / "tuning.txt",
+                                     "model.start": out / "pretrained/model.h5"}])
+        self.assertEqual((out / "tuning.txt").read_text(), "A:\nyes, I say.\n")
+        [words] = asked  # once
+        self.assertEqual(words, ["run", str(SCRIPTS.parent / "jobs/one.cfg"), "--run.rounds=3",
+                                 f"--data.path={out}/pretraining.txt",
+                                 f"--run.out={out}/pretrained"])
 
     def test_turned_digits(self):
         images = numpy.arange(7 * 784, dtype="uint32").astype("uint8").reshape(7, 28, 28)

@@ -33,7 +33,8 @@ class ClusteredUpdate final : public LocalUpdate {
   }
   std::string_view shown_block() const override { return inner_->shown_block(); }
   int64_t received_values(int64_t row) const override;
-  int64_t sent_values(int64_t row) const override;
+  int64_t own_values(int64_t row) const override;
+  int64_t sent_values(int64_t round, int64_t client, const ParameterLayout& layout) const override;
 
   const std::vector<int64_t>& fixed() const { return fixed_; }
   void take_copy(std::span<float> state, int64_t copy) const;

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "hanse/model/trained_part.hpp"
+
 namespace hanse {
 
 // The rank of adapters: 0: none, or that of a file.
@@ -55,6 +57,8 @@ struct PartOptions : ClusterOptions {
   LoraKind lora_kind = LoraKind::kPlain;
   double lora_alpha = 0;  // of s = alpha / rank or alpha / sqrt(rank); 0: rank
   LoraScale lora_scale = LoraScale::kRank;
+  std::string lora_ranks;  // file of the clients' ranks: ranked_adapters.hpp; empty: all the same
+  AdapterPath lora_path = AdapterPath::kAuto;
   double lora_dropout = 0;  // share of the adapters' inputs, [0, 1)
 };
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,9 +26,10 @@ struct TensorSource {
   int64_t own = kNone;      // the slot of the trained row that holds it
   bool is_adapted = false;  // or W = W_0 + s B A
   Factor a = {}, b = {};
-  float scale = 1;      // s
-  ParameterSlot slot;   // its own
-  const float* frozen;  // what it is while nobody trains it; W_0
+  float scale = 1;                   // s
+  ParameterSlot slot;                // its own
+  const float* frozen;               // what it is while nobody trains it; W_0
+  const uint16_t* narrow = nullptr;  // the same in bfloat16, where `frozen` must not be read
 };
 
 // A parameter row with the names of its tensors.
@@ -37,6 +39,13 @@ struct NamedRow {
   float scale = 1;         // of the adapters in it
 };
 
+// What the ranks of a host have of a whole row. REQUIRES: hold().
+struct PartMemory {
+  int64_t shared_bytes;  // a host's
+  int64_t own_bytes;     // a rank's besides: tensors that are trained, and W that it forms
+  bool is_narrow;        // frozen tensors lie in bfloat16
+};
+
 struct GradientTarget;
 class PartStep;
 
@@ -44,8 +53,9 @@ class PartStep;
 // saved. The row has the chosen tensors and the adapters in the order of the layers, and then the
 // buffers. The weights of dense layers and of embeddings can have an adapter (adapters.hpp).
 //
-// The ranks of a host have one copy of the frozen tensors. Each also has its own weights W, and the
-// pages on which a frozen tensor touches a trained one.
+// The ranks of a host have one copy of the frozen tensors, in bfloat16 where `narrow` asks for it
+// and the network reads single tensors (tensor_reader.hpp). Each also has its own weights W, but
+// where they are split, and the pages on which a frozen tensor touches a trained one.
 //
 // Cost of a call beyond the other model's: a copy of the chosen tensors, and for adapters a pass
 // over W_0 and W and 2 rank multiply-adds a value of W. Frozen tensors get no gradient; the
@@ -70,10 +80,13 @@ class PartModel final : public Model {
   void hold(Communicator& host, uint64_t seed);
   // The digest of the row that hold() has drawn.
   std::string start_digest() const;
+  friend PartMemory memory_of(const PartModel& part);
 
   // The other model, for losses of the user's own.
-  // Another of the same layout may take its place.
-  std::unique_ptr<Model>& network() { return whole_; }
+  Model& network() { return *whole_; }
+  // Another of the same layout takes its place, and reads its row in one piece: returns the former
+  // one.
+  std::unique_ptr<Model> replace_network(std::unique_ptr<Model> other);
   const Model& network() const { return *whole_; }
   Adapters& adapters() const { return *adapters_; }
   // Matrices without an adapter, because a side is below the rank.
@@ -91,7 +104,8 @@ class PartModel final : public Model {
                   double weight_decay) override;
   double step_by(std::span<float> row, const Batch& batch, RandomStream& noise,
                  RowStep& step) override;
-  void receive(std::span<const float> row) override;
+  void receive(const Received& received) override;
+  void represent(std::span<const float> row, const Batch& batch, std::span<float> to) override;
   void hessian_vector(std::span<const float> row, const Batch& batch, std::span<const float> v,
                       std::span<float> out) override;
   bool has_hessian() const override;
@@ -116,11 +130,14 @@ class PartModel final : public Model {
   std::unique_ptr<Model> whole_;
   ParameterLayout all_;
   std::vector<PartTensor> trained_, buffers_;
+  std::vector<PartTensor> narrow_;  // frozen tensors that lie in bfloat16, and their places there
   std::unique_ptr<Adapters> adapters_;
   std::vector<ParameterSlot> small_;
   std::shared_ptr<float> start_;  // [P of whole_] frozen tensors, and how the others start; behind
                                   // them the frozen factors
   std::shared_ptr<float> row_;    // [P of whole_] this rank's, for its calls
+  std::shared_ptr<uint16_t> narrow_values_;  // the tensors of narrow_
+  AdapterPath path_;
   std::unique_ptr<PartStep> step_;
 };
 

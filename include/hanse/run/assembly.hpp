@@ -58,7 +58,9 @@ class Assembly {
   std::unique_ptr<Model> model;              // null if nothing is trained
   PartModel* part = nullptr;                 // `model`, if a part of its tensors is trained
   ClusteredModel* clustered = nullptr;       // `model`, if clusters have copies of some tensors
-  std::unique_ptr<Model>& network();         // `model`, or what it is made of
+  Model& network();                          // `model`, or what it is made of
+  // Another of the same layout takes its place; returns the former one.
+  std::unique_ptr<Model> replace_network(std::unique_ptr<Model> other);
   std::map<std::string, std::string> files;  // a digest by its key: "model.path"
   bool writes_participation = false;         // participation.csv
   std::string trained_on = "cpu";            // or a GPU with its libraries

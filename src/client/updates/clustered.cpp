@@ -32,11 +32,16 @@ ClusteredUpdate::ClusteredUpdate(std::unique_ptr<LocalUpdate> inner, const Feder
       plain_(to_index(model.places().plain_size())) {}
 
 int64_t ClusteredUpdate::received_values(int64_t row) const {
-  return fixed_.empty() ? row : sent_values(row);
+  return fixed_.empty() ? row : own_values(row);
 }
 
-int64_t ClusteredUpdate::sent_values(int64_t row) const {
+int64_t ClusteredUpdate::own_values(int64_t row) const {
   return row - (model_.places().wide_size() - model_.places().plain_size());
+}
+
+int64_t ClusteredUpdate::sent_values(int64_t round, int64_t client,
+                                     const ParameterLayout&) const {
+  return inner_->sent_values(round, client, model_.plain().layout());
 }
 
 void ClusteredUpdate::take_copy(std::span<float> state, int64_t copy) const {

@@ -29,6 +29,23 @@ class Personal final : public PassUpdate {
   }
 
   int64_t control_width() const override { return inner_.control_width(); }
+  int64_t control_block() const override { return inner_.control_block(); }
+  int64_t control_of_row() const override { return inner_.control_of_row(); }
+  Received beside(const ClientTask& task) const override { return inner_.beside(inner_task(task)); }
+  // Without the parts, as far as they move.
+  int64_t sent_values(int64_t round, int64_t client, const ParameterLayout& layout) const override {
+    int64_t sent = inner_.sent_values(round, client, layout);
+    const Movement& movement = inner_.movement();
+    MovingPart moving{.parts = {{0, layout.n_params()}}};
+    if (movement.by_rounds) moving = movement.phases[PhaseWalk(movement, round).number()].part;
+    for (const RowPart& part : parts_) {
+      for (const RowPart& moved : moving.parts) {
+        sent -=
+            std::max<int64_t>(0, std::min(part.end, moved.end) - std::max(part.begin, moved.begin));
+      }
+    }
+    return sent;
+  }
   bool counts_steps() const override { return inner_.counts_steps(); }
   bool trains_side_by_side() const override { return inner_.trains_side_by_side(); }
   double feedback_scale(int64_t round, int64_t samples, int64_t made) const override {
@@ -76,7 +93,8 @@ class Personal final : public PassUpdate {
     block(task.state, kKnown).front() = 1;
     put(received, task.row);
     // Others' values of these entries are no measure for the client's.
-    if (inner_.control_width() > 0) clear(inner_task(task).state);
+    if (control_of_row() == 0) return;
+    clear(inner_task(task).state);
     clear(task.control_change);
   }
 
@@ -122,9 +140,9 @@ class Personal final : public PassUpdate {
 }  // namespace
 
 std::vector<RowPart> personal_parts(const ParameterLayout& layout,
-                                    const std::vector<std::string>& patterns) {
+                                    const std::vector<std::string>& patterns, bool all_may_stay) {
   std::vector<RowPart> parts = joined_parts(matching(layout.slots(), patterns, "client.personal"));
-  if (parts.size() == 1 && parts[0].size() == layout.n_params()) {
+  if (!all_may_stay && parts.size() == 1 && parts[0].size() == layout.n_params()) {
     throw InvalidArgument("all tensors would stay with the clients", "client.personal",
                           "run.protocol = local trains every client alone");
   }

@@ -33,6 +33,19 @@ constexpr Fact kWaitsForUpdates{
       return f.rule.norms || f.rule.after_training() || f.rule.rates || f.rule.trials > 0;
     }};
 
+constexpr Fact kNarrowBase{
+    "frozen tensors in bfloat16", "model.base-precision",
+    [](const JobFacts& f) { return f.job.model.base_precision == BasePrecision::kBfloat16; }};
+constexpr Fact kObjective{"an objective of the user's own", "client.objective",
+                          [](const JobFacts& f) { return !f.job.client.objective.empty(); }};
+
+constexpr Fact kOwnRanks{"ranks by client", "client.lora-ranks",
+                         [](const JobFacts& f) { return !f.job.client.lora_ranks.empty(); }};
+constexpr Fact kNotFlora{
+    "adapters that the server averages", "client.lora-kind", [](const JobFacts& f) {
+      return f.job.client.lora_kind != LoraKind::kFlora || !f.job.client.lora.is_any();
+    }};
+
 constexpr const char* kOtherKinds = "client.lora-kind = plain, ffa or fedsa";
 constexpr const char* kNoGap = "leave lora-gap out";
 
@@ -66,6 +79,12 @@ constexpr Conflict kRows[] = {
     {&kFlora, &kWritesAdapters, "flora's adapters are merged in every round, and none are left",
      "leave {key} out: model.h5 has the matrices"},
     {&kFlora, &kAlternates, "flora starts both factors anew", kOtherKinds},
+    {&kOwnRanks, &kNotFlora, "the mean of factors of different ranks is no factor",
+     "client.lora-kind = flora"},
+    {&kFlora, &kNarrowBase, "flora adds to the frozen matrices, which bfloat16 would round again",
+     "model.base-precision = float32"},
+    {&kObjective, &kNarrowBase, "an objective may read the whole row, which has no frozen tensors",
+     "model.base-precision = float32"},
     {&kFlora, &kHalf, "flora starts both factors anew", kOtherKinds},
     {&kLoraGap, &kNoRank, "lora-gap compares products of adapters", "client.lora = 8, for example"},
     {&kLoraGap, &kWaitsForUpdates, "lora-gap is measured while updates are summed", kNoGap},

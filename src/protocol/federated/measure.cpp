@@ -22,10 +22,14 @@ double training_loss(const LossSamples& on, int64_t round, int64_t client, Evalu
   return model.chosen(range.begin, chosen).loss / static_cast<double>(count);
 }
 
-int64_t update_bytes(MeasureParts parts) {
-  const int64_t n = parts.update.sent_values(parts.model.n_params());
-  return parts.stages.update_bytes(n) +
-         4 * (parts.update.control_width() + parts.stages.second_row_width());
+int64_t update_bytes(MeasureParts parts, const RoundContext& round) {
+  const int64_t beside = 4 * (parts.update.control_width() + parts.stages.second_row_width());
+  int64_t bytes = 0;
+  for (const Assignment& one : round.plan.entries()) {
+    const int64_t n = parts.update.sent_values(round.number, one.client, parts.model.layout());
+    bytes += parts.stages.update_bytes(n) + beside;
+  }
+  return bytes;
 }
 
 std::vector<double> participants_losses(MeasureParts parts, const FederatedSettings& settings,

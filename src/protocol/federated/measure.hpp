@@ -25,8 +25,9 @@ struct LossSamples {
 };
 double training_loss(const LossSamples& on, int64_t round, int64_t client, Evaluator& model);
 
-// Bytes that a participant sends on a link of its own: its update, and what goes beside it. Local.
-int64_t update_bytes(MeasureParts parts);
+// Bytes that the participants send, each on a link of its own: its update, and what goes beside it.
+// Local.
+int64_t update_bytes(MeasureParts parts, const RoundContext& round);
 
 // F_i at the received model on the participants' training samples, in the draw's order. Infinity
 // stands for whatever is not finite.

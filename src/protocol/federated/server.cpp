@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "federated/divergence.hpp"
+#include "hanse/base/index.hpp"
 #include "hanse/protocol/round_part.hpp"
 #include "hanse/protocol/update_stage.hpp"
 
@@ -240,10 +241,15 @@ double Server::observe(const RoundPlan& plan, const Findings& findings,
 }
 
 void Server::move_control(std::span<float> control, std::span<const float> sent) const {
-  if (!parts_.update.control_is_mean()) {
+  const auto block = to_index(parts_.update.control_block());
+  if (block == 0) {
     for (std::size_t i = 0; i < control.size(); ++i) control[i] += sent[i];
-  } else if (!control.empty() && sent.back() > 0) {
-    for (std::size_t i = 0; i < control.size(); ++i) control[i] = sent[i] / sent.back();
+    return;
+  }
+  for (std::size_t first = 0; first < control.size(); first += block) {
+    const float count = sent[first + block - 1];
+    if (!(count > 0)) continue;
+    for (std::size_t i = first; i < first + block; ++i) control[i] = sent[i] / count;
   }
 }
 

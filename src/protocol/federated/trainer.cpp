@@ -204,7 +204,7 @@ void FederatedTrainer::train(Findings& findings) {
 RoundRecord FederatedTrainer::report(Findings& findings, bool stop_requested) {
   failure_ = explained(failure_, parts_.federation, parts_.model, context(), runner());
   if (parts_.attackers) failure_ = cleared(failure_, *parts_.attackers, completed_ + 1);
-  account_->update_bytes = static_cast<int64_t>(plan_->size()) * update_bytes(parts_);
+  account_->update_bytes = update_bytes(parts_, context());
   findings.rank(Findings::kTrainSeconds) = account_->training_s;
   findings.rank(Findings::kWaitSeconds) = account_->wait_s;
   findings.rank(Findings::kCommSeconds) = account_->comm_s(parts_.comm.seconds());

@@ -7,8 +7,10 @@
 #include "federated_checks.hpp"
 #include "hanse/base/digest.hpp"
 #include "hanse/base/error.hpp"
+#include "hanse/client/ranked_adapters.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/job/asked.hpp"
+#include "hanse/kinds/adapter_ranks.hpp"
 #include "hanse/kinds/aggregators.hpp"
 #include "hanse/kinds/attacks.hpp"
 #include "hanse/kinds/conflicts.hpp"
@@ -71,7 +73,7 @@ FederatedTrainer::Settings trainer_settings(const Job& job, int64_t max_particip
 // Takes another loss for training than model.loss.
 void take_objective(const Job& job, Communicator& comm, FederatedAssembly& parts) {
   const std::string& path = job.client.objective;
-  Model& network = *parts.network();
+  Model& network = parts.network();
   agree_on(comm, [&] { take_update_loss(job, network); });
   if (own_loss_key(job.client).empty()) return;
   if (path.empty()) {
@@ -170,12 +172,28 @@ void make_clock(Communicator& comm, FederatedAssembly& parts) {
   });
 }
 
+// Gives clients the ranks of client.lora-ranks.
+std::unique_ptr<LocalUpdate> with_ranks(std::unique_ptr<LocalUpdate> update,
+                                        const FederatedAssembly& parts) {
+  const ClientOptions& client = parts.trained.client;
+  if (client.lora_ranks.empty()) return update;
+  return make_ranked(std::move(update),
+                     read_adapter_ranks(client.lora_ranks, parts.federation.clients(),
+                                        parts.federation.names().clients, client.lora.value),
+                     parts.model->layout());
+}
+
+void note_ranks(Communicator& comm, FederatedAssembly& parts) {
+  const std::string& path = parts.trained.client.lora_ranks;
+  if (!path.empty()) note_file("client.lora-ranks", path, comm, parts);
+}
+
 // Makes what trains, and checks that it goes with the rest.
 void make_updates(const AggregatorNeeds& rule, Communicator& comm, FederatedAssembly& parts) {
   const Job& job = parts.trained;
   const Federation& federation = parts.federation;
   Model& model = *parts.model;
-  auto update = make_update(job, federation, model, rule);
+  auto update = with_ranks(make_update(job, federation, model, rule), parts);
   if (parts.clustered != nullptr) {
     parts.clusters = make_clusters({.comm = comm,
                                     .federation = federation,
@@ -274,6 +292,7 @@ void build(Communicator& comm, const RankGpu* given, FederatedAssembly& parts) {
   parts.samples = make_private_samples(job, model, federation, comm);
   if (parts.samples) parts.trained.client.private_steps = parts.samples->private_steps();
   agree_on(comm, [&] { make_updates(rule_needs, comm, parts); });
+  note_ranks(comm, parts);
   if (rule_needs.own_columns) {
     parts.own_columns = make_tried_columns(parts.drawing, federation.clients(),
                                            {max_participants, model.n_params()}, comm);

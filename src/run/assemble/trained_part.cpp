@@ -64,6 +64,8 @@ TrainedPart part_of(const Job& job, const ParameterLayout& layout) {
                    .layers = split_list(options.lora_layers),
                    .scale = rank > 0 ? static_cast<float>(adapter_scale(options, rank)) : 1,
                    .dropout = options.lora_dropout,
+                   .path = options.lora_path,
+                   .narrow = job.model.base_precision == BasePrecision::kBfloat16,
                    .moves_base = options.lora_kind == LoraKind::kFlora};
   const bool is_ffa = options.lora_kind == LoraKind::kFfa;
   for (const std::string& pattern : row_patterns(job)) {
@@ -101,6 +103,14 @@ WarmStart started(const Job& job, const Assembly& assembly) {
                     part != nullptr ? part->adapters().scale() : 1);
 }
 
+// How the frozen tensors lie in memory, where bfloat16 was asked for.
+std::string narrow_text(const Job& job, const PartModel& part) {
+  if (job.model.base_precision == BasePrecision::kFloat32) return "";
+  if (memory_of(part).is_narrow) return " in bfloat16";
+  return fmt::format(" in float32, rounded to bfloat16 ({} reads its row in one piece),",
+                     job.model.kind);
+}
+
 std::vector<std::string> start_files(const ModelOptions& options) {
   return PeftStart::is_one(options) ? peft_files(options.start) : weight_files(options.start);
 }
@@ -111,7 +121,11 @@ void take_part(const Job& job, Assembly& assembly) {
   if (!protocol_kind(job).reading.reads("client.train")) return;
   if (tunes_beyond_training(job)) check_tuned(job, assembly.model->layout());
   const TrainedPart part = part_of(job, assembly.model->layout());
-  if (!PartModel::is_needed(part, assembly.model->layout())) return;
+  if (!PartModel::is_needed(part, assembly.model->layout())) {
+    if (!part.narrow) return;
+    throw InvalidArgument("no tensor is frozen", "model.base-precision",
+                          "float32; client.lora and client.train freeze some");
+  }
   if (part.rank > 0 && job.model.precision != Precision::kFloat32 && !needs_torch(job.model.kind)) {
     throw InvalidArgument(
         fmt::format("adapters of {} have products in float32 alone", job.model.kind), "client.lora",
@@ -179,11 +193,14 @@ std::string with_peft_factors(const std::string& patterns, const Job& job,
 std::string frozen_text(const Job& job, const Assembly& assembly) {
   if (assembly.part == nullptr) return "";
   const PartModel& part = *assembly.part;
-  std::string text = fmt::format("{} frozen parameters, which a host holds once and nobody sends",
-                                 part.all_tensors().n_frozen());
+  std::string text = fmt::format("{} frozen parameters, which a host holds once{} and nobody sends",
+                                 part.all_tensors().n_frozen(), narrow_text(job, part));
   if (const int64_t adapters = part.adapters().count(); adapters > 0) {
     text += fmt::format("; adapters of rank {} on {} {}", part.adapters().rank(), adapters,
                         adapters == 1 ? "matrix" : "matrices");
+    if (const int64_t n = part.adapters().split_count(); n > 0) {
+      text += n == adapters ? ", split" : fmt::format(", {} of them split", n);
+    }
     if (part.adapters().scale() != 1) text += fmt::format(", scale {:g}", part.adapters().scale());
   }
   if (const auto& small = part.small_matrices(); !small.empty()) {

@@ -165,9 +165,14 @@ bool depends_on_kernels(const Job& job) {
 
 }  // namespace
 
-std::unique_ptr<Model>& Assembly::network() {
+Model& Assembly::network() {
   if (part != nullptr) return part->network();
-  return clustered != nullptr ? clustered->network() : model;
+  return clustered != nullptr ? clustered->plain() : *model;
+}
+
+std::unique_ptr<Model> Assembly::replace_network(std::unique_ptr<Model> other) {
+  if (part != nullptr) return part->replace_network(std::move(other));
+  return std::exchange(clustered != nullptr ? clustered->network() : model, std::move(other));
 }
 
 void load_libraries(const Job& job) {

@@ -32,7 +32,7 @@ RowBytes bytes_of(const TimedWork& work) {
   const int64_t control = work.update.control_width();
   const int64_t received = work.update.received_values(work.n_params);
   return {.down = 4 * (received + (work.update.control_returns() ? control : 0)),
-          .up = work.stages.update_bytes(work.update.sent_values(work.n_params)) +
+          .up = work.stages.update_bytes(work.update.own_values(work.n_params)) +
                 4 * (control + work.stages.second_row_width())};
 }
 

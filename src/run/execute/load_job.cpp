@@ -91,6 +91,7 @@ void check_adapters(const Job& job) {
   const bool has_rank = job.client.lora.is_any();
   for (const auto& [key, asks] : {std::pair{"run.merge-adapters", job.run.merge_adapters},
                                   {"run.adapters", job.run.adapters != AdapterFormat::kNone},
+                                  {"client.lora-path", job.client.lora_path != AdapterPath::kAuto},
                                   {"client.lora-kind", job.client.lora_kind != LoraKind::kPlain}}) {
     if (!asks || has_rank) continue;
     throw InvalidArgument("there are no adapters", key, "client.lora = 8, for example, makes some");

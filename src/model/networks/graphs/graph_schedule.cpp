@@ -65,9 +65,10 @@ class Scheduler {
     for_each_value(program_.node(i), read);
   }
 
-  // The output and the new buffers.
+  // The output, the representation and the new buffers.
   std::vector<int64_t> results() const {
     std::vector<int64_t> values = {graph_.output};
+    if (graph_.representation != kNoValue) values.push_back(graph_.representation);
     for (const int64_t buffer : graph_.buffers) {
       if (buffer != kNoValue) values.push_back(buffer);
     }
