@@ -104,7 +104,7 @@ class ByNumber final : public Aggregator {
 class SignSum final : public RoundPart {
  public:
   const char* name() const override { return "signs"; }
-  Summing summing() const override { return Summing::kByItself; }
+  bool takes_updates() const override { return true; }
   FoldResult take(const SummedUpdate& one, UpdateSum& sum) override {
     std::vector<float> signs;
     for (const float moved : one.update) {

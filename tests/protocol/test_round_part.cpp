@@ -125,7 +125,7 @@ TEST(RoundPart, WhatIsAddedMovesTheModel) {
 // the server's optimizer knows nothing.
 class Weigher final : public RoundPart {
  public:
-  Summing summing() const override { return Summing::kInParts; }
+  bool takes_updates() const override { return true; }
   std::vector<WeighedPart> parts_of(const SummedUpdate& one) override {
     return {{{0, kTwice}, 2 * one.coefficient}, {{kStands, kParams}, one.coefficient}};
   }

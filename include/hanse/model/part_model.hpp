@@ -89,7 +89,9 @@ class PartModel final : public Model {
   std::unique_ptr<Model> replace_network(std::unique_ptr<Model> other);
   Adapters& adapters() const { return *adapters_; }
   // Matrices without an adapter, because a side is below the rank.
-  const std::vector<ParameterSlot>& small_matrices() const { return small_; }
+  friend const std::vector<ParameterSlot>& small_matrices_of(const PartModel& part) {
+    return part.small_;
+  }
 
   // The other model's tensors, in the order of its layout. REQUIRES: hold().
   friend std::vector<TensorSource> sources_of(const PartModel& part);

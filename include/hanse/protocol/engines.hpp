@@ -36,8 +36,8 @@ struct RunnerParts {
   AggregatorNeeds rule;
   Stages stages = {};
   LocalUpdate* tuner = nullptr;  // trains a client's model before it is evaluated; null: nobody
-  std::vector<RoundPart*> acting = {};  // on the sum, in this order; one at most takes updates or
-                                        // weighs their parts. On exact sums
+  std::vector<RoundPart*> acting = {};  // on the sum, in this order; one at most takes updates. On
+                                        // exact sums
   const PartModel* part = nullptr;      // what `model` is where clients train a part of a network
 };
 

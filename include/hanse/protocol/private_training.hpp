@@ -55,7 +55,7 @@ class PrivateTraining final : public RoundPart {
   // lattice, and its share of the noise, where it adds one. An update that is not finite counts as
   // zero. Returns the norm before the clip, 0 for such an update. Cost: clip_to_lattice().
   FoldResult take(const SummedUpdate& one, UpdateSum& sum) override;
-  Summing summing() const override { return Summing::kByItself; }
+  bool takes_updates() const override { return true; }
   void closes(UpdateSum& sum) override;
   // Writes the mean of the updates, with its noise.
   bool reads(UpdateSum& sum, std::span<float> mean) override;

@@ -42,13 +42,6 @@ struct SummedUpdate {
   std::span<const float> update;  // [P]
 };
 
-// How updates enter the sum.
-enum class Summing {
-  kByCoefficient,  // each with one of its own, for all entries
-  kInParts,        // each part with one of its own: RoundPart::parts_of()
-  kByItself        // as the part adds them: RoundPart::take()
-};
-
 // A part of an update, with a coefficient of its own.
 struct WeighedPart {
   RowPart part;
@@ -106,10 +99,13 @@ class RoundPart : public Stateful {
   virtual void opens(int64_t /*round*/, UpdateSum& /*sum*/) {}
   // An update of this rank, on its way to the sink.
   virtual void sees(const SentUpdate& /*one*/) {}
-  virtual Summing summing() const { return Summing::kByCoefficient; }
-  // Summing::kByItself: adds an update.
+  // Does it add the updates to the sum, in the place of their coefficients?
+  virtual bool takes_updates() const { return false; }
+  // Adds an update.
   virtual FoldResult take(const SummedUpdate& /*one*/, UpdateSum& /*sum*/) { return {}; }
-  // Summing::kInParts: the parts of an update that enter the sum; its values are not there yet.
+
+  // In the place of take(): the parts of an update that enter the sum, each with its coefficient;
+  // the update's values are not there yet. Empty: take() adds it.
   virtual std::vector<WeighedPart> parts_of(const SummedUpdate& /*one*/) { return {}; }
 
   // What updates count, where the rule waits for the training: rows that are weighed beside the

@@ -71,9 +71,7 @@ std::unique_ptr<HostSink> make_host_sink(const RunnerParts& parts,
                                          const FederatedSettings& settings, int64_t second,
                                          SharedRows& rows) {
   for (RoundPart* part : parts.acting) {
-    const Summing summing = part->summing();
-    if (summing == Summing::kByItself) return make_part_sink(parts, settings, second, rows, *part);
-    if (summing == Summing::kInParts) return make_parted_sink(parts, settings, second, rows, *part);
+    if (part->takes_updates()) return make_part_sink(parts, settings, second, rows, *part);
   }
   if (parts.rule.sign_share) return make_masked_sink(parts, settings, second, rows);
   if (parts.rule.after_training()) return make_kept_sink(parts, settings, second, rows);

@@ -103,10 +103,6 @@ std::unique_ptr<HostSink> make_masked_sink(const RunnerParts& parts,
 std::unique_ptr<HostSink> make_part_sink(const RunnerParts& parts,
                                          const FederatedSettings& settings, int64_t second,
                                          SharedRows& rows, RoundPart& taker);
-// Adds each update in the parts that `weigher` tells, each with its coefficient.
-std::unique_ptr<HostSink> make_parted_sink(const RunnerParts& parts,
-                                           const FederatedSettings& settings, int64_t second,
-                                           SharedRows& rows, RoundPart& weigher);
 // Makes the sink that the parts ask for.
 std::unique_ptr<HostSink> make_host_sink(const RunnerParts& parts,
                                          const FederatedSettings& settings, int64_t second,

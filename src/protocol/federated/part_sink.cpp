@@ -1,4 +1,4 @@
-// The sinks that ask a part of the round how updates enter the sum.
+// The sink that asks a part of the round how updates enter the sum.
 #include <cmath>
 
 #include "federated/host_sink.hpp"
@@ -19,6 +19,12 @@ class PartSink final : public HostSink {
   void take(const TrainedClient& one, const TakenNote& note) override {
     const DeclaredTime part_of_training;
     const double start_s = clock_.now_s();
+    const auto parts = taker_.parts_of({one.client, one.position, one.coefficient, {}});
+    if (!parts.empty()) {
+      const FoldResult folded = fold(one, parts);
+      restart();
+      return note(one, folded, clock_.now_s() - start_s);
+    }
     const std::span<float> update = row();
     for (std::size_t i = 0; !one.is_update && i < update.size(); ++i) update[i] -= origin_[i];
     TrainedClient heard = one;  // whether a run goes on must not hang on a single client
@@ -31,22 +37,10 @@ class PartSink final : public HostSink {
   void finish(const TakenNote&) override {}
 
  private:
-  RoundPart& taker_;
-};
-
-// Norms are those of the entries that enter the sum, buffers aside.
-class PartedSink final : public HostSink {
- public:
-  PartedSink(const RunnerParts& parts, const FederatedSettings& settings, int64_t second,
-             SharedRows& rows, RoundPart& weigher)
-      : HostSink(parts, settings, second, rows), weigher_(weigher) {}
-
-  void take(const TrainedClient& one, const TakenNote& note) override {
-    const DeclaredTime part_of_training;
-    const double start_s = clock_.now_s();
+  // The norm is that of the entries that enter the sum, buffers aside.
+  FoldResult fold(const TrainedClient& one, std::span<const WeighedPart> parts) {
     FoldResult folded{.in_range = one.in_range};
-    for (const auto& [part, coefficient] :
-         weigher_.parts_of({one.client, one.position, one.coefficient, {}})) {
+    for (const auto& [part, coefficient] : parts) {
       const auto begin = to_index(part.begin), size = to_index(part.size());
       const auto origin = one.is_update ? std::span<const float>() : origin_.subspan(begin, size);
       const FoldResult added =
@@ -54,22 +48,13 @@ class PartedSink final : public HostSink {
       folded.in_range = folded.in_range && added.in_range;
       if (begin < sent_.trained) folded.squared_norm += added.squared_norm;
     }
-    restart();
-    note(one, folded, clock_.now_s() - start_s);
+    return folded;
   }
-  void finish(const TakenNote&) override {}
 
- private:
-  RoundPart& weigher_;
+  RoundPart& taker_;
 };
 
 }  // namespace
-
-std::unique_ptr<HostSink> make_parted_sink(const RunnerParts& parts,
-                                           const FederatedSettings& settings, int64_t second,
-                                           SharedRows& rows, RoundPart& weigher) {
-  return std::make_unique<PartedSink>(parts, settings, second, rows, weigher);
-}
 
 std::unique_ptr<HostSink> make_part_sink(const RunnerParts& parts,
                                          const FederatedSettings& settings, int64_t second,

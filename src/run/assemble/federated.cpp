@@ -16,6 +16,7 @@
 #include "hanse/kinds/privacy.hpp"
 #include "hanse/kinds/samplers.hpp"
 #include "hanse/kinds/updates.hpp"
+#include "hanse/model/clustered_model.hpp"
 #include "hanse/model/part_model.hpp"
 #include "hanse/protocol/extrapolation.hpp"
 #include "hanse/protocol/stacking.hpp"

@@ -203,7 +203,7 @@ std::string frozen_text(const Job& job, const Assembly& assembly) {
     }
     if (part.adapters().scale() != 1) text += fmt::format(", scale {:g}", part.adapters().scale());
   }
-  if (const auto& small = part.small_matrices(); !small.empty()) {
+  if (const auto& small = small_matrices_of(part); !small.empty()) {
     text += fmt::format(", none on {} {}{}", small.front().name, small.front().shape,
                         small.size() == 1
                             ? ", which is smaller"

@@ -84,7 +84,7 @@ class ClusterRounds final : public RoundPart {
     }
   }
 
-  Summing summing() const override { return Summing::kInParts; }
+  bool takes_updates() const override { return true; }
 
   std::vector<WeighedPart> parts_of(const SummedUpdate& one) override {
     const int64_t copy = taken_[to_index(one.place)];
