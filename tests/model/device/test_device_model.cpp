@@ -245,9 +245,9 @@ TEST(DeviceModel, IsTheNetworkOfAPart) {
       PartModel here(make_model(of.options, of.shape(), of.labels), part);
       PartModel there(make_model(of.options, of.shape(), of.labels), part);
       for (PartModel* model : {&here, &there}) model->hold(*make_single_communicator(), 3);
-      auto moved = torch_library().make_device_model(*there.network(), of.options, of.shape(),
+      auto moved = torch_library().make_device_model(there.network(), of.options, of.shape(),
                                                      of.labels, device);
-      const auto host = std::exchange(there.network(), std::move(moved));
+      const auto host = there.replace_network(std::move(moved));
       std::vector<float> expected = initial_row(here), found = expected;
       for (uint64_t step = 0; step < 2; ++step) {
         RandomStream noise = noise_stream(step), same = noise_stream(step);
