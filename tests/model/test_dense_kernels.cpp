@@ -164,14 +164,15 @@ TEST(DenseKernels, HaveTheSameBitsInAllFamilies) {
   }
 }
 
-TEST(OwnKernels, AreForFewRowsOnOneThread) {
+TEST(OwnKernels, AreForFewRowsAndLeaveLargeWeightsToThreads) {
   if (fastest_family() == VectorFamily::kPlain) GTEST_SKIP() << "this processor has no AVX2";
   const int before = openblas_get_num_threads();
   openblas_set_num_threads(1);
-  EXPECT_EQ(own_kernels(64), &dense_kernels());
-  EXPECT_EQ(own_kernels(65), nullptr);
+  EXPECT_EQ(own_kernels(64, 2048, 3136), &dense_kernels());
+  EXPECT_EQ(own_kernels(65, 10, 784), nullptr);
   openblas_set_num_threads(2);
-  EXPECT_EQ(own_kernels(20), nullptr);
+  EXPECT_EQ(own_kernels(20, 2048, 3136), nullptr);
+  EXPECT_EQ(own_kernels(20, 10, 784), &dense_kernels());
   openblas_set_num_threads(before);
 }
 

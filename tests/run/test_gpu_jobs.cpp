@@ -159,7 +159,8 @@ Settings settings_of(const std::string& family, const std::string& kind) {
   if (kind == "optimal-alie" || kind == "optimal-ipm")
     settings.emplace_back("aggregator.kind=krum");
   if (family == "server.optimizer" && kind != "sgd") settings.emplace_back("server.lr=0.05");
-  if (kind == "resnet18") settings.insert(settings.end(), {"model.channels=4", "model.groups=2"});
+  if (kind == "resnet18")
+    settings.insert(settings.end(), {"model.channels=4", "model.groups=2", "client.lr=0.01"});
   if (family == "async.kind") settings.emplace_back("clock.kind=virtual");
   if (family == "run.protocol" && kind != "federated")
     settings.emplace_back("federation.held-out=0");

@@ -40,14 +40,14 @@ struct DenseKernels {
 
 const DenseKernels& dense_kernels(VectorFamily family = fastest_family());
 
-// The kernels, which take one thread, where they are faster than OpenBLAS for so many rows; else
-// null.
-const DenseKernels* own_kernels(int64_t rows);
-
 // Does a cache beside the core hold such a weight?
 inline bool is_cached(int64_t out, int64_t in) {
   constexpr int64_t kCachedFloats = 256 << 10;  // 1 MiB
   return out * in <= kCachedFloats;
 }
+
+// The kernels, which take one thread, where they are faster than OpenBLAS for so many rows; else
+// null: a weight that no cache holds is worth further threads.
+const DenseKernels* own_kernels(int64_t rows, int64_t out, int64_t in);
 
 }  // namespace hanse

@@ -25,7 +25,7 @@ namespace {
 
 constexpr const char* kExporter = "hanse.export(module, sample, path) in Python writes one";
 
-class GraphNetwork final : public NetworkModel, private TensorReader {
+class GraphNetwork final : public NetworkModel, public TensorReader {
  public:
   explicit GraphNetwork(const ModelCase& c)
       : NetworkModel(c.loss),
