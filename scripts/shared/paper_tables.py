@@ -5,19 +5,18 @@ their numbers. The files have the form of studies (hanse/study_files.py), and mo
               is run when none is named; "whole" is all of it)
   set         options of every run; `quick` are those of --quick
   rows        name, set (options), paper (a text for each column, "" where it has no number; of a row
-              of parts {PART = [TEXT, ...]}), grid, sent (the share of an update that leaves its
-              client, 1 by default: the program counts whole ones),
-              base (the row that its factors are of), worst and best ({KEY = [VALUE, ...]}: each of
-              their combinations runs, and the row's number is the largest over `best` of the least
-              over `worst`),
+              of parts {PART = [TEXT, ...]}), grid, base (the
+              row that its factors are of), worst and best ({KEY = [VALUE, ...]}: each of their
+              combinations runs, and the row's number is the largest over `best` of the least over
+              `worst`),
               may-diverge = true (a run that diverges is a result, and no failure of the table's; of
               a row of parts true for all, or a list of parts)
   columns     label, metric (of evaluations.csv or of `file`; of summary.json its metrics), at (a
               round), from (a round, of which on the number is the mean) or sum ("x" or "-log1p", of
               the numbers of all rounds), where ({COLUMN = TEXT}, of the file's lines), slowest (the
               share of the clients with the longest work on the virtual clock, over which a metric of
-              clients.csv has its mean), times, sent = true (times the row's share), scale =
-              "percent" or "log"; or in the place of these
+              clients.csv has its mean), times, scale = "percent" or
+              "log"; or in the place of these
               to = "METRIC>=VALUE", the round of the first evaluation that reaches it, and with
               factor = true how many times these rounds the row `base` takes; or purity = "COLUMN" of
               clients.csv, the share of the clients whose group, the name up to its first "-", is
@@ -312,8 +311,7 @@ def numbers_of(table, sweep):
         values = [[value_of(task, column) for task in members] for members in of_members(row, seed)]
         if any(None in members for members in values):
             return None
-        found = max(min(members) for members in values)
-        return found * row.get("sent", 1) if column.get("sent") else found
+        return max(min(members) for members in values)
 
     def number(row, seed, column):
         if not column.get("factor"):

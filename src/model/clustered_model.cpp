@@ -118,7 +118,6 @@ ClusteredModel::ClusteredModel(std::unique_ptr<Model> plain,
       places_(plain_->layout(), patterns, copies),
       seed_(seed),
       row_(to_index(places_.plain_size())) {
-  representation_width_ = plain_->representation_width();
   layout_ = places_.wide_layout(plain_->layout());
   gradient_flops_ = plain_->gradient_flops();
 }
