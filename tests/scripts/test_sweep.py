@@ -500,14 +500,6 @@ class ReproduceTest(MadeRepository):
         self.assertIn("What differs.", result.stdout)
         self.assertEqual(len(self.calls()), 4)
 
-    def test_a_row_says_what_share_of_an_update_is_sent(self):
-        """Where a column counts that."""
-        self.write("scripts/reproductions/made.toml", TABLE.replace("at = 5}", "at = 5, sent = true}")
-                   .replace('name = "slow"', 'name = "slow", sent = 0.5'))
-        self.reproduce("made", "--out", "out")
-        self.assertEqual([line[-2:] for line in self.table()[1:]],
-                         [["2.75 (0)", "-"], ["5.5 (0)", "-"]])
-
     def test_a_mean_of_some_runs_says_of_how_many(self):
         self.reproduce("made", "--out", "out")
         path = self.folder / "out/slow/seed-2/evaluations.csv"
