@@ -9,7 +9,6 @@
 #include "hanse/base/index.hpp"
 #include "hanse/job/job.hpp"
 #include "hanse/rules/bandit/problem.hpp"
-#include "lines.hpp"
 #include "named_clients.hpp"
 
 namespace hanse {
@@ -21,36 +20,15 @@ constexpr const char* kForm = "client,cluster";
 constexpr int64_t kNone = -1;
 
 std::vector<int64_t> read_copies(const ClusterOptions& options, const Federation& federation) {
-  const std::string& path = options.clusters_path;
-  const NamedClients clients(federation.clients(), federation.names().clients);
-  std::vector<int64_t> copies(to_index(clients.count()), kNone);
-  bool has_header = false;
-  const auto take = [&](const std::string& line, int64_t, const std::string& where) {
-    if (!std::exchange(has_header, true)) {
-      if (line == kForm) return;
-      throw InvalidArgument("the header is missing", where,
-                            fmt::format("the first line is: {}", kForm));
-    }
-    const auto row = fields_of(line, kForm, clients, where);
-    const bool is_inside = row[1] >= 0 && row[1] < static_cast<double>(options.models);
-    const int64_t copy = is_inside ? static_cast<int64_t>(row[1]) : kNone;
-    if (static_cast<double>(copy) != row[1]) {
-      throw InvalidArgument(
-          fmt::format("cluster {} is none of 0 to {}", row[1], options.models - 1), where,
-          fmt::format("federation.models = {}", options.models));
-    }
-    int64_t& of_client = copies[static_cast<std::size_t>(row[0])];
-    if (of_client != kNone) throw InvalidArgument("a second line of this client", where);
-    of_client = copy;
+  const auto copy_in = [&](double number, const std::string& where) {
+    const bool is_inside = number >= 0 && number < static_cast<double>(options.models);
+    const int64_t copy = is_inside ? static_cast<int64_t>(number) : 0;
+    if (is_inside && static_cast<double>(copy) == number) return copy;
+    throw InvalidArgument(fmt::format("cluster {} is none of 0 to {}", number, options.models - 1),
+                          where, fmt::format("federation.models = {}", options.models));
   };
-  each_line(path, "clusters of the clients", kForm, take);
-  const auto missing = std::ranges::find(copies, kNone);
-  if (missing == copies.end()) return copies;
-  const auto client = missing - copies.begin();
-  const Names& names = federation.names().clients;
-  const auto name = names.empty() ? std::string_view() : names.at(client);
-  throw InvalidArgument(fmt::format("{} has no line", label_of("client", client, name)), path,
-                        "each client has one");
+  return numbers_of_clients(options.clusters_path, "clusters of the clients", kForm,
+                            federation.clients(), federation.names().clients, copy_in);
 }
 
 // Numbers clusters in the order of their first clients.

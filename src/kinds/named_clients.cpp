@@ -1,10 +1,15 @@
 #include "named_clients.hpp"
 
+#include <algorithm>
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "hanse/base/error.hpp"
+#include "hanse/base/index.hpp"
 #include "hanse/base/options.hpp"
 #include "hanse/base/text.hpp"
+#include "lines.hpp"
 
 namespace hanse {
 
@@ -45,6 +50,34 @@ std::vector<double> fields_of(const std::string& line, const std::string& form,
   const auto count = static_cast<double>(clients.count());
   if (numbers[0] >= 0 && (!all || numbers[0] < count)) return numbers;
   throw InvalidArgument(fmt::format("client {} is outside [0, {})", numbers[0], count), where);
+}
+
+std::vector<int64_t> numbers_of_clients(
+    const std::string& path, const char* what, const char* form, int64_t clients,
+    const Names& names,
+    const std::function<int64_t(double number, const std::string& where)>& take) {
+  constexpr int64_t kNone = -1;
+  const NamedClients named(clients, names);
+  std::vector<int64_t> numbers(to_index(clients), kNone);
+  bool has_header = false;
+  each_line(path, what, form, [&](const std::string& line, int64_t, const std::string& where) {
+    if (!std::exchange(has_header, true)) {
+      if (line == form) return;
+      throw InvalidArgument("the header is missing", where,
+                            fmt::format("the first line is: {}", form));
+    }
+    const auto row = fields_of(line, form, named, where);
+    const int64_t number = take(row[1], where);
+    int64_t& of_client = numbers[static_cast<std::size_t>(row[0])];
+    if (of_client != kNone) throw InvalidArgument("a second line of this client", where);
+    of_client = number;
+  });
+  const auto missing = std::ranges::find(numbers, kNone);
+  if (missing == numbers.end()) return numbers;
+  const auto client = missing - numbers.begin();
+  const auto name = names.empty() ? std::string_view() : names.at(client);
+  throw InvalidArgument(fmt::format("{} has no line", label_of("client", client, name)), path,
+                        fmt::format("each client has one: {}", form));
 }
 
 }  // namespace hanse

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -34,5 +35,13 @@ bool names_a_client(const std::string& line);
 std::vector<double> fields_of(const std::string& line, const std::string& form,
                               const NamedClients& clients, const std::string& where,
                               bool all = true);
+
+// Reads a whole number for each client: a header like `form`, then a line for each client, whose
+// number `take` checks. Throws InvalidArgument, with the line: another form, a client twice or not
+// at all; and as `take`. `what`: "ranks of the clients".
+std::vector<int64_t> numbers_of_clients(
+    const std::string& path, const char* what, const char* form, int64_t clients,
+    const Names& names,
+    const std::function<int64_t(double number, const std::string& where)>& take);
 
 }  // namespace hanse
