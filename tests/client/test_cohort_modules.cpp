@@ -66,8 +66,8 @@ TEST(CohortModules, EqualsSgdOfPartsOfGraphs) {
   }
 }
 
-// With adapters, too, whose own products are float32: of merged matrices, since a split rounds other
-// products, and cohorts merge.
+// With adapters, too, whose own products are float32: of merged matrices, as cohorts have them; a
+// split rounds other products.
 TEST(CohortModules, EqualsSgdOfGraphsInBfloat16) {
   for (const GraphText& graph : {linear_graph(), dropout_graph(), picture_norm_graph()}) {
     Case c = graph_of(graph);
