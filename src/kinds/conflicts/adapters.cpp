@@ -8,8 +8,6 @@ namespace {
 
 constexpr Fact kNoRank{"no adapters", "client.lora",
                        [](const JobFacts& f) { return !f.job.client.lora.is_any(); }};
-constexpr Fact kPrivateRounds{"private rounds", "privacy.kind",
-                              [](const JobFacts& f) { return f.job.privacy.is_on(); }};
 constexpr Fact kKeepsTensors{
     "tensors that stay with the client", "client.personal",
     [](const JobFacts& f) { return f.job.client.alone || !f.job.client.personal.empty(); }};
@@ -36,8 +34,6 @@ constexpr Fact kWaitsForUpdates{
 constexpr Fact kNarrowBase{
     "frozen tensors in bfloat16", "model.base-precision",
     [](const JobFacts& f) { return f.job.model.base_precision == BasePrecision::kBfloat16; }};
-constexpr Fact kObjective{"an objective of the user's own", "client.objective",
-                          [](const JobFacts& f) { return !f.job.client.objective.empty(); }};
 
 constexpr Fact kOwnRanks{"ranks by client", "client.lora-ranks",
                          [](const JobFacts& f) { return !f.job.client.lora_ranks.empty(); }};
@@ -56,7 +52,7 @@ constexpr Conflict kRows[] = {
      "flora starts every round from fresh adapters, of which {client.update} "
      "knows nothing",
      kOtherKinds},
-    {&kFlora, &kPrivateRounds, "flora's server gets the factors of each client, without noise",
+    {&kFlora, &kPrivate, "flora's server gets the factors of each client, without noise",
      kOtherKinds},
     {&kFlora, &kMasks, "flora's server gets the factors of each client, which no mask hides",
      "comm.masks = false, or client.lora-kind = plain, ffa or fedsa"},
@@ -88,7 +84,7 @@ constexpr Conflict kRows[] = {
     {&kFlora, &kHalf, "flora starts both factors anew", kOtherKinds},
     {&kLoraGap, &kNoRank, "lora-gap compares products of adapters", "client.lora = 8, for example"},
     {&kLoraGap, &kWaitsForUpdates, "lora-gap is measured while updates are summed", kNoGap},
-    {&kLoraGap, &kPrivateRounds, "lora-gap tells of the clients without noise", kNoGap},
+    {&kLoraGap, &kPrivate, "lora-gap tells of the clients without noise", kNoGap},
     {&kLoraGap, &kMasks, "lora-gap needs the factors of each client, which masks hide", kNoGap},
     {&kLoraGap, &kForges,
      "lora-gap is measured while updates are summed, before attackers forge them", kNoGap},

@@ -21,8 +21,6 @@ constexpr Fact kAdaptersOrPart{
     [](const JobFacts& f) -> std::string {
       return f.job.client.lora.is_any() ? "client.lora" : "client.train";
     }};
-constexpr Fact kPrivate{"privacy", "privacy.kind",
-                        [](const JobFacts& f) { return f.job.privacy.is_on(); }};
 constexpr Fact kSecondLook{"an extrapolated step of the server", "server.extrapolate",
                            [](const JobFacts& f) { return f.job.server.extrapolate; }};
 constexpr Fact kOwnOptimizer{"an optimizer of one's own", "server.optimizer",
@@ -35,8 +33,6 @@ constexpr Fact kOracle{"a sampler that lets all clients train before each draw",
                        [](const JobFacts& f) { return f.job.sampler.kind == "optimal"; }};
 constexpr Fact kMessageMomentum{"momentum of messages", "client.worker-momentum",
                                 [](const JobFacts& f) { return f.job.client.worker_momentum > 0; }};
-constexpr Fact kSimulated{"training that is not done", "simulate.sample-us",
-                          [](const JobFacts& f) { return f.job.simulate.is_on(); }};
 
 constexpr const char* kPlainUpdate = "use client.update = sgd or prox";
 

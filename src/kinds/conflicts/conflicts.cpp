@@ -56,9 +56,7 @@ std::string told(std::string text, const std::string& key, const Fact& fact,
 }  // namespace
 
 bool JobFacts::keeps_state() const {
-  const bool keeps_tensors =
-      job.client.alone || !job.client.personal.empty() || job.client.has_clusters();
-  return update.keeps || keeps_tensors || keeps_moments(job.client);
+  return update.keeps || job.client.keeps_tensors() || keeps_moments(job.client);
 }
 
 bool JobFacts::trains_side_by_side() const {

@@ -120,6 +120,12 @@ inline constexpr Fact kLoraDropout{
 inline constexpr Fact kOwnModels{"evaluations of the clients' own models", "evaluate.view",
                                  [](const JobFacts& f) { return evaluates_own_models(f.job); }};
 
+inline constexpr Fact kObjective{"a loss in a file", "client.objective",
+                                 [](const JobFacts& f) { return !f.job.client.objective.empty(); }};
+inline constexpr Fact kPrivate{"private rounds", "privacy.kind",
+                               [](const JobFacts& f) { return f.job.privacy.is_on(); }};
+inline constexpr Fact kSimulated{"a simulated run", "simulate.sample-us",
+                                 [](const JobFacts& f) { return f.job.simulate.is_on(); }};
 inline constexpr Fact kCompresses{"compressed updates", "comm.compress", [](const JobFacts& f) {
                                     return f.job.compression.compress != Compress::kNone;
                                   }};

@@ -7,8 +7,6 @@ namespace {
 
 constexpr Fact kOfSamples{"steps that are private for samples", "privacy.unit",
                           [](const JobFacts& f) { return f.job.privacy.of_samples(); }};
-constexpr Fact kSimulated{"training that is not done", "simulate.sample-us",
-                          [](const JobFacts& f) { return f.job.simulate.is_on(); }};
 constexpr Fact kOneByOne{"an update that trains one client after the other", "client.update",
                          [](const JobFacts& f) { return !f.trains_side_by_side(); }};
 
