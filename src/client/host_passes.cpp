@@ -175,11 +175,8 @@ PassUpdate::PassUpdate(const PassUpdate& inner, std::vector<Pass> passes,
 
 const Movement& PassUpdate::movement() const { return host_->movement(); }
 
-// Buffers move with every batch.
 int64_t PassUpdate::sent_values(int64_t round, int64_t, const ParameterLayout& layout) const {
-  if (!movement().by_rounds) return layout.n_params();
-  const MovingPart& part = movement().phases[PhaseWalk(movement(), round).number()].part;
-  return part.size() + layout.n_params() - layout.n_trainable();
+  return total_size(movement().moved_in(round, layout));
 }
 bool PassUpdate::trains_side_by_side() const { return host_->steps_by_model(); }
 

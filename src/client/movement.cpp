@@ -67,22 +67,25 @@ class Tensors {
 
 bool meet(const MovingPart& one, const MovingPart& other) {
   return std::ranges::any_of(one.parts, [&](const RowPart& a) {
-    return std::ranges::any_of(
-        other.parts, [&](const RowPart& b) { return a.begin < b.end && b.begin < a.end; });
+    return std::ranges::any_of(other.parts,
+                               [&](const RowPart& b) { return common_size(a, b) > 0; });
   });
 }
 
 }  // namespace
 
-int64_t MovingPart::size() const {
-  int64_t size = 0;
-  for (const RowPart& part : parts) size += part.size();
-  return size;
-}
+int64_t MovingPart::size() const { return total_size(parts); }
 
 bool MovingPart::holds(int64_t place) const {
   return std::ranges::any_of(
       parts, [&](const RowPart& part) { return part.begin <= place && place < part.end; });
+}
+
+std::vector<RowPart> Movement::moved_in(int64_t round, const ParameterLayout& layout) const {
+  if (!by_rounds) return {{0, layout.n_params()}};
+  std::vector<RowPart> moved = phases[PhaseWalk(*this, round).number()].part.parts;
+  moved.push_back({layout.n_trainable(), layout.n_params()});
+  return moved;
 }
 
 Movement movement_of(const ClientOptions& options, const ParameterLayout& layout) {

@@ -285,7 +285,7 @@ void require_apart(const ClientOptions& options, const ClusteredModel& model) {
   if (options.personal.empty()) return;
   for (const RowPart& own : personal_parts(model.plain().layout(), split_list(options.personal))) {
     for (const RowPart& copied : model.places().parts()) {
-      if (own.begin >= copied.end || copied.begin >= own.end) continue;
+      if (common_size(own, copied) == 0) continue;
       throw InvalidArgument("tensors that stay with the client have no copies for clusters",
                             "client.clustered", "name other tensors there, or in client.personal");
     }
@@ -329,10 +329,8 @@ std::vector<std::string> row_patterns(const Job& job) {
 bool evaluates_own_models(const Job& job) {
   const EvaluateView view = job.evaluate.view;
   if (view != EvaluateView::kAuto) return view == EvaluateView::kPersonalised;
-  const ClientOptions& client = job.client;
-  const UpdateTraits traits = update_traits(client);
-  const bool keeps_tensors = client.alone || !client.personal.empty() || client.has_clusters();
-  return keeps_tensors || traits.own_models || traits.adapts;
+  const UpdateTraits traits = update_traits(job.client);
+  return job.client.keeps_tensors() || traits.own_models || traits.adapts;
 }
 
 void take_update_loss(const Job& job, Model& network) {

@@ -49,7 +49,7 @@ CopyPlaces::CopyPlaces(const ParameterLayout& plain, const std::vector<std::stri
   const auto copied = matching(trainable_slots(plain), patterns, "client.clustered");
   parts_ = joined_parts(copied);
   shared_ = joined_parts(others_of(plain, copied));
-  for (const RowPart& part : parts_) copy_size_ += part.size();
+  copy_size_ = total_size(parts_);
 }
 
 std::vector<RowPart> CopyPlaces::parts_of(int64_t copy) const {

@@ -48,8 +48,7 @@ double NetworkModel::descend_objective(const float* row, const Batch& batch, Ran
   if (has_last) see(true, last_representation_, last_);
   float* logits = forward(row, batch, &noise);
   const auto trainable = to_index(layout_.n_trainable());
-  const ObjectiveStep step{
-      .batch = batch,
+  const ObjectiveRows rows{
       .row = {row, trainable},
       .received = std::span<const float>(received_).first(std::min(received_.size(), trainable)),
       .received_logits = received_logits_.data(),
@@ -57,7 +56,7 @@ double NetworkModel::descend_objective(const float* row, const Batch& batch, Ran
       .received_representation = received_representation_.data(),
       .last_representation = has_last ? last_representation_.data() : nullptr,
       .class_means = class_means_};
-  const double loss = ask_objective(step, noise, logits);
+  const double loss = ask_objective(rows, batch, noise, logits);
   backward(row, batch, target);
   representation_delta_.clear();
   const auto more = objective_->row_gradient();
@@ -69,12 +68,12 @@ double NetworkModel::descend_objective(const float* row, const Batch& batch, Ran
 }
 
 // The loss, the deltas of the logits and representation_delta_, of a mixture in their shares.
-double NetworkModel::ask_objective(const ObjectiveStep& step, RandomStream& noise, float* logits) {
-  const Batch& batch = step.batch;
+double NetworkModel::ask_objective(const ObjectiveRows& rows, const Batch& batch,
+                                   RandomStream& noise, float* logits) {
   float share = batch.mixed == nullptr ? 1.0F : static_cast<float>(batch.mixed->share);
   representation_delta_.clear();
   return of_mixture(batch, logits, [&](const Batch& one, float* deltas) {
-    const double loss = objective_->loss_and_delta(step.with(one), noise, deltas);
+    const double loss = objective_->loss_and_delta({rows, one}, noise, deltas);
     const std::span<const float> found = objective_->representation_gradient();
     representation_delta_.resize(found.size());
     for (std::size_t i = 0; i < found.size(); ++i) representation_delta_[i] += share * found[i];

@@ -160,7 +160,8 @@ class NetworkModel : public Model {
 
   double descend_objective(const float* row, const Batch& batch, RandomStream& noise,
                            const GradientTarget& target);
-  double ask_objective(const ObjectiveStep& step, RandomStream& noise, float* logits);
+  double ask_objective(const ObjectiveRows& rows, const Batch& batch, RandomStream& noise,
+                       float* logits);
 
   LossPtr loss_;
   std::unique_ptr<Objective> objective_;  // null: the loss

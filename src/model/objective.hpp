@@ -8,9 +8,8 @@
 
 namespace hanse {
 
-// What an objective may look at in one step, beside the logits.
-struct ObjectiveStep {
-  const Batch& batch;
+// What an objective may look at in one step, beside the logits and the labels.
+struct ObjectiveRows {
   std::span<const float> row;       // [trainable]
   std::span<const float> received;  // [trainable] the row that the client received
   const float* received_logits;     // [rows, outputs] of that row, without dropout
@@ -20,17 +19,10 @@ struct ObjectiveStep {
   const float* received_representation;
   const float* last_representation;
   std::span<const float> class_means;  // Received::class_means
+};
 
-  ObjectiveStep with(const Batch& other) const {
-    return {other,
-            row,
-            received,
-            received_logits,
-            representation,
-            received_representation,
-            last_representation,
-            class_means};
-  }
+struct ObjectiveStep : ObjectiveRows {
+  const Batch& batch;
 };
 
 // Which of them it looks at; the others are null or empty.

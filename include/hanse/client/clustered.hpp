@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -42,6 +43,10 @@ class ClusteredUpdate final : public LocalUpdate {
   // an empty state is that of a client that never took part.
   void start(std::span<const float> wide, int64_t copy, std::span<const float> state,
              std::span<float> plain) const;
+  // The copy whose model [P] has the least loss for a client of this state, ties to the first;
+  // losses that are no numbers count as infinite.
+  int64_t best_copy(std::span<const float> wide, std::span<const float> state,
+                    const std::function<double(std::span<const float> plain)>& loss);
 
   ClientOutcome train(const ClientTask& task) override;
   void receive(std::span<const float> state, std::span<float> row) const override;
@@ -51,7 +56,6 @@ class ClusteredUpdate final : public LocalUpdate {
  private:
   std::optional<int64_t> copy_of(std::span<const float> state) const;
   int64_t chosen(const ClientTask& task);
-  int64_t least_loss(const ClientTask& task);
   ClientTask inner_task(ClientTask task);
 
   std::unique_ptr<LocalUpdate> inner_;

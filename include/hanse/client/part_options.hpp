@@ -60,6 +60,9 @@ struct PartOptions : ClusterOptions {
   std::string lora_ranks;  // file of the clients' ranks: ranked_adapters.hpp; empty: all the same
   AdapterPath lora_path = AdapterPath::kAuto;
   double lora_dropout = 0;  // share of the adapters' inputs, [0, 1)
+
+  // Is some of a client's model its own, or its cluster's?
+  bool keeps_tensors() const { return alone || !personal.empty() || has_clusters(); }
 };
 
 // s of W = W_0 + s B A for this rank. At alpha = rank and LoraScale::kRank it is 1.

@@ -39,8 +39,7 @@ int64_t ClusteredUpdate::own_values(int64_t row) const {
   return row - (model_.places().wide_size() - model_.places().plain_size());
 }
 
-int64_t ClusteredUpdate::sent_values(int64_t round, int64_t client,
-                                     const ParameterLayout&) const {
+int64_t ClusteredUpdate::sent_values(int64_t round, int64_t client, const ParameterLayout&) const {
   return inner_->sent_values(round, client, model_.plain().layout());
 }
 
@@ -62,23 +61,28 @@ std::optional<int64_t> ClusteredUpdate::copy_of(std::span<const float> state) co
 
 int64_t ClusteredUpdate::chosen(const ClientTask& task) {
   if (const auto copy = copy_of(task.state)) return *copy;
-  const bool is_fixed = task.client < std::ssize(fixed_);
-  return is_fixed ? fixed_[to_index(task.client)] : least_loss(task);
+  if (task.client < std::ssize(fixed_)) return fixed_[to_index(task.client)];
+  const SampleRange samples = federation_.train(task.client);
+  if (samples.size() == 0) return 0;
+  RowEvaluator evaluator(federation_, model_.plain());
+  return best_copy(task.row, task.state, [&](std::span<const float> plain) {
+    return evaluator.at(plain).range(samples).loss;
+  });
 }
 
-int64_t ClusteredUpdate::least_loss(const ClientTask& task) {
-  const SampleRange samples = federation_.train(task.client);
-  RowEvaluator evaluator(federation_, model_.plain());
+int64_t ClusteredUpdate::best_copy(
+    std::span<const float> wide, std::span<const float> state,
+    const std::function<double(std::span<const float> plain)>& loss) {
   double least = std::numeric_limits<double>::infinity();
-  int64_t copy = 0;
-  for (int64_t other = 0; samples.size() > 0 && other < model_.places().copies(); ++other) {
-    start(task.row, other, task.state, plain_);
-    const double loss = evaluator.at(plain_).range(samples).loss;
-    if (!(loss < least)) continue;
-    least = loss;
-    copy = other;
+  int64_t best = 0;
+  for (int64_t copy = 0; copy < model_.places().copies(); ++copy) {
+    start(wide, copy, state, plain_);
+    const double found = loss(plain_);
+    if (!(found < least)) continue;
+    least = found;
+    best = copy;
   }
-  return copy;
+  return best;
 }
 
 ClientTask ClusteredUpdate::inner_task(ClientTask task) {

@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include <fmt/format.h>
 
 #include "hanse/base/error.hpp"
@@ -50,7 +48,7 @@ class FedProto final : public PassUpdate {
   void send_means(const ClientTask& task) {
     sums_.assign(task.control_change.size(), 0.0);
     double all = 0;
-    for_each_batch(task, [&](const Batch& batch) {
+    represent(task, [&](const Batch& batch) {
       for (int64_t place = 0; place < batch.rows * values_of_label(); ++place) {
         if (batch.labels[place] < 0) continue;
         double* sum = sums_.data() + batch.labels[place] * control_block();
@@ -75,18 +73,14 @@ class FedProto final : public PassUpdate {
 
   // Calls f(batch) with the client's samples, whose representations by task.row are in seen_.
   template <class F>
-  void for_each_batch(const ClientTask& task, F f) {
+  void represent(const ClientTask& task, F f) {
     const FlushSubnormals flush;
-    const SampleRange all = federation_.train(task.client);
-    for (int64_t begin = all.begin; begin < all.end; begin += model_.evaluation_rows()) {
-      const SampleRange part{begin, std::min(begin + model_.evaluation_rows(), all.end)};
-      features_.resize(to_index(part.size() * federation_.sample_values()));
-      federation_.copy(part, features_.data());
-      const Batch batch = batch_of(federation_, part, features_.data());
-      seen_.resize(to_index(batch.rows * values_of_label() * width_));
-      model_.represent(task.row, batch, seen_);
-      f(batch);
-    }
+    for_each_batch(federation_, federation_.train(task.client), model_.evaluation_rows(), features_,
+                   [&](const Batch& batch, int64_t) {
+                     seen_.resize(to_index(batch.rows * values_of_label() * width_));
+                     model_.represent(task.row, batch, seen_);
+                     f(batch);
+                   });
   }
 
   const Federation& federation_;

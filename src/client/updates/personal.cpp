@@ -16,9 +16,7 @@ std::vector<Pass> from_own_parts(std::vector<Pass> passes) {
 }
 
 std::vector<StateBlock> own_blocks(std::span<const RowPart> parts) {
-  int64_t size = 0;
-  for (const RowPart& part : parts) size += part.size();
-  return {{"personal parts", size}, {"has personal parts", 1}};
+  return {{"personal parts", total_size(parts)}, {"has personal parts", 1}};
 }
 
 class Personal final : public PassUpdate {
@@ -35,14 +33,8 @@ class Personal final : public PassUpdate {
   // Without the parts, as far as they move.
   int64_t sent_values(int64_t round, int64_t client, const ParameterLayout& layout) const override {
     int64_t sent = inner_.sent_values(round, client, layout);
-    const Movement& movement = inner_.movement();
-    MovingPart moving{.parts = {{0, layout.n_params()}}};
-    if (movement.by_rounds) moving = movement.phases[PhaseWalk(movement, round).number()].part;
-    for (const RowPart& part : parts_) {
-      for (const RowPart& moved : moving.parts) {
-        sent -=
-            std::max<int64_t>(0, std::min(part.end, moved.end) - std::max(part.begin, moved.begin));
-      }
+    for (const RowPart& moved : inner_.movement().moved_in(round, layout)) {
+      for (const RowPart& part : parts_) sent -= common_size(part, moved);
     }
     return sent;
   }

@@ -16,7 +16,6 @@
 #include "hanse/kinds/privacy.hpp"
 #include "hanse/kinds/samplers.hpp"
 #include "hanse/kinds/updates.hpp"
-#include "hanse/model/clustered_model.hpp"
 #include "hanse/model/part_model.hpp"
 #include "hanse/protocol/extrapolation.hpp"
 #include "hanse/protocol/stacking.hpp"
@@ -328,10 +327,8 @@ std::unique_ptr<Assembly> assemble_federated(const Job& job, Communicator& comm,
     rule.capped_sum = sum_of_private_weights(rule, assembly->federation);
   }
   build(comm, given, *assembly);
-  const Model& moved =
-      assembly->clustered != nullptr ? assembly->clustered->plain() : *assembly->model;
   for (const std::string& line :
-       moves_notices(assembly->trained, *assembly->update, moved.layout())) {
+       moves_notices(assembly->trained, *assembly->update, assembly->client_model().layout())) {
     assembly->greeting.push_back(line);
   }
   const Federation& federation = assembly->federation;

@@ -146,6 +146,10 @@ bool ends_itself(const std::string& protocol) {
   return found != kProtocols.rows.end() && found->traits.ends_itself;
 }
 
+bool has_clusters(const Job& job) {
+  return job.client.has_clusters() && protocol_kind(job).reading.reads("client.clustered");
+}
+
 int64_t told_rounds(const Job& job) { return ends_itself(job.run.protocol) ? 0 : job.run.rounds; }
 
 void settle_job(const Assembly& parts, Job& job) {

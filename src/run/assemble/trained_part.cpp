@@ -137,7 +137,7 @@ void take_part(const Job& job, Assembly& assembly) {
 }
 
 void take_clusters(const Job& job, Assembly& assembly) {
-  if (!protocol_kind(job).reading.reads("client.clustered") || !job.client.has_clusters()) return;
+  if (!has_clusters(job)) return;
   require_clients_for_copies(job, assembly.federation.clients());
   try {
     auto model = std::make_unique<ClusteredModel>(std::move(assembly.model),

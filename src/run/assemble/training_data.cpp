@@ -127,13 +127,12 @@ void greet(const Job& job, const Communicator& comm, Assembly& assembly) {
   const Federation& federation = assembly.federation;
   const int64_t held_out = federation.held_out();
   const ParameterLayout& layout = assembly.model->layout();
-  const ParameterLayout& of_one =
-      assembly.clustered != nullptr ? assembly.clustered->plain().layout() : layout;
-  assembly.greeting.push_back(fmt::format(
-      "{}: {} with {} parameters, {} clients with {} training samples{}, {} rank{}", job.run.name,
-      job.model.kind, of_one.n_trainable(), federation.clients(), federation.train_samples(),
-      held_out > 0 ? fmt::format(", {} clients held out", held_out) : "", comm.size(),
-      comm.size() == 1 ? "" : "s"));
+  assembly.greeting.push_back(
+      fmt::format("{}: {} with {} parameters, {} clients with {} training samples{}, {} rank{}",
+                  job.run.name, job.model.kind, assembly.client_model().layout().n_trainable(),
+                  federation.clients(), federation.train_samples(),
+                  held_out > 0 ? fmt::format(", {} clients held out", held_out) : "", comm.size(),
+                  comm.size() == 1 ? "" : "s"));
   if (const int64_t samples = federation.validation_samples(); samples > 0) {
     assembly.greeting.push_back(
         fmt::format("{} more of their samples are for validation", samples));
@@ -165,10 +164,9 @@ bool depends_on_kernels(const Job& job) {
 
 }  // namespace
 
-Model& Assembly::network() {
-  if (part != nullptr) return part->network();
-  return clustered != nullptr ? clustered->plain() : *model;
-}
+Model& Assembly::client_model() { return clustered != nullptr ? clustered->plain() : *model; }
+
+Model& Assembly::network() { return part != nullptr ? part->network() : client_model(); }
 
 std::unique_ptr<Model> Assembly::replace_network(std::unique_ptr<Model> other) {
   if (part != nullptr) return part->replace_network(std::move(other));

@@ -210,10 +210,9 @@ std::vector<std::string> unused_keys(const KeyedJob& job) {
       keys.push_back(fmt::format("{} (async.kind={})", option.key, job.async.kind));
     }
   }
-  const bool asks_losses = reads("client.clustered") && job.client.has_clusters();
   for (const std::string& key : job.table.ignored(reads)) {
     // "client.mu (client.update=sgd)"
-    if (asks_losses && key.starts_with("aggregator.loss ")) continue;  // which clusters read
+    if (has_clusters(job) && key.starts_with("aggregator.loss ")) continue;  // which clusters read
     if (reads(key.substr(0, key.find(' ')))) keys.push_back(key);
   }
   return keys;

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "assemble/protocols.hpp"
 #include "execute/execution.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"

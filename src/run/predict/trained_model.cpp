@@ -144,10 +144,6 @@ TrainedModel read_trained(const Job& job, const FeatureRecord& record, const std
   return trained;
 }
 
-bool has_clusters(const Job& job) {
-  return protocol_kind(job).reading.reads("client.clustered") && job.client.has_clusters();
-}
-
 void take_copy(int64_t cluster, TrainedModel& trained) {
   if (cluster == 0) return;
   const auto* const clustered = dynamic_cast<const ClusteredModel*>(trained.model.get());

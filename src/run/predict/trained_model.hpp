@@ -25,9 +25,6 @@ std::string chosen_file(const std::string& run, const std::string& choice);
 // InvalidArgument: the file lacks one of them, or has it in another shape.
 TrainedModel read_trained(const Job& job, const FeatureRecord& record, const std::string& file);
 
-// Have clusters of clients copies of tensors in this job?
-bool has_clusters(const Job& job);
-
 // Puts the copy of this cluster where models of one copy are. Throws InvalidArgument: there is
 // none.
 void take_copy(int64_t cluster, TrainedModel& trained);

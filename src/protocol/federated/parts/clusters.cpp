@@ -23,16 +23,6 @@ namespace {
 constexpr int64_t kNobodys = -1;
 constexpr int64_t kColumns = 20;
 
-// The first copy of the least loss; losses that are no numbers count as infinite.
-int64_t least(std::span<const double> losses) {
-  int64_t copy = 0;
-  for (int64_t other = 1; other < std::ssize(losses); ++other) {
-    const double before = losses[to_index(copy)], now = losses[to_index(other)];
-    if (now < before || (std::isnan(before) && !std::isnan(now))) copy = other;
-  }
-  return copy;
-}
-
 class ClusterRounds final : public RoundPart {
  public:
   explicit ClusterRounds(const ClustersCase& of)
@@ -40,7 +30,6 @@ class ClusterRounds final : public RoundPart {
         places_(of.model.places()),
         on_{of.federation, of.update.steps().work(), of.loss_batches, of.seed},
         evaluator_(of.federation, of.model.plain()),
-        plain_(to_index(places_.plain_size())),
         weights_(to_index(places_.copies())),
         last_(to_index(of.federation.clients()), kNobodys) {
     std::ranges::copy(of.update.fixed(), last_.begin());
@@ -164,15 +153,12 @@ class ClusterRounds final : public RoundPart {
   }
 
   int64_t best_copy(const SharedRound& round, int64_t client) {
-    std::vector<double> losses(weights_.size());
     if (of_.federation.train(client).size() == 0) return 0;
     const std::span<const float> state = round.states->row(client);
     const auto own = state.first(to_index(of_.update.state_width()));
-    for (std::size_t copy = 0; copy < losses.size(); ++copy) {
-      of_.update.start(round.context.model, static_cast<int64_t>(copy), own, plain_);
-      losses[copy] = training_loss(on_, round.context.number, client, evaluator_.at(plain_));
-    }
-    return least(losses);
+    return of_.update.best_copy(round.context.model, own, [&](std::span<const float> plain) {
+      return training_loss(on_, round.context.number, client, evaluator_.at(plain));
+    });
   }
 
   void visit(StateFields& fields) override { fields.fixed("last", last_); }
@@ -181,7 +167,6 @@ class ClusterRounds final : public RoundPart {
   const CopyPlaces& places_;
   LossSamples on_;
   RowEvaluator evaluator_;
-  std::vector<float> plain_;     // [P] the model of one copy
   std::vector<double> weights_;  // [k] C_a
   std::vector<int64_t> last_;    // [M] the copy that each client took last
   // The round in progress:
