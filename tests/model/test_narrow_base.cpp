@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstddef>
 #include <fstream>
 #include <limits>
 #include <sstream>
@@ -9,6 +10,7 @@
 #include <c10/util/BFloat16.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include "hanse/base/short_floats.hpp"
 #include "hanse/comm/communicator.hpp"
@@ -306,6 +308,24 @@ TEST(NarrowBase, TakesTheMemoryThatItSays) {
       EXPECT_NEAR(found.shared, shared, 0.02 * shared);
       EXPECT_NEAR(found.own, own, 0.02 * 4 * kOut * kIn);
     }
+  }
+}
+
+double allocated_bytes() {
+  const struct mallinfo2 all = mallinfo2();
+  return static_cast<double>(all.uordblks + all.hblkhd);
+}
+
+// What the file gives lies in the host's memory alone, beside what passes take.
+TEST(NarrowBase, HasNoCopyOfItsOwn) {
+  constexpr int64_t kOut = 400, kIn = 4000;
+  for (const bool narrow : {false, true}) {
+    Part of{wide_graph(kOut, kIn), adapters(AdapterPath::kSplit), {kIn}, kOut};
+    of.part.narrow = narrow;
+    const double before = allocated_bytes();
+    const auto model = made(of);
+    const double own = allocated_bytes() - before - static_cast<double>(model->pass_bytes());
+    EXPECT_LT(own, 0.1 * 4 * kOut * kIn) << narrow;
   }
 }
 
