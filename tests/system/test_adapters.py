@@ -69,7 +69,8 @@ class Kinds(harness.Case):
 
     def test_fedsa_keeps_b_and_writes_the_same_adapters(self):
         alone, run = self.compare_places({**ADAPTERS, "client.lora-kind": "fedsa",
-                                          "client.lora-alpha": 4, "run.adapters": "peft"})
+                                          "client.lora-alpha": 4, "client.lora-scale": "root",
+                                          "run.adapters": "peft"})
         self.assertEqual(harness.text(run, "clients.csv"), harness.text(alone, "clients.csv"))
         for matrix, (a, b) in factors(run).items():
             self.assertEqual(abs(b).max(), 0)  # the server has that of the start
