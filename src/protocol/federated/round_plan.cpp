@@ -92,7 +92,7 @@ RoundPlan::RoundPlan(Communicator& comm, Communicator& host, const Federation& f
   if (dispatch == Dispatch::kSharedQueue) queue_ = make_shared_queue(host_, workers_);
   if (dispatch == Dispatch::kServedQueue) queue_ = make_served_queue(comm_);
   // A queue hands a slow rank less by itself, and nobody knows there who trained whom.
-  if (!queue_) costs_ = CostModel(workers_);
+  if (!queue_ && workers_ > 1) costs_ = CostModel(workers_);
 }
 
 double RoundPlan::samples_of(int64_t client, int64_t steps) const {
