@@ -135,8 +135,10 @@ void RoundPlan::assign(const RoundTurnout& turnout, std::span<const double> impo
   for (std::size_t i = 0; i < clients.size(); ++i) {
     if (trained[i] >= 0) worker_of[i] = trained[i];
   }
-  auto order = by_start(costs, worker_of);
-  if (in_groups) std::iota(order.begin(), order.end(), int64_t{0});
+  // One worker trains them as they are drawn: often by number, as their samples lie in memory.
+  std::vector<int64_t> order(clients.size());
+  std::iota(order.begin(), order.end(), int64_t{0});
+  if (!in_groups && workers_ > 1) order = by_start(costs, worker_of);
   clear();
   kept_versions_ = turnout.kept;
   for (const int64_t position : order) {
