@@ -349,11 +349,6 @@ std::string feature_label(const Federation& federation, int64_t feature) {
              : fmt::format("feature {}", feature);
 }
 
-int64_t Federation::bytes() const {
-  return sizes_.places.bytes +
-         (clients() + held_out()) * static_cast<int64_t>(sizeof(ClientRanges));
-}
-
 std::vector<double> train_shares(const Federation& federation) {
   std::vector<double> shares;
   for (int64_t client = 0; client < federation.clients(); ++client) {
@@ -371,10 +366,6 @@ void Federation::gather(int64_t begin, std::span<const int32_t> order, float* ou
     out += sample_values();
     if (i < next.order.size()) prefetch(next.begin + next.order[i]);
   }
-}
-
-void Federation::copy(SampleRange range, float* out) const {
-  values_of(range.begin, range.size() * sample_values(), out);
 }
 
 // Writes `count` values from the start of a sample on.
