@@ -342,11 +342,9 @@ Federation Federation::with_idle(int64_t more) const {
   return view;
 }
 
-std::string feature_label(const Federation& federation, int64_t feature) {
-  const auto& record = federation.names().features;
-  return record && record->has_columns()
-             ? fmt::format("column '{}'", record->values[to_index(feature)].column)
-             : fmt::format("feature {}", feature);
+int64_t Federation::bytes() const {
+  return sizes_.places.bytes +
+         (clients() + held_out()) * static_cast<int64_t>(sizeof(ClientRanges));
 }
 
 std::vector<double> train_shares(const Federation& federation) {
@@ -366,6 +364,10 @@ void Federation::gather(int64_t begin, std::span<const int32_t> order, float* ou
     out += sample_values();
     if (i < next.order.size()) prefetch(next.begin + next.order[i]);
   }
+}
+
+void Federation::copy(SampleRange range, float* out) const {
+  values_of(range.begin, range.size() * sample_values(), out);
 }
 
 // Writes `count` values from the start of a sample on.

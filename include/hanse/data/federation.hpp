@@ -113,9 +113,7 @@ class Federation {
   void gather_labels(int64_t begin, std::span<const int32_t> order, std::vector<int32_t>& labels,
                      std::vector<float>& targets) const;
   // Writes the samples of the range as floats into out [range.size(), sample_values()].
-  void copy(SampleRange range, float* out) const {
-    values_of(range.begin, range.size() * sample_values(), out);
-  }
+  void copy(SampleRange range, float* out) const;
 
   // In the federation's order, as many a sample as label_form() says; empty if there are none.
   std::span<const int32_t> labels() const {
@@ -126,9 +124,7 @@ class Federation {
   }
 
   // Bytes of the shared copy, or of the mapped file.
-  int64_t bytes() const {
-    return sizes_.places.bytes + (clients() + held_out()) * int64_t{sizeof(ClientRanges)};
-  }
+  int64_t bytes() const;
   // XXH3 of all samples, clients, sizes and names, to compare hosts; a mapped file states it.
   uint64_t digest() const { return static_cast<uint64_t>(sizes_.digest); }
 
