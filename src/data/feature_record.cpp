@@ -13,7 +13,6 @@
 #include "hanse/base/index.hpp"
 #include "hanse/base/options.hpp"
 #include "hanse/base/text.hpp"
-#include "hanse/data/federation.hpp"
 
 namespace hanse {
 
@@ -269,13 +268,6 @@ std::string value_name(const FeatureRecord& record, int64_t value) {
   if (own.column.empty()) return std::to_string(value);
   if (own.what == ValueOf::kLevel) return own.column + "=" + own.level;
   return own.column + (own.what == ValueOf::kMissing ? " missing" : "");
-}
-
-std::string feature_label(const Federation& federation, int64_t feature) {
-  const auto& record = federation.names().features;
-  return record && record->has_columns()
-             ? fmt::format("column '{}'", record->values[to_index(feature)].column)
-             : fmt::format("feature {}", feature);
 }
 
 }  // namespace hanse
