@@ -77,6 +77,26 @@ class Memory(harness.Case):
                 self.assertAlmostEqual(found, plan["frozen_bytes"] + ranks * plan["formed_bytes"],
                                        delta=0.05 * plan["frozen_bytes"], msg=f"{changes} {ranks}")
 
+    def test_clients(self):
+        """64 bytes each beyond 2 samples of 8 bytes, at the peak, and hanse plan says so, too."""
+        job = self.job({"data.shape": "1,2,2", "data.classes": 2, "data.test-fraction": 0,
+                        "federation.samples": 2, "federation.partition": "iid", "client.batch": 2,
+                        "sampler.per-round": 100, "run.rounds": 2, "evaluate.every": 0,
+                        "evaluate.clients": 1})
+        runs, plans = [], []
+        for clients in (100_000, 500_000):
+            changes = {"federation.clients": clients}
+            runs.append(self.peak(job, f"run-{clients}", **changes))
+            plan = self.hanse("plan", job, "--json", f"--federation.clients={clients}")
+            plans.append(json.loads(plan.stdout())["peak_bytes"])
+        for few, many in (runs, plans):
+            self.assertLess((many - few) / 400_000, 16 + 64)
+
+    def test_started_by_a_large_process(self):
+        """Its memory is not the run's."""
+        large = bytearray(b"1") * int(400 * MB)
+        self.assertLess(self.peak(self.job({"run.rounds": 1}), "run"), len(large) / 2)
+
     def test_participants(self):
         # One row has 9.5 MB; a rank that kept those of all participants would need 460 MB more.
         job = self.job({"model.kind": "mlp", "model.hidden": "3000", "data.shape": "1,28,28",
