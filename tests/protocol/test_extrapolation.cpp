@@ -51,7 +51,9 @@ TEST(Extrapolation, LengthensTheStepOfTheMean) {
   for (std::size_t i = 0; i < start.size(); ++i) mean += std::pow(plain[i] - start[i], 2);
   for (const double epsilon : {0.0, mean, 100 * squares}) {
     const double factor = std::max(1.0, squares / (2 * (mean + epsilon)));
-    if (epsilon == 0) EXPECT_GT(factor, 1.2);
+    if (epsilon == 0) {
+      EXPECT_GT(factor, 1.2);
+    }
     job.round_part = [&](Communicator&) { return make_extrapolation(kParams, epsilon); };
     const std::vector<float> longer = train_threads(1, job, 1);
     for (std::size_t i = 0; i < start.size(); ++i) {
