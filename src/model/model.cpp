@@ -69,6 +69,7 @@ double Model::clipped_gradient(std::span<const float> row, const Batch& batch,
     Batch one = batch;
     one.rows = 1;
     one.features += i * sizes.features;
+    one.places = batch.places.from(i);
     if (one.labels != nullptr) one.labels += i * sizes.labels;
     if (one.targets != nullptr) one.targets += i * sizes.labels;
     if (one.sample_losses != nullptr) one.sample_losses += i;
@@ -83,7 +84,9 @@ double Model::clipped_gradient(std::span<const float> row, const Batch& batch,
 double Model::step_by(std::span<float> row, const Batch& batch, RandomStream& noise,
                       RowStep& step) {
   const std::span<float> gradient(step.part(n_params()), row.size());
-  const double loss = loss_and_gradient(row, batch, noise, gradient);
+  Batch whole = batch;  // gradients of all tensors, which a pass over a rest has not
+  whole.places = {};
+  const double loss = loss_and_gradient(row, whole, noise, gradient);
   step.apply(0, gradient.data(), layout_.n_trainable());
   move_buffers(row);
   return loss;

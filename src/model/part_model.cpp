@@ -105,6 +105,20 @@ void PartModel::hold(Communicator& host, uint64_t seed) {
   adapters_->hold(start_, own_seed);
 }
 
+FrozenPart* PartModel::freeze_network(std::span<const float> samples, bool buffers_move) {
+  FreezeCase c{.moves = {}, .row = start_.get(), .samples = samples};
+  const auto has = [](const auto& places, int64_t offset, auto member) {
+    return std::ranges::find(places, offset, member) != places.end();
+  };
+  for (const ParameterSlot& slot : whole_->layout().slots()) {
+    const bool moves = has(trained_, slot.offset, &PartTensor::whole) ||
+                       has(adapters_->places(), slot.offset, &PartAdapter::weight) ||
+                       (buffers_move && has(buffers_, slot.offset, &PartTensor::whole));
+    c.moves.push_back(moves ? 1 : 0);
+  }
+  return whole_->freeze(c);
+}
+
 std::string PartModel::start_digest() const {
   const int64_t size = whole_->n_params() + adapters_->frozen_values();
   return digest_hex(std::as_bytes(std::span<const float>(start_.get(), to_index(size))));

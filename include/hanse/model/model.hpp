@@ -12,6 +12,7 @@
 #include "hanse/base/random.hpp"
 #include "hanse/data/label_form.hpp"
 #include "hanse/model/batch.hpp"
+#include "hanse/model/frozen_part.hpp"
 #include "hanse/model/gradient_record.hpp"
 #include "hanse/model/layout.hpp"
 #include "hanse/model/options.hpp"
@@ -147,6 +148,13 @@ class Model {
   virtual int64_t vocabulary() const { return 0; }
   // Features that are whole numbers: tokens, or those that a network of a file converts.
   virtual std::vector<WholeNumbers> whole_numbers() const;
+
+  // Finds what is frozen before the first tensor that moves, and keeps it. Null: this model has
+  // none that it could compute apart. Throws Error as a pass does.
+  virtual FrozenPart* freeze(const FreezeCase& /*c*/) { return nullptr; }
+  // Batches with places take what is frozen from `values` from now on, which must outlive the
+  // passes; null: they compute it. REQUIRES: freeze() found something.
+  virtual void take_frozen(FrozenValues* /*values*/) {}
 
   // The rows of the largest batch for which the writer of the model's file has compared the file
   // with its module; 0: not told, or no file.

@@ -68,6 +68,12 @@ class PartModel final : public Model {
   // Draws the other model's row, from the stream of this seed that initializes models, once for all
   // ranks of the host. Call nothing before it. Collective. Throws AgreedError.
   void hold(Communicator& host, uint64_t seed);
+  // The other model's freeze(), on FreezeCase::kSamples samples, for what the part trains; without
+  // trained tensors behind it, null. `buffers_move`: also by others than training. REQUIRES:
+  // hold().
+  FrozenPart* freeze_network(std::span<const float> samples, bool buffers_move);
+  // The whole row as it starts, [P of the other model]; what is frozen is frozen in it.
+  const float* start() const { return start_.get(); }
   // The digest of the row that hold() has drawn.
   std::string start_digest() const;
 

@@ -16,6 +16,7 @@ namespace hanse {
 
 struct Job;
 struct KeyedJob;
+class FrozenCache;
 class PartModel;
 struct PlanCase;
 class PlanSheet;
@@ -31,8 +32,8 @@ struct ResultFile {
 // them outlives it.
 class Assembly {
  public:
-  explicit Assembly(Communicator& comm) : host(comm.split(kByHost)) {}
-  virtual ~Assembly() = default;
+  explicit Assembly(Communicator& comm);
+  virtual ~Assembly();
   Assembly(const Assembly&) = delete;
   Assembly& operator=(const Assembly&) = delete;
 
@@ -56,6 +57,7 @@ class Assembly {
   std::unique_ptr<Model> host_network;       // what a network on a GPU is made of; else null
   std::unique_ptr<Model> model;              // null if nothing is trained
   PartModel* part = nullptr;                 // `model`, if a part of its tensors is trained
+  std::unique_ptr<FrozenCache> frozen;       // what passes take of `part`; null: they compute it
   std::map<std::string, std::string> files;  // a digest by its key: "model.path"
   bool writes_participation = false;         // participation.csv
   std::string trained_on = "cpu";            // or a GPU with its libraries

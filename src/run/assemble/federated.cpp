@@ -5,6 +5,7 @@
 
 #include "assemble.hpp"
 #include "federated_checks.hpp"
+#include "frozen_cache.hpp"
 #include "hanse/base/digest.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/comm/agreement.hpp"
@@ -156,6 +157,7 @@ Engine choose_engine_of(const AggregatorNeeds& rule, int64_t participants, Commu
   Engine engine =
       choose_engine(job, why_one_by_one_on_gpus(job, rule), work, comm, *parts.host, given);
   move_model(job, engine, comm, parts);
+  take_frozen_part(job, engine.on_gpu(), comm, parts);
   return engine;
 }
 

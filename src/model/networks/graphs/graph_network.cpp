@@ -14,6 +14,7 @@
 #include "hanse/base/index.hpp"
 #include "makers.hpp"
 #include "network_model.hpp"
+#include "networks/graphs/frozen_graph.hpp"
 #include "networks/graphs/graph_passes.hpp"
 #include "networks/graphs/pass_memory.hpp"
 
@@ -23,7 +24,7 @@ namespace {
 
 constexpr const char* kExporter = "hanse.export(module, sample, path) in Python writes one";
 
-class GraphNetwork final : public NetworkModel {
+class GraphNetwork final : public NetworkModel, private FrozenPart {
  public:
   explicit GraphNetwork(const ModelCase& c)
       : NetworkModel(c.loss),
@@ -56,19 +57,43 @@ class GraphNetwork final : public NetworkModel {
   }
 
   int64_t evaluation_rows() const override { return 64; }
-  int64_t pass_bytes() const override { return memory_.bytes(); }
+  int64_t pass_bytes() const override { return memory_.bytes() + frozen_memory_.bytes(); }
   int64_t compared_rows() const override { return file_.compared; }
   std::vector<WholeNumbers> whole_numbers() const override { return whole_numbers_; }
   std::string why_no_hessian() const override { return "and a graph has first derivatives alone"; }
+
+  FrozenPart* freeze(const FreezeCase& c) override {
+    const c10::InferenceMode no_gradients;
+    const PassMemory::Use memory(frozen_memory_);
+    frozen_ = FrozenGraph::find(
+        {.passes = passes_,
+         .wanted = {c.moves.begin(), c.moves.begin() + std::ssize(passes_.trained())},
+         .moves = moving_inputs(c.moves),
+         .samples = c.samples,
+         .begin = [&](const float* samples, int64_t rows, GraphPasses::Values& values) {
+           begin(c.row, {.features = samples, .rows = rows}, true, values);
+         }});
+    frozen_memory_.trim();
+    return frozen_ ? this : nullptr;
+  }
+  void take_frozen(FrozenValues* values) override { given_ = values; }
 
  protected:
   float* forward(const float* row, const Batch& batch, RandomStream* noise) override {
     const c10::InferenceMode no_gradients;
     const PassMemory::Use memory(memory_);
-    begin(row, batch, noise != nullptr);
+    std::span<const float* const> frozen;
+    is_cut_ = given_ != nullptr && batch.places.known();
+    if (is_cut_) frozen = given_->of(row, batch.places, batch.rows);
+    begin(row, batch, noise != nullptr, values_);
+    const GraphSchedule* rest = nullptr;
+    if (is_cut_) {
+      frozen_->give(noise != nullptr, frozen, values_);
+      rest = noise != nullptr ? &frozen_->cut().trains : &frozen_->cut().evaluates;
+    }
     std::optional<uint64_t> seed;  // of training
     if (noise != nullptr) seed = passes_.draws() ? noise->next() : 0;
-    const at::Tensor output = passes_.forward(values_, seed);
+    const at::Tensor output = passes_.forward(values_, seed, rest);
     const float* const values = output.data_ptr<float>();
     logits_.assign(values, values + output.numel());
     if (noise != nullptr) take_buffers();
@@ -89,6 +114,39 @@ class GraphNetwork final : public NetworkModel {
   }
 
  private:
+  int64_t values() const override { return frozen_->cut().values(); }
+
+  std::string digest(const float* row) const override {
+    GraphPasses::Values values(inputs_.size());
+    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+      values[i] = inputs_[i] == kNoValue ? passes_.fixed(static_cast<int64_t>(i))
+                                         : c10::IValue(on_row(row, i));
+    }
+    return frozen_->digest(values);
+  }
+
+  void compute(const float* row, const float* samples, int64_t rows, float* out) override {
+    const c10::InferenceMode no_gradients;
+    const PassMemory::Use memory(frozen_memory_);
+    GraphPasses::Values values;
+    begin(row, {.features = samples, .rows = rows}, true, values);
+    frozen_->compute(values, rows, out);
+  }
+
+  // Parameters that move, buffers that training moves or somebody else may.
+  std::vector<char> moving_inputs(const std::vector<char>& moves) const {
+    std::vector<char> inputs(inputs_.size() + 1, 0);
+    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+      if (inputs_[i] != kNoValue) inputs[i] = moves[to_index(inputs_[i])];
+    }
+    for (std::size_t i = 0; i < file_.training.buffers.size(); ++i) {
+      const int64_t value = file_.first_buffer() + static_cast<int64_t>(i);
+      const int64_t moved = file_.training.buffers[i];
+      if (moved != kNoValue && moved != value) inputs[to_index(value)] = 1;
+    }
+    return inputs;
+  }
+
   void check_shapes(const std::vector<int64_t>& sample_shape) const {
     const auto sides = [](std::vector<int64_t> shape) {
       std::erase(shape, 1);
@@ -158,13 +216,16 @@ class GraphNetwork final : public NetworkModel {
     new_buffers_.assign(start_.begin() + layout_.n_trainable(), start_.end());
   }
 
+  at::Tensor on_row(const float* row, std::size_t input) const {
+    const ParameterSlot& slot = layout_.slots()[to_index(inputs_[input])];
+    return at::from_blob(const_cast<float*>(row) + slot.offset, slot.shape, at::kFloat);
+  }
+
   // The inputs on the row's memory: a write to the row is seen by the next pass.
-  void begin(const float* row, const Batch& batch, bool training) {
+  void begin(const float* row, const Batch& batch, bool training, GraphPasses::Values& values) {
     if (row != bound_row_) {
       for (std::size_t i = 0; i < inputs_.size(); ++i) {
-        if (inputs_[i] == kNoValue) continue;
-        const ParameterSlot& slot = layout_.slots()[to_index(inputs_[i])];
-        bound_[i] = at::from_blob(const_cast<float*>(row) + slot.offset, slot.shape, at::kFloat);
+        if (inputs_[i] != kNoValue) bound_[i] = on_row(row, i);
       }
       bound_row_ = row;
     }
@@ -175,9 +236,9 @@ class GraphNetwork final : public NetworkModel {
     std::vector<int64_t> shape = {batch.rows};
     shape.insert(shape.end(), file_.sample.begin(), file_.sample.end());
     passes_.begin(training, at::from_blob(const_cast<float*>(batch.features), shape, at::kFloat),
-                  values_);
+                  values);
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
-      if (inputs_[i] != kNoValue) values_[i] = bound_[i];
+      if (inputs_[i] != kNoValue) values[i] = bound_[i];
     }
   }
 
@@ -209,7 +270,7 @@ class GraphNetwork final : public NetworkModel {
     for (std::size_t g = 0; g < wanted.size(); ++g) {
       wanted[g] = target.wants(slot_of(static_cast<int64_t>(g)).offset) ? 1 : 0;
     }
-    return passes_.schedule_of(wanted);
+    return is_cut_ ? frozen_->schedule_of(wanted) : passes_.schedule_of(wanted);
   }
 
   // A pass on zeros, before the first round.
@@ -233,7 +294,10 @@ class GraphNetwork final : public NetworkModel {
   std::vector<int64_t> inputs_;  // slot of each input; kNoValue: a constant, or integers
   GraphPasses::Values bound_;    // inputs with a slot, on bound_row_
   GraphPasses::Values values_;   // of the pass that runs
-  PassMemory memory_;
+  PassMemory memory_, frozen_memory_;
+  std::unique_ptr<FrozenGraph> frozen_;
+  FrozenValues* given_ = nullptr;  // null: passes compute what is frozen
+  bool is_cut_ = false;            // the pass that runs
   const float* bound_row_ = nullptr;
   std::vector<float> start_;        // [P] the file's values
   std::vector<float> logits_;       // [rows, output] of forward(), then their deltas

@@ -108,12 +108,29 @@ void GraphPasses::begin(bool training, const at::Tensor& x, Values& values) {
   values[to_index(file_.x())] = x;
 }
 
-at::Tensor GraphPasses::forward(Values& values, std::optional<uint64_t> seed) {
+void GraphPasses::run(int64_t node, Values& values) {
+  try {
+    run_node(training_, node, values);
+  } catch (const std::exception& error) {
+    fail(error, values);
+  }
+}
+
+void GraphPasses::run(const GraphSchedule& part, Values& values) {
+  for (const GraphSchedule::Step& step : part.forward) {
+    run(step.node, values);
+    for (const int64_t value : step.release) values[to_index(value)] = {};
+  }
+}
+
+at::Tensor GraphPasses::forward(Values& values, std::optional<uint64_t> seed,
+                                const GraphSchedule* rest) {
   const bool training = seed.has_value();
   GraphProgram& program = training ? training_ : evaluation_;
   try {
     if (training && program.draws()) masks_ = RandomStream(*seed, Purpose::kDropout);
-    for (const GraphSchedule::Step& step : (training ? trains_ : evaluates_).forward) {
+    const GraphSchedule& whole = training ? trains_ : evaluates_;
+    for (const GraphSchedule::Step& step : (rest != nullptr ? *rest : whole).forward) {
       run_node(program, step.node, values);
       for (const int64_t value : step.release) values[to_index(value)] = {};
     }

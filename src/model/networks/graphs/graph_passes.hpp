@@ -39,6 +39,8 @@ class GraphPasses {
   std::span<const int64_t> leaves() const { return leaves_; }
   const std::vector<int64_t>& leaf_shape(std::size_t i) const { return shapes_[i]; }
   std::size_t float_buffers() const { return float_buffers_.size(); }
+  const GraphProgram& evaluation() const { return evaluation_; }
+  const GraphProgram& training() const { return training_; }
   // Integer buffers and constants, as begin() sets them; undefined: the caller's.
   const c10::IValue& fixed(int64_t value) const { return fixed_[to_index(value)]; }
   // Frees the file's bytes: what the file's parameters point to.
@@ -49,7 +51,13 @@ class GraphPasses {
   // The output [n, output], contiguous. With a seed it is training: masks are drawn by a stream of
   // that seed, and the values stay that backward() reads; without one none stay. REQUIRES: begin()
   // of the same. Throws Error, which names the operator at fault.
-  at::Tensor forward(Values& values, std::optional<uint64_t> seed);
+  // `rest`: what is left of the pass where the caller has given some values; null: all.
+  at::Tensor forward(Values& values, std::optional<uint64_t> seed,
+                     const GraphSchedule* rest = nullptr);
+  // One node of training, or several and what they free. REQUIRES: begin() of training.
+  // Throws as forward().
+  void run(int64_t node, Values& values);
+  void run(const GraphSchedule& part, Values& values);
   bool draws() const { return training_.draws(); }
   // The value of float buffer i that training's forward() has made, contiguous. Throws as
   // forward().

@@ -1,0 +1,208 @@
+#include "networks/graphs/frozen_graph.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "hanse/base/digest.hpp"
+#include "hanse/base/index.hpp"
+#include "hanse/model/frozen_part.hpp"
+
+namespace hanse {
+
+namespace {
+
+using Values = GraphPasses::Values;
+
+// Runs what is frozen on a few samples, node by node and side by side, and looks at each value.
+class Looks {
+ public:
+  Looks(const FrozenGraph::Case& c, const std::vector<char>& candidates)
+      : c_(c), program_(c.passes.training()), candidates_(candidates) {
+    std::vector<int64_t> results;
+    for (int64_t i = 0; i < program_.nodes(); ++i) {
+      if (candidates_[to_index(i)] != 0) results.push_back(program_.graph().inputs + i);
+    }
+    steps_ = graph_schedule(program_, {}, {}, c.passes.path(), {{}, std::move(results)}).forward;
+    last_read_.resize(to_index(program_.values()), kNoValue);
+    for (const GraphSchedule::Step& step : steps_) {
+      for_each_value(program_.node(step.node),
+                     [&](int64_t value) { last_read_[to_index(value)] = step.node; });
+    }
+  }
+
+  // [values]
+  std::vector<SeenValue> seen() {
+    seen_.resize(to_index(program_.values()));
+    // The first sample beside others, and the last one likewise.
+    look({{0, 1, 2}, {0, 3, 4}, {5, 6, 2}}, [&](int64_t value, const auto& tensors) {
+      if (of_rows(tensors[0], 3, seen_[to_index(value)]) &&
+          (!agree(tensors[0], tensors[1], 0) || !agree(tensors[0], tensors[2], 2))) {
+        seen_[to_index(value)] = {};
+      }
+    });
+    look({{0, 1}}, [&](int64_t value, const auto& tensors) {
+      SeenValue two;
+      SeenValue& three = seen_[to_index(value)];
+      of_rows(tensors[0], 2, two);
+      if (two.rows != three.rows || two.shape != three.shape) three = {};
+    });
+    return std::move(seen_);
+  }
+
+ private:
+  using Batches = std::vector<std::vector<int64_t>>;  // samples of each
+
+  template <class Look>
+  void look(const Batches& batches, const Look& see) {
+    const std::size_t size = c_.samples.size() / to_index(FreezeCase::kSamples);
+    std::vector<std::vector<float>> samples;
+    std::vector<Values> values(batches.size());
+    for (std::size_t b = 0; b < batches.size(); ++b) {
+      std::vector<float>& own = samples.emplace_back();
+      for (const int64_t sample : batches[b]) {
+        const auto from = c_.samples.begin() + sample * static_cast<int64_t>(size);
+        own.insert(own.end(), from, from + static_cast<int64_t>(size));
+      }
+      c_.begin(own.data(), std::ssize(batches[b]), values[b]);
+    }
+    for (const GraphSchedule::Step& step : steps_) {
+      std::vector<at::Tensor> made;
+      const int64_t result = program_.graph().inputs + step.node;
+      for (Values& own : values) {
+        c_.passes.run(step.node, own);
+        const c10::IValue& value = own[to_index(result)];
+        made.push_back(value.isTensor() ? value.toTensor() : at::Tensor());
+      }
+      if (candidates_[to_index(step.node)] != 0 && made[0].defined()) see(result, made);
+      free_behind(step.node, values);
+    }
+  }
+
+  void free_behind(int64_t node, std::vector<Values>& values) const {
+    const auto release = [&](int64_t value) {
+      if (value < program_.graph().inputs) return;
+      for (Values& own : values) own[to_index(value)] = {};
+    };
+    for_each_value(program_.node(node), [&](int64_t value) {
+      if (last_read_[to_index(value)] == node) release(value);
+    });
+    const int64_t result = program_.graph().inputs + node;
+    if (last_read_[to_index(result)] == kNoValue) release(result);
+  }
+
+  static bool of_rows(const at::Tensor& tensor, int64_t rows, SeenValue& seen) {
+    seen = {};
+    if (tensor.scalar_type() != at::kFloat || tensor.dim() == 0) return false;
+    if (tensor.numel() == 0 || tensor.size(0) % rows != 0) return false;
+    seen.rows = tensor.size(0) / rows;
+    seen.size = tensor.numel() / rows;
+    seen.shape = tensor.sizes().slice(1).vec();
+    return true;
+  }
+
+  // Has that sample the same bits in both?
+  static bool agree(const at::Tensor& a, const at::Tensor& b, int64_t sample) {
+    const int64_t rows = a.size(0) / 3;
+    const at::Tensor one = a.narrow(0, sample * rows, rows).contiguous();
+    const at::Tensor other = b.narrow(0, sample * rows, rows).contiguous();
+    return std::memcmp(one.data_ptr<float>(), other.data_ptr<float>(),
+                       to_index(one.numel()) * sizeof(float)) == 0;
+  }
+
+  const FrozenGraph::Case& c_;
+  const GraphProgram& program_;
+  const std::vector<char>& candidates_;
+  std::vector<GraphSchedule::Step> steps_;
+  std::vector<int64_t> last_read_;
+  std::vector<SeenValue> seen_;
+};
+
+}  // namespace
+
+FrozenGraph::FrozenGraph(GraphPasses& passes, std::vector<char> wanted, GraphCut cut)
+    : passes_(passes),
+      cut_(std::move(cut)),
+      given_(cut_.sizes.size()),
+      chosen_{std::move(wanted), cut_.trains} {}
+
+std::unique_ptr<FrozenGraph> FrozenGraph::find(const Case& c) {
+  const GraphPasses& passes = c.passes;
+  const std::vector<int64_t> trained(passes.trained().begin(), passes.trained().end());
+  GraphCutter cutter({.evaluation = passes.evaluation(),
+                      .training = passes.training(),
+                      .trained = trained,
+                      .wanted = c.wanted,
+                      .moves = c.moves,
+                      .x = passes.file().x(),
+                      .first_buffer = passes.file().first_buffer(),
+                      .path = passes.path()});
+  if (std::ranges::count(cutter.candidates(), 1) == 0) return nullptr;
+  auto cut = cutter.cut(Looks(c, cutter.candidates()).seen());
+  if (!cut) return nullptr;
+  return std::unique_ptr<FrozenGraph>(new FrozenGraph(c.passes, c.wanted, std::move(*cut)));
+}
+
+std::string FrozenGraph::digest(const Values& values) const {
+  const GraphProgram& program = passes_.training();
+  const int64_t x = passes_.file().x();
+  std::vector<char> is_read(to_index(x), 0);
+  for (const GraphSchedule::Step& step : cut_.frozen.forward) {
+    for_each_value(program.node(step.node), [&](int64_t value) {
+      if (value < x) is_read[to_index(value)] = 1;
+    });
+  }
+  std::string text = cut_.text;
+  for (const int64_t value : cut_.training) text += std::to_string(value) + " ";
+  for (int64_t value = 0; value < x; ++value) {
+    if (is_read[to_index(value)] == 0) continue;
+    const at::Tensor tensor = values[to_index(value)].toTensor().contiguous();
+    const std::span bytes(static_cast<const std::byte*>(tensor.data_ptr()), tensor.nbytes());
+    text += std::to_string(value) + " " + digest_hex(bytes) + "\n";
+  }
+  return digest_hex(std::as_bytes(std::span(text)));
+}
+
+std::vector<int64_t> FrozenGraph::shape_of(std::size_t i, int64_t rows) const {
+  std::vector<int64_t> shape = {rows * cut_.sides[i]};
+  shape.insert(shape.end(), cut_.shapes[i].begin(), cut_.shapes[i].end());
+  return shape;
+}
+
+void FrozenGraph::compute(Values& values, int64_t rows, float* out) {
+  passes_.run(cut_.frozen, values);
+  for (std::size_t i = 0; i < cut_.sizes.size(); ++i) {
+    const at::Tensor made = values[to_index(cut_.training[i])].toTensor().contiguous();
+    TORCH_CHECK(made.sizes() == shape_of(i, rows), "a frozen value has another shape");
+    const auto* from = made.data_ptr<float>();
+    for (int64_t r = 0; r < rows; ++r) {
+      std::copy_n(from + r * cut_.sizes[i], cut_.sizes[i], out + r * cut_.values());
+    }
+    out += cut_.sizes[i];
+  }
+  values.clear();
+}
+
+void FrozenGraph::give(bool training, std::span<const float* const> samples, Values& values) {
+  const std::vector<int64_t>& places = training ? cut_.training : cut_.evaluation;
+  int64_t first = 0;
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const int64_t size = cut_.sizes[i];
+    given_[i].resize(samples.size() * to_index(size));
+    float* to = given_[i].data();
+    for (const float* sample : samples) to = std::copy_n(sample + first, size, to);
+    values[to_index(places[i])] =
+        at::from_blob(given_[i].data(), shape_of(i, std::ssize(samples)), at::kFloat);
+    first += size;
+  }
+}
+
+const GraphSchedule& FrozenGraph::schedule_of(const std::vector<char>& wanted) {
+  if (wanted == chosen_.first) return chosen_.second;
+  const std::vector<int64_t> trained(passes_.trained().begin(), passes_.trained().end());
+  chosen_ = {wanted,
+             graph_schedule(passes_.training(), trained, wanted, passes_.path(), {cut_.given, {}})};
+  return chosen_.second;
+}
+
+}  // namespace hanse

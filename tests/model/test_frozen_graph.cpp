@@ -1,0 +1,184 @@
+// What is frozen of a graph: where it is cut, and that passes over the rest are passes over all.
+#include <algorithm>
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "support.hpp"
+#include "support/graph_file.hpp"
+
+namespace hanse {
+namespace {
+
+// h = tanh(x W1^T + b1), g = h or h - mean over the batch, z = g W2^T + b2; W1 [5, 4] (value 0), b1
+// (1), W2 [3, 5] (2), b2 (3), x (4), delta (5). The mean counts as a constant on the way back.
+GraphText two_layers(bool mixes) {
+  GraphText graph;
+  graph.add_parameter("first.weight", "[5,4]", spread_values(20));
+  graph.add_parameter("first.bias", "[5]", spread_values(5));
+  graph.add_parameter("second.weight", "[3,5]", spread_values(15));
+  graph.add_parameter("second.bias", "[3]", {0.5F, -1, 0.25F});
+  const auto v = graph_value;
+  const auto list = [&](std::vector<int64_t> values) {
+    std::vector<std::string> texts;
+    for (const int64_t value : values) texts.push_back(v(value));
+    return fmt::format("{}", fmt::join(texts, ","));
+  };
+  const auto forward = [&](int64_t first) {
+    std::vector<std::string> nodes = {graph_node("aten::t", v(0)),
+                                      graph_node("aten::addmm", list({1, 4, first})),
+                                      graph_node("aten::tanh", v(first + 1))};
+    nodes.push_back(graph_node("aten::mean", v(first + 2) + ",[0]", "dim"));
+    nodes.push_back(graph_node("aten::sub", list({first + 2, mixes ? first + 3 : 1}), "Tensor"));
+    nodes.push_back(graph_node("aten::t", v(2)));
+    nodes.push_back(graph_node("aten::addmm", list({3, first + 4, first + 5})));
+    return nodes;
+  };
+  graph.evaluation = graph_nodes(forward(5));
+  graph.evaluation_output = "11";
+  std::vector<std::string> training = forward(6);                              // h 8, g 10, z 12
+  training.push_back(graph_node("aten::t", v(5)));                             // 13
+  training.push_back(graph_node("aten::mm", list({13, 10})));                  // 14
+  training.push_back(graph_node("aten::sum", v(5) + ",[0]", "dim_IntList"));   // 15
+  training.push_back(graph_node("aten::mm", list({5, 2})));                    // 16
+  training.push_back(graph_node("aten::tanh_backward", list({16, 8})));        // 17
+  training.push_back(graph_node("aten::t", v(17)));                            // 18
+  training.push_back(graph_node("aten::mm", list({18, 4})));                   // 19
+  training.push_back(graph_node("aten::sum", v(17) + ",[0]", "dim_IntList"));  // 20
+  graph.training = graph_nodes(training);
+  graph.outputs = R"({"output":12,"gradients":[19,20,14,15],"buffers":[]})";
+  return graph;
+}
+
+// All samples as one block; `off` is added to each value.
+class OneBlock final : public FrozenValues {
+ public:
+  OneBlock(FrozenPart& part, const Samples& samples, const std::vector<float>& row, float off = 0)
+      : values_(static_cast<std::size_t>(samples.rows * part.values())), size_(part.values()) {
+    part.compute(row.data(), samples.features.data(), samples.rows, values_.data());
+    for (float& value : values_) value += off;
+  }
+  std::span<const float* const> of(const float*, const BatchPlaces& places, int64_t rows) override {
+    found_.clear();
+    for (int64_t i = 0; i < rows; ++i) found_.push_back(values_.data() + places[i] * size_);
+    return found_;
+  }
+
+ private:
+  std::vector<float> values_;
+  int64_t size_;
+  std::vector<const float*> found_;
+};
+
+// The gradient of what moves; nobody asks for another.
+class HeadGradient final : public RowStep {
+ public:
+  explicit HeadGradient(std::size_t size) : gradient(size) {}
+  bool wants(int64_t offset) const override { return offset >= kHead; }
+  void apply(int64_t offset, const float* values, int64_t size) override {
+    std::copy_n(values, size, gradient.begin() + offset);
+  }
+
+  static constexpr int64_t kHead = 25;
+  std::vector<float> gradient;
+};
+
+struct Network {
+  explicit Network(bool mixes = false) {
+    ModelOptions options = model_options("graph", "cross-entropy");
+    options.path = written(two_layers(mixes));
+    model = make_model(options, {4}, 3);
+    row = initial_row(*model);
+  }
+  FrozenPart* freeze(std::vector<char> moves) {
+    return model->freeze({.moves = std::move(moves),
+                          .row = row.data(),
+                          .samples = std::span(samples.features).first(28)});
+  }
+  // Samples 4, 5, 6, ...
+  Batch batch(int64_t rows, bool has_places = true) const {
+    Batch part = samples.batch();
+    part.features += 16;
+    part.labels += 4;
+    part.rows = rows;
+    if (has_places) part.places = {.begin = 4};
+    return part;
+  }
+
+  std::unique_ptr<Model> model;
+  std::vector<float> row;
+  Samples samples{{4}, 3, 12};
+};
+
+TEST(FrozenGraph, WhatItMakesOfASampleIsCutBehindTheLastFrozenOperator) {
+  Network network;
+  FrozenPart* const part = network.freeze({0, 0, 1, 1});
+  ASSERT_NE(part, nullptr);
+  EXPECT_EQ(part->values(), 5);
+}
+
+TEST(FrozenGraph, NothingIsFrozenBehindATensorThatMoves) {
+  Network network;
+  EXPECT_EQ(network.freeze({1, 1, 1, 1}), nullptr);
+  EXPECT_EQ(network.freeze({0, 1, 1, 1}), nullptr);
+}
+
+// Whose value of a sample depends on the others, so that it is no function of the sample.
+TEST(FrozenGraph, AnOperatorThatMixesSamplesIsNotFrozen) {
+  Network network(true);
+  FrozenPart* const part = network.freeze({0, 0, 1, 1});
+  ASSERT_NE(part, nullptr);
+  std::vector<float> values(12 * 5);
+  part->compute(network.row.data(), network.samples.features.data(), 12, values.data());
+  for (int64_t i = 0; i < 12; ++i) {
+    for (int64_t o = 0; o < 5; ++o) {
+      double h = network.row[static_cast<std::size_t>(20 + o)];
+      for (int64_t k = 0; k < 4; ++k) {
+        h += static_cast<double>(network.row[static_cast<std::size_t>(o * 4 + k)]) *
+             network.samples.features[static_cast<std::size_t>(i * 4 + k)];
+      }
+      EXPECT_NEAR(values[static_cast<std::size_t>(i * 5 + o)], std::tanh(h), 1e-5);
+    }
+  }
+}
+
+TEST(FrozenGraph, PassesOverTheRestArePassesOverAll) {
+  for (const bool mixes : {false, true}) {
+    Network network(mixes);
+    const LossAndGradient all = loss_and_gradient(*network.model, network.row, network.batch(7));
+    const double loss = network.model->evaluate(network.row, network.batch(7)).loss;
+    OneBlock values(*network.freeze({0, 0, 1, 1}), network.samples, network.row);
+    network.model->take_frozen(&values);
+    EXPECT_NEAR(network.model->evaluate(network.row, network.batch(7)).loss, loss, 1e-5);
+    RandomStream noise = noise_stream();
+    HeadGradient step(network.row.size());
+    network.model->step_by(network.row, network.batch(7), noise, step);
+    for (std::size_t i = HeadGradient::kHead; i < step.gradient.size(); ++i) {
+      EXPECT_NEAR(step.gradient[i], all.gradient[i], 1e-6) << i;
+    }
+  }
+}
+
+TEST(FrozenGraph, ValuesComeFromTheCacheWherePlacesAreKnown) {
+  Network network;
+  const double loss = network.model->evaluate(network.row, network.batch(7)).loss;
+  OneBlock wrong(*network.freeze({0, 0, 1, 1}), network.samples, network.row, 1);
+  network.model->take_frozen(&wrong);
+  EXPECT_GT(std::abs(network.model->evaluate(network.row, network.batch(7)).loss - loss), 0.01);
+  EXPECT_EQ(network.model->evaluate(network.row, network.batch(7, false)).loss, loss);
+  network.model->take_frozen(nullptr);
+  EXPECT_EQ(network.model->evaluate(network.row, network.batch(7)).loss, loss);
+}
+
+TEST(FrozenGraph, TheDigestIsThatOfFrozenTensorsAlone) {
+  Network network;
+  FrozenPart* const part = network.freeze({0, 0, 1, 1});
+  std::vector<float> head = network.row, body = network.row;
+  head[26] += 1;
+  body[3] += 1;
+  EXPECT_EQ(part->digest(head.data()), part->digest(network.row.data()));
+  EXPECT_NE(part->digest(body.data()), part->digest(network.row.data()));
+}
+
+}  // namespace
+}  // namespace hanse
