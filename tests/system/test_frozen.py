@@ -93,7 +93,7 @@ class SameBits(FrozenCase):
     def test_ranks_and_resumes(self):
         self.compare_places(self.keys(**{"client.train": "layers.1.*,head.*"}))
 
-    def test_momentum_and_private_samples(self):
+    def test_momentum_and_scores(self):
         keys = self.keys(**{"client.momentum": 0.5, "evaluate.scores": "true"})
         self.compare_places(keys, places=())
 

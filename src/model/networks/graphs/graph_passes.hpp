@@ -11,6 +11,7 @@
 
 #include <ATen/ATen.h>
 
+#include "hanse/base/index.hpp"
 #include "networks/graphs/graph_schedule.hpp"
 
 namespace hanse {
