@@ -26,7 +26,7 @@ class FrozenPart {
 
   // Values in float32 that it makes of a sample.
   virtual int64_t values() const = 0;
-  // Of what it computes, and of the frozen tensors that it reads, in `row` [P].
+  // Names what it computes and the frozen tensors that it reads, in `row` [P].
   virtual std::string digest(const float* row) const = 0;
   // out [rows, values()] <- of samples [rows, values of a sample]. The bits depend on all of these,
   // for products of several rows have an order of their own. Throws Error as a pass does.
