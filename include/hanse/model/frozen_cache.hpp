@@ -32,7 +32,7 @@ class FrozenCache final : public FrozenValues {
   void keep_in(FrozenStore store) { store_ = std::move(store); }
   bool is_kept() const { return store_.has_value(); }
   int64_t samples() const { return federation_.samples(); }
-  // Of the first block's samples. With that of FrozenPart and what else fixes a pass's bits it
+  // The digest of the first block's samples. With that of FrozenPart and what else fixes the bits it
   // names the values.
   std::string first_samples() const;
   // Seconds that the blocks of all samples take on one rank, as the first one does.
