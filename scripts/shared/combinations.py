@@ -40,6 +40,8 @@ NEEDS = {
                                   "clock.kind": "none", "async.kind": "none"},
     ("client.update", "fednl"): {"client.weight-decay": 0.01, "aggregator.kind": "fedavg",
                                  "sampler.kind": "full", "clock.kind": "none", "async.kind": "none"},
+    ("client.update", "moon"): {"model.kind": "mlp"},
+    ("client.update", "fedproto"): {"model.kind": "mlp"},
     ("async.kind", "fedbuff"): {"clock.kind": "virtual"},
     ("async.kind", "fedasync"): {"clock.kind": "virtual"},
     ("client.nesterov", "true"): {"client.momentum": 0.5},

@@ -27,6 +27,7 @@ IMAGES = {**SHORT, "data.kind": "random", "data.shape": "1,6,6", "data.classes":
 # The same in the place of HEART, for rules.
 PICTURES = {**IMAGES, "data.standardize": "none", "federation.partition": "iid",
             "model.loss": "cross-entropy", "sampler.kind": "uniform"}
+HIDDEN = {"model.kind": "mlp", "model.hidden": 8}
 BANDIT = {"run.protocol": "bandit", "run.rounds": 10, "run.repeats": 2, "federation.clients": 6,
           "bandit.arms": "hartmann-6", "bandit.count": 20, "evaluate.every": 5,
           "checkpoint.every": 0}
@@ -80,6 +81,7 @@ FAMILIES = {
                             "fltrust": {"federation.held-out": 1},
                             "python": {"aggregator.path": "jobs/own-rules/superquantile.py"}}),
     "updates": (HEART, {"fedntd": PICTURES,
+                        "moon": HIDDEN, "fedproto": HIDDEN,
                         "fednew": {"client.weight-decay": 0.01},
                         "fednl": {"client.weight-decay": 0.01}}),
     "steps": (HEART, {}),
@@ -218,6 +220,10 @@ VARIANTS = {
                     "tuned": {"model.kind": "mlp", "model.hidden": 8, "client.train": "fc1.*",
                               "evaluate.tune-steps": 2, "evaluate.tune": "*"},
                     "personalised": {"evaluate.view": "personalised"},
+                    **{f"clusters-{by}": {**PICTURES, "model.kind": "mlp", "model.hidden": 8,
+                                          "client.clustered": "fc2.*", "federation.models": 3,
+                                          "client.cluster-by": by}
+                       for by in ("loss", "labels")},
                     **{f"lora-{kind}": {"model.kind": "mlp", "model.hidden": 8, "client.lora": 2,
                                         "client.lora-kind": kind, "client.lora-alpha": alpha}
                        for kind, alpha in (("plain", "auto"), ("ffa", 4), ("fedsa", 4),
@@ -236,6 +242,11 @@ VARIANTS = {
     "updates/fedntd": {"temperature": {"client.temperature": 3, "client.distillation": 0.3,
                                        "model.kind": "mlp", "model.hidden": 8,
                                        "client.momentum": 0.5}},
+    "updates/moon": {"mu": {**HIDDEN, "client.mu": 5, "client.temperature": 0.1,
+                            "client.personal": "fc2.*", "client.momentum": 0.5}},
+    "updates/fedproto": {"reference": {**HIDDEN, "client.variant": "reference",
+                                       "client.lambda": 3, "aggregator.weights": "uniform"},
+                         "means": {**HIDDEN, "client.personal": "*"}},
     "updates/fednew": {"alpha": {"client.alpha": 0.1, "client.rho": 0.5}},
     "updates/fednl": {"top": {"client.weight-decay": 0.01, "client.compressor": "top"},
                       "zero": {"client.weight-decay": 0.01, "client.hessian-start": "zero"},

@@ -5,19 +5,22 @@ their numbers. The files have the form of studies (hanse/study_files.py), and mo
               is run when none is named; "whole" is all of it)
   set         options of every run; `quick` are those of --quick
   rows        name, set (options), paper (a text for each column, "" where it has no number; of a row
-              of parts {PART = [TEXT, ...]}), grid,
-              base (the row that its factors are of), worst and best ({KEY = [VALUE, ...]}: each of
-              their combinations runs, and the row's number is the largest over `best` of the least
-              over `worst`),
+              of parts {PART = [TEXT, ...]}), grid, base (the
+              row that its factors are of), worst and best ({KEY = [VALUE, ...]}: each of their
+              combinations runs, and the row's number is the largest over `best` of the least over
+              `worst`),
               may-diverge = true (a run that diverges is a result, and no failure of the table's; of
               a row of parts true for all, or a list of parts)
   columns     label, metric (of evaluations.csv or of `file`; of summary.json its metrics), at (a
               round), from (a round, of which on the number is the mean) or sum ("x" or "-log1p", of
               the numbers of all rounds), where ({COLUMN = TEXT}, of the file's lines), slowest (the
               share of the clients with the longest work on the virtual clock, over which a metric of
-              clients.csv has its mean), times, scale = "percent" or "log"; or in the place of these
+              clients.csv has its mean), times, scale = "percent" or
+              "log"; or in the place of these
               to = "METRIC>=VALUE", the round of the first evaluation that reaches it, and with
-              factor = true how many times these rounds the row `base` takes
+              factor = true how many times these rounds the row `base` takes; or purity = "COLUMN" of
+              clients.csv, the share of the clients whose group, the name up to its first "-", is
+              the most frequent one among those of the same value
   [data]      what no package brings: name, get (from where), path (under the folder of --all), file
               (which must be there), prepare (a function of prepared_data.py); without a name what is
               only prepared; data = "NAME" are those of another table
@@ -246,6 +249,16 @@ def texts_of(folder, column):
     return [line[column["metric"]] for line in lines if counts(line, column)]
 
 
+def purity_of(folder, column):
+    """How well the values of a column of clients.csv tell the groups of the clients apart."""
+    groups = {}
+    for line in read_rows(folder / "clients.csv"):
+        if line.get(column):
+            groups.setdefault(line[column], []).append(line["name"].partition("-")[0])
+    most = sum(max(map(own.count, set(own))) for own in groups.values())
+    return most / sum(map(len, groups.values()))
+
+
 def slowest_of(folder, share):
     """The share of the drawn clients whose work takes longest on the virtual clock."""
     seconds = {line["client"]: float(line["seconds"])
@@ -262,14 +275,17 @@ def value_of(task, column):
         found = target.first(evaluations_of(task.folder), target.levels[0])
         return found and float(found["round"])
     try:
-        texts = texts_of(task.folder, column)
-        if "sum" in column:
+        texts = [] if "purity" in column else texts_of(task.folder, column)
+        if "purity" in column:
+            value = purity_of(task.folder, column["purity"])
+        elif "sum" in column:
             value = math.fsum(SUMMED[column["sum"]](float(text)) for text in texts)
         elif "from" in column or "slowest" in column:
             value = statistics.fmean(map(float, filter(None, texts)))
         else:
             value = float(texts[-1])
-    except (OSError, IndexError, KeyError, ValueError, statistics.StatisticsError):
+    except (OSError, IndexError, KeyError, ValueError, ZeroDivisionError,
+            statistics.StatisticsError):
         return None
     value *= column.get("times", 1)
     if column.get("scale") == "log":

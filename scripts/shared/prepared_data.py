@@ -7,6 +7,7 @@ where a source is newer.
 import collections
 import csv
 import datetime
+import gzip
 import math
 import os
 import pathlib
@@ -16,7 +17,7 @@ import tarfile
 import zipfile
 
 from hanse.files import replacing
-from hanse.program import Refused
+from hanse.program import Failed, Refused, ask
 
 from shared import r_data
 
@@ -155,6 +156,40 @@ def kmnist(folder, out, _):
     return {"data.path": made(out / "kmnist-test.npz", list(parts.values()), write)}
 
 
+def turned_digits(folder, out, data):
+    """An NPZ file of MNIST's training images among `clients`, in as many groups as there are `turns`:
+    those of group g are turned by `turns`[g] quarters of a circle. Each client has `samples` images of
+    its own; it is called by its group, turn1-017."""
+    import numpy
+
+    def array(name, offset):
+        for path, opened in ((folder / name, open), (folder / f"{name}.gz", gzip.open)):
+            if path.is_file():
+                with opened(path, "rb") as file:
+                    return numpy.frombuffer(file.read(), numpy.uint8, offset=offset)
+        raise Refused(f"{folder / name} is missing; hint: scripts/fetch-data says where it is found")
+
+    clients, samples, turns = data["clients"], data["samples"], data["turns"]
+
+    def write(path):
+        images = array("train-images-idx3-ubyte", 16).reshape(-1, 28, 28)
+        labels = array("train-labels-idx1-ubyte", 8)
+        if clients * samples > len(labels):
+            raise Refused(f"{clients} clients of {samples} images are more than {len(labels)}")
+        names, x = [], images[:clients * samples].copy()
+        for client in range(clients):
+            group = client * len(turns) // clients
+            own = slice(client * samples, (client + 1) * samples)
+            x[own] = numpy.rot90(x[own], turns[group], axes=(1, 2))
+            names += [f"turn{group}-{client:03}"] * samples
+        with open(path, "wb") as file:
+            numpy.savez_compressed(file, x=x, y=labels[:len(x)], client=numpy.array(names))
+
+    source = folder / "train-images-idx3-ubyte"
+    source = source if source.is_file() else source.with_name(source.name + ".gz")
+    return {"data.path": made(out / "turned-digits.npz", [source], write)}
+
+
 def pictures(folder, out, data):
     """The folder if it has train/; else unpacks train/ and test/ of its `archive`."""
     if (folder / "train").is_dir():
@@ -228,5 +263,35 @@ def network(folder, out, data):
     return {"model.path": file, **({"data.path": folder} if folder else {})}
 
 
+def halves_of_roles(text):
+    """Two texts: the paragraphs of every second role, and those of the others. Roles go by the length
+    of what they say, the longest first, and then by name."""
+    said = collections.defaultdict(list)
+    for paragraph in text.strip().split("\n\n"):
+        role, colon, _ = paragraph.partition(":\n")
+        if colon:
+            said[role].append(paragraph)
+    roles = sorted(said, key=lambda role: (-sum(map(len, said[role])), role))
+    return ["\n\n".join(paragraph for role in roles[first::2] for paragraph in said[role]) + "\n"
+            for first in (0, 1)]
+
+
+def pretrained(file, out, data):
+    """The second half of a text's roles, and a model that the job of `pretrain` has made of the first
+    half."""
+    halves = [made(out / name, [file],
+                   lambda path, i=i: path.write_text(halves_of_roles(file.read_text())[i]))
+              for i, name in enumerate(["pretraining.txt", "tuning.txt"])]
+    run = out / "pretrained"
+    if not (run / "model.h5").is_file():
+        job = pathlib.Path(__file__).resolve().parents[2] / data["pretrain"]["job"]
+        options = [f"--{key}={value}" for key, value in data["pretrain"]["set"].items()]
+        try:
+            ask("run", job, *options, f"--data.path={halves[0]}", f"--run.out={run}")
+        except Failed as failed:
+            raise Refused(str(failed)) from failed
+    return {"data.path": halves[1], "model.start": run / "model.h5"}
+
+
 PREPARED = {"berka": berka, "cifar": cifar, "columns": columns, "kmnist": kmnist, "network": network,
-            "pictures": pictures}
+            "pictures": pictures, "pretrained": pretrained, "turned-digits": turned_digits}

@@ -62,7 +62,7 @@ void pass(const BatchTrial& trial, const Federation& federation, Model& model) {
   RandomStream noise(0, Purpose::kDropout);
   model.initialize(row, noise);
   if (trial.training) {
-    model.receive(row);
+    model.receive({row});
     std::vector<float> gradient(row.size());
     model.loss_and_gradient(row, batch.view(), noise, gradient);
   } else {

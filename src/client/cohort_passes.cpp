@@ -108,6 +108,10 @@ std::vector<ClientOutcome> CohortPasses::run(std::size_t number, std::span<const
 
 }  // namespace
 
+int64_t LocalUpdate::sent_values(int64_t, int64_t, const ParameterLayout& layout) const {
+  return layout.n_params();
+}
+
 std::unique_ptr<CohortUpdate> LocalUpdate::cohort_update(CohortTraining&, const ParameterLayout&) {
   return nullptr;
 }

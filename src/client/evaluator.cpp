@@ -9,15 +9,10 @@ namespace hanse {
 EvaluationSums RowEvaluator::range(SampleRange range, SampleResults results) {
   const FlushSubnormals flush;
   EvaluationSums sums;
-  const int64_t longest = model_.evaluation_rows();
-  for (int64_t begin = range.begin; begin < range.end; begin += longest) {
-    const SampleRange part{begin, std::min(begin + longest, range.end)};
-    const auto values = static_cast<std::size_t>(part.size() * federation_.sample_values());
-    features_.resize(std::max(features_.size(), values));
-    federation_.copy(part, features_.data());
-    sums += model_.evaluate(row_, batch_of(federation_, part, features_.data()),
-                            results.from(part.begin - range.begin));
-  }
+  for_each_batch(federation_, range, model_.evaluation_rows(), features_,
+                 [&](const Batch& batch, int64_t first) {
+                   sums += model_.evaluate(row_, batch, results.from(first));
+                 });
   return sums;
 }
 

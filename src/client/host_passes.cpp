@@ -69,7 +69,9 @@ ClientOutcome HostPasses::make_pass(PassUpdate& update, std::size_t number,
   update.before(number, task, pass.pulls ? std::span(pull_) : std::span<float>());
   if (keeps_start(pass)) start_.assign(task.row.begin(), task.row.end());
   const std::span<const float> anchor = pass.to_received ? received_ : start_;
-  model_.receive(pass.to_received ? anchor : task.row);
+  Received received = update.beside(task);
+  received.row = pass.to_received ? anchor : task.row;
+  model_.receive(received);
   const std::span<float> moments = task.state.first(state_width_);
   optimizer_.start(task.row, moments,
                    {.mu = pass.mu.value_or(0),
@@ -172,6 +174,10 @@ PassUpdate::PassUpdate(const PassUpdate& inner, std::vector<Pass> passes,
 }
 
 const Movement& PassUpdate::movement() const { return host_->movement(); }
+
+int64_t PassUpdate::sent_values(int64_t round, int64_t, const ParameterLayout& layout) const {
+  return total_size(movement().moved_in(round, layout));
+}
 bool PassUpdate::trains_side_by_side() const { return host_->steps_by_model(); }
 
 ClientOutcome PassUpdate::train(const ClientTask& task) { return host_->run(*this, task); }

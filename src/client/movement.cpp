@@ -30,6 +30,8 @@ class Tensors {
     const auto moves = split_list(options.moves), personal = split_list(options.personal);
     if (!moves.empty()) moving_ = matching(trained_, moves, kTune);
     if (!personal.empty()) personal_ = matching(layout.slots(), personal, "client.personal");
+    if (!options.has_clusters()) return;
+    clustered_ = matching(trained_, split_list(options.clustered), "client.clustered");
   }
 
   bool all_move() const { return moving_.size() == trained_.size(); }
@@ -39,16 +41,20 @@ class Tensors {
   MovingPart named(const std::string& name, const std::string& key) const {
     MovingPart part = part_of(name, slots_of(name, key));
     if (!part.parts.empty()) return part;
-    throw InvalidArgument(
-        fmt::format("a phase of '{}' moves nothing", name), key,
-        name == "personal" ? "name tensors of the clients' own: client.personal" : "leave it out");
+    const char* hint = name == "personal"    ? "name tensors of the clients' own: client.personal"
+                       : name == "clustered" ? "name tensors of the clusters': client.clustered"
+                                             : "leave it out";
+    throw InvalidArgument(fmt::format("a phase of '{}' moves nothing", name), key, hint);
   }
 
  private:
   Slots slots_of(const std::string& name, const std::string& key) const {
     if (name == "all") return moving_;
     if (name == "personal") return both(moving_, personal_);
-    if (name == "shared") return both(moving_, personal_, /*hold=*/false);
+    if (name == "clustered") return both(moving_, clustered_);
+    if (name == "shared") {
+      return both(both(moving_, personal_, /*hold=*/false), clustered_, /*hold=*/false);
+    }
     return both(moving_, matching(trained_, {name}, key));
   }
 
@@ -56,27 +62,30 @@ class Tensors {
     return {.name = name, .parts = joined_parts(slots), .all = slots.size() == trained_.size()};
   }
 
-  Slots trained_, moving_, personal_;
+  Slots trained_, moving_, personal_, clustered_;
 };
 
 bool meet(const MovingPart& one, const MovingPart& other) {
   return std::ranges::any_of(one.parts, [&](const RowPart& a) {
-    return std::ranges::any_of(
-        other.parts, [&](const RowPart& b) { return a.begin < b.end && b.begin < a.end; });
+    return std::ranges::any_of(other.parts,
+                               [&](const RowPart& b) { return common_size(a, b) > 0; });
   });
 }
 
 }  // namespace
 
-int64_t MovingPart::size() const {
-  int64_t size = 0;
-  for (const RowPart& part : parts) size += part.size();
-  return size;
-}
+int64_t MovingPart::size() const { return total_size(parts); }
 
 bool MovingPart::holds(int64_t place) const {
   return std::ranges::any_of(
       parts, [&](const RowPart& part) { return part.begin <= place && place < part.end; });
+}
+
+std::vector<RowPart> Movement::moved_in(int64_t round, const ParameterLayout& layout) const {
+  if (!by_rounds) return {{0, layout.n_params()}};
+  std::vector<RowPart> moved = phases[PhaseWalk(*this, round).number()].part.parts;
+  moved.push_back({layout.n_trainable(), layout.n_params()});
+  return moved;
 }
 
 Movement movement_of(const ClientOptions& options, const ParameterLayout& layout) {

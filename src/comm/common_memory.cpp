@@ -92,15 +92,31 @@ RankRows share_rows(Communicator& host, int64_t bytes) {
   return rows;
 }
 
-CommonMemory share_to_change(Communicator& host, int64_t bytes,
-                             const std::function<void(std::byte*)>& fill) {
-  const MemoryFile file(host, bytes);
+namespace {
+
+CommonMemory filled(Communicator& host, const MemoryFile& file, std::span<const MemoryPart> parts,
+                    const std::function<void(std::byte*)>& fill) {
   agree_on(host, [&] {
-    if (host.rank() == 0) fill(file.map(Access::kWrite).get());
+    if (host.rank() != 0) return;
+    for (const MemoryPart& part : parts) file.reserve(part.begin, part.size);
+    fill(file.map(Access::kWrite).get());
   });
   CommonMemory memory;
   agree_on(host, [&] { memory = {file.map(Access::kWrite), file.map(Access::kCopy)}; });
   return memory;
+}
+
+}  // namespace
+
+CommonMemory share_to_change(Communicator& host, int64_t bytes,
+                             const std::function<void(std::byte*)>& fill) {
+  return filled(host, MemoryFile(host, bytes), {}, fill);
+}
+
+CommonMemory share_parts_to_change(Communicator& host, int64_t bytes,
+                                   std::span<const MemoryPart> parts,
+                                   const std::function<void(std::byte*)>& fill) {
+  return filled(host, MemoryFile(host, bytes, /*in_parts=*/true), parts, fill);
 }
 
 }  // namespace hanse

@@ -30,9 +30,31 @@ void bind_part(OptionTable& table, PartOptions& client) {
             "alpha of the adapters' scale s; auto: the rank");
   table.add("client.lora-scale", client.lora_scale,
             "s = alpha / rank, or alpha / the rank's root (rsLoRA)");
+  table
+      .add("client.lora-ranks", client.lora_ranks,
+           "a csv of the clients' ranks, lines client,rank, each client once; client.lora is the "
+           "largest; for client.lora-kind = flora; empty: all have client.lora")
+      .may_change = true;
+  table.add("client.lora-path", client.lora_path,
+            "merged: a rank forms W + s B A; split: graph computes x W' + s (x A') B', without a "
+            "copy of W; auto: split for matrices that are in products and look-ups alone");
   table.add("client.lora-dropout", client.lora_dropout, from_below(0, 1),
             "share of the adapters' inputs that a training step drops, the same for all samples of "
             "its mini-batch");
+}
+
+void bind_clusters(OptionTable& table, ClusterOptions& clusters) {
+  table.add("client.clustered", clusters.clustered,
+            "names of tensors of which each cluster of clients has a copy, with * and ?, separated "
+            "by commas; *: all (IFCA); empty: none");
+  table.add("client.cluster-by", clusters.cluster_by,
+            "which copy a client takes: loss: the one of its least loss, in every round; fixed: by "
+            "a file (federation.clusters-path), or by clusters of the clients' shares of labels");
+  table.add("federation.models", clusters.models, between(1, 100),
+            "copies of the tensors of client.clustered");
+  table.add("federation.clusters-path", clusters.clusters_path,
+            "client.cluster-by = file: CSV client,cluster with a header, each client once, "
+            "clusters from 0");
 }
 
 void bind_model_files(OptionTable& table, RunOptions& run) {

@@ -7,6 +7,7 @@
 namespace hanse {
 
 void bind_part(OptionTable& table, PartOptions& client);
+void bind_clusters(OptionTable& table, ClusterOptions& clusters);
 void bind_model_files(OptionTable& table, RunOptions& run);
 
 }  // namespace hanse

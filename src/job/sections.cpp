@@ -121,6 +121,10 @@ void bind_model(OptionTable& table, ModelOptions& model) {
                        "folder of such files; empty: that of data.path"));
   bind_seed(table, "model", model.seed, "the initial parameters");
   table.add(
+      "model.base-precision", model.base_precision,
+      "how the frozen tensors of client.train and client.lora lie in memory; bfloat16: rounded "
+      "once, and widened when they are used; half the memory for graph, the same for others");
+  table.add(
       "model.start", model.start,
       "file whose tensors the model starts from, by name: model.h5 of a run, a state dict "
       "of torch.save, safetensors or an index of their shards; or a folder of PEFT's adapters, "
@@ -136,8 +140,9 @@ void bind_client(OptionTable& table, ClientOptions& client) {
   table.add("client.steps", client.steps, at_least(0), "mini-batch steps a round; 0: epochs");
   table.add("client.phases", client.phases,
             "what the steps of a round move, one after the other: all, shared, personal "
-            "(client.personal) or a tensor's name with * and ?, each with its epochs, or its steps "
-            "where client.steps > 0, e.g. personal 10, shared 5; empty: all");
+            "(client.personal), clustered (client.clustered) or a tensor's name with * and ?, each "
+            "with its epochs, or its steps where client.steps > 0, e.g. personal 10, shared 5; "
+            "empty: all");
   table.add("client.batch", client.batch, at_least(0), "samples a step; 0: all of the client's");
   table.add("client.drop-last", client.drop_last,
             "leave out the last batch of a pass where it has fewer than client.batch samples; a "
@@ -167,6 +172,7 @@ void bind_client(OptionTable& table, ClientOptions& client) {
   table.add("client.mixup", augmentation.mixup, at_least(0),
             "a of the shares ~ Beta(a, a) in which images are mixed in training; 0: none");
   bind_part(table, client);
+  bind_clusters(table, client);
   table.add("client.objective", client.objective,
             "file of a loss of your own for training, TorchScript; empty: model.loss. Evaluations "
             "keep model.loss");

@@ -112,8 +112,8 @@ const Keys<Job> kEstimator =
         "normalized: coefficients sum to 1; unbiased: share times the draw's weight");
 const Keys<Job> kLoss =
     key("loss", &Options::loss,
-        "samples of the losses that the rule needs: full, or batches(n) for n mini-batches of "
-        "client.batch samples");
+        "samples of the losses that the rule needs, and with client.clustered each client: full, "
+        "or batches(n) for n mini-batches of client.batch samples");
 
 ClientWeights& weights_of(Job& job) { return job.aggregator.weights; }
 Variant& variant_of(Job& job) { return job.aggregator.variant; }

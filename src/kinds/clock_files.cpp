@@ -1,6 +1,4 @@
 #include <limits>
-#include <string_view>
-#include <unordered_map>
 #include <utility>
 
 #include <fmt/format.h>
@@ -11,6 +9,7 @@
 #include "hanse/base/text.hpp"
 #include "hanse/kinds/clock.hpp"
 #include "lines.hpp"
+#include "named_clients.hpp"
 
 namespace hanse {
 
@@ -18,58 +17,6 @@ namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 constexpr const char* kProfileHeader = "client,seconds_per_sample,down_bps,up_bps,latency_s";
-
-// The clients by the names that the data have.
-class NamedClients {
- public:
-  NamedClients(int64_t clients, const Names& names) : clients_(clients) {
-    for (int64_t i = 0; i < clients && !names.empty(); ++i) by_name_.emplace(names.at(i), i);
-  }
-  int64_t count() const { return clients_; }
-
-  // Throws InvalidArgument that says where.
-  int64_t find(const std::string& name, const std::string& where) const {
-    const auto found = by_name_.find(name);
-    if (found != by_name_.end()) return found->second;
-    if (by_name_.empty()) {
-      throw InvalidArgument(fmt::format("client '{}' is no number", name), where,
-                            "the data name no clients: they are numbered from 0");
-    }
-    throw InvalidArgument(fmt::format("no client is called '{}'", name), where,
-                          "clients are called, and numbered from 0, as in clients.csv");
-  }
-
- private:
-  int64_t clients_;
-  std::unordered_map<std::string_view, int64_t> by_name_;
-};
-
-bool names_a_client(const std::string& line) {
-  const auto items = split_list(line);
-  return items.size() > 1 && !number_in(items[0]);
-}
-
-// The numbers of a line, of which the first is that of a client, who may stand there by its name.
-// `all`: must the number be one of a client?
-std::vector<double> fields_of(const std::string& line, const std::string& form,
-                              const NamedClients& clients, const std::string& where,
-                              bool all = true) {
-  std::vector<double> numbers;
-  const auto items = split_list(line);
-  const bool by_name = names_a_client(line);
-  if (by_name) numbers.push_back(static_cast<double>(clients.find(items[0], where)));
-  try {
-    if (items.size() != split_list(form).size()) throw InvalidArgument("");
-    if (!by_name) numbers.push_back(static_cast<double>(parse_integer(items[0])));
-    for (std::size_t i = 1; i < items.size(); ++i) numbers.push_back(parse_number(items[i]));
-  } catch (const InvalidArgument&) {
-    throw InvalidArgument(fmt::format("'{}' has not the numbers of a line", line), where,
-                          "a line is: " + form);
-  }
-  const auto count = static_cast<double>(clients.count());
-  if (numbers[0] >= 0 && (!all || numbers[0] < count)) return numbers;
-  throw InvalidArgument(fmt::format("client {} is outside [0, {})", numbers[0], count), where);
-}
 
 void require_in(double value, const Range& range, const char* what, const std::string& where) {
   if (range.contains(value)) return;

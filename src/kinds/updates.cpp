@@ -6,6 +6,7 @@
 
 #include "families.hpp"
 #include "hanse/base/error.hpp"
+#include "hanse/client/clustered.hpp"
 #include "hanse/client/personal.hpp"
 #include "hanse/client/second_order.hpp"
 #include "hanse/client/updates.hpp"
@@ -108,6 +109,41 @@ const Keys<Job> kFedNtd{key("distillation", &Options::distillation, at_least(0),
                             "temperature tau of the distillation's probabilities"),
                         kStragglers};
 
+const Keys<Job> kMoon{
+    mu_key(1, "weight of the contrast with the received model and the client's last one; 0: none"),
+    with_default(
+        key("temperature", &Options::temperature, above(0), "temperature tau of the contrast"),
+        [](Job& job) -> double& { return job.client.temperature; }, 0.5),
+    kStragglers};
+
+const Keys<Job> kFedProto{
+    key("lambda", &Options::lambda, at_least(0),
+        "weight of the distance between means of classes in a batch and those of all clients; 0: "
+        "none"),
+    key("variant", &Options::variant,
+        "paper; reference: the mean squared distance of each sample, and the clients' means count "
+        "alike, whatever they have of a class, as in the authors' code"),
+    kImportance, kStragglers};
+
+void look_at_contrast(const ClientOptions& options, UpdateTraits& traits) {
+  traits.own_loss = traits.one_by_one = traits.keeps = traits.represents = options.mu > 0;
+}
+
+void contrast_models(const ClientOptions& options, Model& network) {
+  if (options.mu > 0) contrast_with_models(network, options.mu, options.temperature);
+}
+
+void look_at_pull(const ClientOptions& options, UpdateTraits& traits) {
+  traits.own_loss = options.lambda > 0;
+}
+
+void pull_to_means(const ClientOptions& options, Model& network) {
+  if (options.lambda == 0) return;
+  const bool is_paper = options.variant == UpdateVariant::kPaper;
+  pull_to_class_means(network, options.lambda,
+                      is_paper ? MeanDistance::kOfMeans : MeanDistance::kOfSamples);
+}
+
 void look_at_sharpness(const ClientOptions& options, UpdateTraits& traits) {
   traits.control = options.global_momentum > 0;
   traits.separable = !traits.control;
@@ -188,6 +224,28 @@ const Family<UpdateKind> kUpdates{
       nullptr,
       look_at_distillation,
       distill_received},
+     {{"moon",
+       "SGD, and a contrast of representations with the received and the client's last model "
+       "(Li et al. 2021)",
+       kMoon},
+      {.separable = true, .straggles = true},
+      make_moon,
+      nullptr,
+      look_at_contrast,
+      contrast_models},
+     {{"fedproto",
+       "SGD near the means of all clients' representations of each class (Tan et al. 2022)",
+       kFedProto},
+      {.separable = true,
+       .straggles = true,
+       .control = true,
+       .one_by_one = true,
+       .represents = true,
+       .sends_means = true},
+      make_fedproto,
+      nullptr,
+      look_at_pull,
+      pull_to_means},
      {{"fednova", "SGD; updates count by their effective steps (Wang et al. 2020)"},
       {.separable = true},
       make_fednova},
@@ -217,7 +275,21 @@ std::unique_ptr<LocalUpdate> keep_personal(std::unique_ptr<LocalUpdate> update,
                                            const ParameterLayout& layout) {
   if (options.alone) return make_personal(std::move(update), {{0, layout.n_params()}});
   if (options.personal.empty()) return update;
-  return make_personal(std::move(update), personal_parts(layout, split_list(options.personal)));
+  const bool all_may_stay = update_traits(options).sends_means;
+  return make_personal(std::move(update),
+                       personal_parts(layout, split_list(options.personal), all_may_stay));
+}
+
+// A tensor is either the client's own or its cluster's.
+void require_apart(const ClientOptions& options, const ClusteredModel& model) {
+  if (options.personal.empty()) return;
+  for (const RowPart& own : personal_parts(model.plain().layout(), split_list(options.personal))) {
+    for (const RowPart& copied : model.places().parts()) {
+      if (common_size(own, copied) == 0) continue;
+      throw InvalidArgument("tensors that stay with the client have no copies for clusters",
+                            "client.clustered", "name other tensors there, or in client.personal");
+    }
+  }
 }
 
 }  // namespace
@@ -257,9 +329,8 @@ std::vector<std::string> row_patterns(const Job& job) {
 bool evaluates_own_models(const Job& job) {
   const EvaluateView view = job.evaluate.view;
   if (view != EvaluateView::kAuto) return view == EvaluateView::kPersonalised;
-  const ClientOptions& client = job.client;
-  const UpdateTraits traits = update_traits(client);
-  return client.alone || !client.personal.empty() || traits.own_models || traits.adapts;
+  const UpdateTraits traits = update_traits(job.client);
+  return job.client.keeps_tensors() || traits.own_models || traits.adapts;
 }
 
 void take_update_loss(const Job& job, Model& network) {
@@ -272,7 +343,14 @@ std::unique_ptr<LocalUpdate> make_update(const Job& job, const Federation& feder
   ClientOptions options = instructed_clients(job);
   options.poison = poison_of(job, federation.clients());
   const UpdateMaker make = needs.rates ? make_quasi_newton : kUpdates.find(options.kind).make;
-  return keep_personal(make(options, federation, model), options, model.layout());
+  const auto made = [&](Model& of_one) {
+    return keep_personal(make(options, federation, of_one), options, of_one.layout());
+  };
+  auto* const clustered = dynamic_cast<ClusteredModel*>(&model);
+  if (clustered == nullptr) return made(model);
+  require_apart(options, *clustered);
+  return std::make_unique<ClusteredUpdate>(made(clustered->plain()), federation, *clustered,
+                                           options.copies_of);
 }
 
 ClientOptions tuner_options(const Job& job) {

@@ -7,6 +7,7 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
+#include "hanse/model/tensor_reader.hpp"
 #include "part_step.hpp"
 
 namespace hanse {
@@ -158,6 +159,37 @@ void Adapters::hold(std::shared_ptr<float> frozen, uint64_t seed) {
   given_ = {};
 }
 
+bool Adapters::hold_narrow(int64_t weight, const uint16_t* values) {
+  const auto found = std::ranges::find(places_, weight, &PartAdapter::weight);
+  if (found == places_.end()) return false;
+  found->narrow = values;
+  return !found->split;
+}
+
+void Adapters::split(TensorReader* reader, AdapterPath path) {
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    PartAdapter& adapter = places_[i];
+    adapter.split =
+        path != AdapterPath::kMerged && reader != nullptr && reader->can_split(adapter.weight);
+    if (adapter.split) reader->split(adapter.weight, rank_, scale_, used_[i]);
+    if (adapter.split || path != AdapterPath::kSplit) continue;
+    throw InvalidArgument(reader == nullptr
+                              ? "the model reads its matrices in one piece"
+                              : adapter.name + " has a use that is no product and no look-up",
+                          "client.lora-path", "auto or merged");
+  }
+}
+
+int64_t Adapters::split_count() const {
+  return std::ranges::count(places_, true, &PartAdapter::split);
+}
+
+int64_t Adapters::formed_values() const {
+  int64_t values = 0;
+  for (const PartAdapter& adapter : places_) values += adapter.split ? 0 : adapter.size();
+  return values;
+}
+
 void Adapters::draw(RandomStream stream, std::span<float> row) const {
   draw_factors(stream, [&](const PartAdapter& adapter, const auto& drawn) {
     const bool with_b = adapter.starts_with_b();
@@ -180,7 +212,7 @@ void Adapters::expand(std::span<const float> row, RandomStream* noise, float* wh
     if (noise != nullptr && dropout_ > 0) {
       used_[i] = dropouts_[i].drop(adapter, used_[i], dropout_, *noise);
     }
-    adapter.expand(frozen_.get() + adapter.weight, used_[i], whole + adapter.weight);
+    if (!adapter.split) adapter.form(frozen_.get(), used_[i], whole + adapter.weight);
   }
 }
 
@@ -200,7 +232,7 @@ void Adapters::write(std::span<const float> row, bool merged, std::span<float> a
   for (const PartAdapter& adapter : places_) {
     const AdapterFactors factors = adapter.factors_in(row.data(), frozen_.get());
     if (merged) {
-      adapter.expand(frozen_.get() + adapter.weight, factors, all.data() + adapter.weight);
+      adapter.form(frozen_.get(), factors, all.data() + adapter.weight);
     } else {
       const auto behind = std::copy_n(factors.a, adapter.a_size(), all.begin() + adapter.named);
       std::copy_n(factors.b, adapter.b_size(), behind);

@@ -25,6 +25,7 @@ class ConvolutionalModel final : public NetworkModel {
                .input_dropout = spec.feature_dropout,
                .hidden_dropout = spec.hidden_dropout,
                .bfloat16 = in_bfloat16}) {
+    representation_width_ = head_.last_width();
     bool reads_samples = true;
     for (const int64_t products : convolutions_.products()) {
       add_layer_work(static_cast<double>(products), reads_samples);
@@ -67,12 +68,13 @@ class ConvolutionalModel final : public NetworkModel {
   }
 
   bool parts_samples() const override { return head_.parts_samples(); }
+  const float* representation() override { return head_.last_input(); }
   float* forward(const float* row, const Batch& batch, RandomStream* noise) override {
     const float* features = convolutions_.forward(row, batch.features, batch.rows);
     return head_.forward(row, features, batch.rows, noise);
   }
   void backward(const float* row, const Batch&, const GradientTarget& target) override {
-    convolutions_.backward(row, head_.backward(row, target), target);
+    convolutions_.backward(row, head_.backward(row, target, representation_delta()), target);
   }
 
   ConvolutionStack convolutions_;

@@ -13,6 +13,7 @@ class DenseModel : public NetworkModel {
  public:
   DenseModel(const std::vector<int64_t>& widths, LossPtr loss, const DenseOptions& options)
       : NetworkModel(std::move(loss)), stack_(layout_, widths, options) {
+    representation_width_ = stack_.last_width();
     for (std::size_t i = 1; i < widths.size(); ++i) {
       add_layer_work(static_cast<double>(widths[i - 1] * widths[i]), i == 1);
     }
@@ -35,11 +36,12 @@ class DenseModel : public NetworkModel {
 
  protected:
   bool parts_samples() const override { return stack_.parts_samples(); }
+  const float* representation() override { return stack_.last_input(); }
   float* forward(const float* row, const Batch& batch, RandomStream*) override {
     return stack_.forward(row, batch.features, batch.rows, nullptr);
   }
   void backward(const float* row, const Batch&, const GradientTarget& target) override {
-    stack_.backward(row, target);
+    stack_.backward(row, target, representation_delta());
   }
 
  private:

@@ -167,6 +167,7 @@ class LstmModel final : public NetworkModel {
   LstmModel(const SequenceSizes& sizes, LossPtr loss, bool in_bfloat16)
       : NetworkModel(std::move(loss)), sizes_(sizes) {
     if (in_bfloat16) head_.emplace();
+    representation_width_ = sizes.units;
     layout_.add("embedding.weight", {sizes.vocabulary, sizes.embedding}, sizes.embedding);
     layout_.mark("embedding.weight", MatrixUse::kEmbedding);
     for (int64_t k = 0; k < sizes.layers; ++k) {
@@ -210,6 +211,8 @@ class LstmModel final : public NetworkModel {
     }
     return logits_.data();
   }
+
+  const float* representation() override { return last_; }
 
   // [length, rows, embedding]: each token's row of the table.
   const float* embed(const float* row, const Batch& batch) {
@@ -281,6 +284,7 @@ class LstmModel final : public NetworkModel {
       multiply(places, sizes_.units, sizes_.outputs, 1.0F, {logits_.data(), sizes_.outputs},
                {row + head_weight_, sizes_.units}, 0.0F, found, sizes_.units);
     }
+    add_representation_delta(found);
     if (sizes_.every) swap_extents(found, rows, sizes_.length, delta_);
     for (int64_t i = 0; sizes_.dropout > 0 && i < size; ++i) {
       read[i] *= masks_.back()[static_cast<std::size_t>(i)];

@@ -67,11 +67,8 @@ class NetworkModel : public Model {
     return loss_->evaluate(batch, forward(row.data(), batch, nullptr), results);
   }
 
-  void receive(std::span<const float> row) final {
-    if (!objective_) return;
-    if (!objective_->needs_received_row() && !objective_->needs_received_logits()) return;
-    received_.assign(row.begin(), row.end());
-  }
+  void receive(const Received& received) final;
+  void represent(std::span<const float> row, const Batch& batch, std::span<float> to) final;
 
   void minimise(std::unique_ptr<Objective> objective) { objective_ = std::move(objective); }
   int64_t outputs() const { return loss_->outputs(); }
@@ -96,8 +93,23 @@ class NetworkModel : public Model {
   virtual float* forward(const float* row, const Batch& batch, RandomStream* noise) = 0;
 
   // Hands the gradient to `target`, which may be the row of forward() itself. The deltas of the
-  // logits stand where the last forward() left the logits.
+  // logits stand where the last forward() left the logits, and representation_delta() is one more
+  // of what the last layer reads.
   virtual void backward(const float* row, const Batch& batch, const GradientTarget& target) = 0;
+
+  // [rows, positions, representation_width()] what the last forward() gave to the last layer, until
+  // the next call.
+  virtual const float* representation() { return nullptr; }
+  // [rows, positions, representation_width()], or null.
+  const float* representation_delta() const {
+    return representation_delta_.empty() ? nullptr : representation_delta_.data();
+  }
+  // delta [rows, positions, representation_width()] += it, if there is one.
+  void add_representation_delta(float* delta) const {
+    for (std::size_t i = 0; i < representation_delta_.size(); ++i) {
+      delta[i] += representation_delta_[i];
+    }
+  }
 
  private:
   double descend(const float* row, const Batch& batch, RandomStream& noise,
@@ -146,40 +158,19 @@ class NetworkModel : public Model {
     return share * loss + (1 - share) * other_loss;
   }
 
-  // The received row's logits come first: backward() needs what the row's own forward() leaves.
   double descend_objective(const float* row, const Batch& batch, RandomStream& noise,
-                           const GradientTarget& target) {
-    const bool compares = objective_->needs_received_row() || objective_->needs_received_logits();
-    if (compares && received_.empty()) throw Error("the objective has no received row");
-    if (objective_->needs_received_logits()) {
-      const float* logits = forward(received_.data(), batch, nullptr);
-      received_logits_.assign(logits, logits + batch.rows * loss_->logits());
-    }
-    const auto trainable = static_cast<std::size_t>(layout_.n_trainable());
-    const ObjectiveStep step{
-        .batch = batch,
-        .row = {row, trainable},
-        .received = std::span<const float>(received_).first(std::min(received_.size(), trainable)),
-        .received_logits = received_logits_.data()};
-    const double loss =
-        of_mixture(batch, forward(row, batch, &noise), [&](const Batch& one, float* logits) {
-          return objective_->loss_and_delta({one, step.row, step.received, step.received_logits},
-                                            noise, logits);
-        });
-    backward(row, batch, target);
-    const auto more = objective_->row_gradient();
-    if (!more.empty()) {
-      const RowUpdate also{.row = target.update.row, .keep = 1, .scale = target.update.scale};
-      also.add(0, more.data(), std::ssize(more));
-    }
-    return loss;
-  }
+                           const GradientTarget& target);
+  double ask_objective(const ObjectiveRows& rows, const Batch& batch, RandomStream& noise,
+                       float* logits);
 
   LossPtr loss_;
   std::unique_ptr<Objective> objective_;  // null: the loss
-  std::vector<float> received_;           // [P] where the objective asks for it
+  std::vector<float> received_, last_;    // [P] where the objective asks for them
+  std::vector<float> class_means_;        // Received::class_means likewise
   std::vector<float> received_logits_;    // [rows, outputs] likewise
-  std::vector<float> other_logits_;       // [rows, outputs] of a mixture
+  std::vector<float> received_representation_, last_representation_;  // of the batch, likewise
+  std::vector<float> representation_delta_;  // of the objective; empty: none
+  std::vector<float> other_logits_;          // [rows, outputs] of a mixture
   SampleGradients samples_;
 };
 

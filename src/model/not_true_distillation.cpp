@@ -50,9 +50,7 @@ class NotTrueDistillation final : public Objective {
         positions_(network.positions()),
         plain_(network.loss()) {}
 
-  bool needs_received_row() const override { return false; }
-  bool needs_received_logits() const override { return true; }
-  std::span<const float> row_gradient() const override { return {}; }
+  ObjectiveNeeds needs() const override { return {.received_logits = true}; }
 
   double loss_and_delta(const ObjectiveStep& step, RandomStream&, float* logits) override {
     const Batch& batch = step.batch;

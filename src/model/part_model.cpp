@@ -8,10 +8,12 @@
 #include "hanse/base/digest.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
+#include "hanse/base/short_floats.hpp"
 #include "hanse/comm/agreement.hpp"
-#include "hanse/comm/common_memory.hpp"
+#include "hanse/model/tensor_reader.hpp"
 #include "part_choice.hpp"
 #include "part_step.hpp"
+#include "shared_row.hpp"
 
 namespace hanse {
 
@@ -34,7 +36,8 @@ bool PartModel::is_needed(const TrainedPart& part, const ParameterLayout& layout
 }
 
 PartModel::PartModel(std::unique_ptr<Model> whole, const TrainedPart& part)
-    : whole_(std::move(whole)), adapters_(std::make_unique<Adapters>(part)) {
+    : whole_(std::move(whole)), adapters_(std::make_unique<Adapters>(part)), path_(part.path) {
+  representation_width_ = whole_->representation_width();
   const ParameterLayout& layout = whole_->layout();
   const PartChoice choice = choose_part(part, layout);
   small_ = choice.small;
@@ -55,6 +58,10 @@ PartModel::PartModel(std::unique_ptr<Model> whole, const TrainedPart& part)
       buffers_.push_back({slot.offset, layout_.append(slot), slot.size});
     }
     if (named.frozen) named.trainable = false;
+    if (named.frozen && part.narrow) {
+      const int64_t at = narrow_.empty() ? 0 : narrow_.back().own + narrow_.back().size;
+      narrow_.push_back({slot.offset, at, slot.size});
+    }
     all_.append(named);
   }
   adapters_->append_to(all_);
@@ -87,41 +94,69 @@ void PartModel::start_whole_from(std::vector<StartPart> parts) {
 
 // The adapters have a stream of their own: in the model's A would have the model's first values.
 void PartModel::hold(Communicator& host, uint64_t seed) {
+  TensorReader* const reader = dynamic_cast<TensorReader*>(whole_.get());
   const int64_t size = whole_->n_params() + adapters_->frozen_values();
-  const auto bytes = size * static_cast<int64_t>(sizeof(float));
+  const std::vector<PartTensor> rounded = narrow_;
+  if (reader == nullptr) narrow_ = {};
+  const int64_t bytes = shared_row_bytes(size, narrow_);
   agree_on(host, [&] {
     if (host.rank() == 0) require_memory(bytes, "the model takes", "client.train", "");
   });
   const uint64_t own_seed = RandomStream(seed, Purpose::kInitialize).next();
-  const CommonMemory memory = share_to_change(host, bytes, [&](std::byte* to) {
-    const std::span<float> values(reinterpret_cast<float*>(to), to_index(size));
+  const SharedRow shared = share_row(host, size, narrow_, [&](std::span<float> values) {
     RandomStream stream(seed, Purpose::kInitialize);
     whole_->initialize(values.first(to_index(whole_->n_params())), stream);
     adapters_->fill({own_seed, Purpose::kAdapters}, values);
+    round_to_bfloat16(rounded, values);
   });
   whole_->forget_start();
-  start_ = {memory.common, reinterpret_cast<float*>(memory.common.get())};
-  row_ = {memory.own, reinterpret_cast<float*>(memory.own.get())};
+  start_ = shared.start;
+  row_ = shared.own;
+  narrow_values_ = shared.narrow;
   adapters_->hold(start_, own_seed);
+  adapters_->split(reader, path_);
+  for (const PartTensor& tensor : narrow_) {
+    const uint16_t* const values = narrow_values_.get() + tensor.own;
+    if (!adapters_->hold_narrow(tensor.whole, values)) reader->read_narrow(tensor.whole, values);
+  }
 }
 
-FrozenPart* PartModel::freeze_network(std::span<const float> samples, bool buffers_move) {
-  FreezeCase c{.moves = {}, .row = start_.get(), .samples = samples};
+PartMemory memory_of(const PartModel& part) {
+  int64_t own = part.adapters_->formed_values();
+  for (const auto* tensors : {&part.trained_, &part.buffers_}) {
+    for (const PartTensor& tensor : *tensors) own += tensor.size;
+  }
+  const int64_t all = part.whole_->n_params() + part.adapters_->frozen_values();
+  return {.shared_bytes = shared_row_bytes(all, part.narrow_),
+          .own_bytes = own * static_cast<int64_t>(sizeof(float)),
+          .is_narrow = !part.narrow_.empty()};
+}
+
+FreezeCase freeze_case_of(const PartModel& part, bool buffers_move) {
+  FreezeCase c{.moves = {}, .row = part.start_.get(), .samples = {}};
   const auto has = [](const auto& places, int64_t offset, auto member) {
     return std::ranges::find(places, offset, member) != places.end();
   };
-  for (const ParameterSlot& slot : whole_->layout().slots()) {
-    const bool moves = has(trained_, slot.offset, &PartTensor::whole) ||
-                       has(adapters_->places(), slot.offset, &PartAdapter::weight) ||
-                       (buffers_move && has(buffers_, slot.offset, &PartTensor::whole));
+  for (const ParameterSlot& slot : part.whole_->layout().slots()) {
+    const bool moves = has(part.trained_, slot.offset, &PartTensor::whole) ||
+                       has(part.adapters_->places(), slot.offset, &PartAdapter::weight) ||
+                       (buffers_move && has(part.buffers_, slot.offset, &PartTensor::whole));
     c.moves.push_back(moves ? 1 : 0);
   }
-  return whole_->freeze(c);
+  return c;
 }
 
 std::string PartModel::start_digest() const {
-  const int64_t size = whole_->n_params() + adapters_->frozen_values();
-  return digest_hex(std::as_bytes(std::span<const float>(start_.get(), to_index(size))));
+  return shared_row_digest(start_.get(), whole_->n_params() + adapters_->frozen_values(), narrow_);
+}
+
+std::unique_ptr<Model> PartModel::replace_network(std::unique_ptr<Model> other) {
+  std::swap(whole_, other);
+  adapters_->split(nullptr, AdapterPath::kMerged);
+  if (narrow_.empty()) return other;
+  read_shared_row(start_.get(), narrow_values_.get(), narrow_,
+                  {row_.get(), to_index(whole_->n_params())});
+  return other;
 }
 
 void PartModel::draw(std::span<float> row, RandomStream& stream) const {
@@ -153,6 +188,10 @@ std::vector<TensorSource> sources_of(const PartModel& part) {
   std::vector<TensorSource> sources;
   for (const ParameterSlot& slot : part.whole_->layout().slots()) {
     sources.push_back({.slot = slot, .frozen = part.start_.get() + slot.offset});
+    const auto narrow = std::ranges::find(part.narrow_, slot.offset, &PartTensor::whole);
+    if (narrow != part.narrow_.end()) {
+      sources.back().narrow = part.narrow_values_.get() + narrow->own;
+    }
     for (const auto* tensors : {&part.trained_, &part.buffers_}) {
       const auto found = std::ranges::find(*tensors, slot.offset, &PartTensor::whole);
       if (found != tensors->end()) sources.back().own = slot_at(found->own);
@@ -178,8 +217,9 @@ NamedRow PartModel::whole(std::span<const float> row, bool merged) const {
     all.layout.append(slot);
   }
   for (const CarriedTensor& tensor : all_.carried()) all.layout.carry(tensor);
-  all.row.assign(start_.get(), start_.get() + whole_->n_params());
   all.row.resize(to_index(all.layout.n_params()));
+  read_shared_row(start_.get(), narrow_values_.get(), narrow_,
+                  std::span(all.row).first(to_index(whole_->n_params())));
   put_tensors({&trained_, &buffers_}, row, all.row.data());
   adapters_->write(row, merged, all.row);
   return all;
@@ -224,7 +264,18 @@ double PartModel::step_by(std::span<float> row, const Batch& batch, RandomStream
   return loss;
 }
 
-void PartModel::receive(std::span<const float> row) { whole_->receive(expand(row)); }
+void PartModel::receive(const Received& received) {
+  std::vector<float> last;
+  if (!received.last.empty()) {
+    const auto whole = expand(received.last);
+    last.assign(whole.begin(), whole.end());
+  }
+  whole_->receive({expand(received.row), last, received.class_means});
+}
+
+void PartModel::represent(std::span<const float> row, const Batch& batch, std::span<float> to) {
+  whole_->represent(expand(row), batch, to);
+}
 
 // Multiplies with the Hessian's rows and columns of the trained tensors.
 void PartModel::hessian_vector(std::span<const float> row, const Batch& batch,

@@ -30,12 +30,18 @@ struct PartAdapter : AdapterPlace {
   std::string name;  // of the matrix
   MatrixUse use = MatrixUse::kDense;
   FactorPlace a, b;
-  int64_t named = 0;  // where A and behind it B begin in all_tensors()
+  const uint16_t* narrow = nullptr;  // W_0 in bfloat16; null: it lies in the whole row
+  bool split = false;                // the network computes with W_0, A and B
+  int64_t named = 0;                 // where A and behind it B begin in all_tensors()
 
   int64_t factors() const { return a_size() + b_size(); }
   // A starts at random and B from 0, unless A alone moves.
   bool starts_with_b() const { return a.moves && !b.moves; }
   int64_t random_size() const { return starts_with_b() ? b_size() : a_size(); }
+  // Writes W.
+  void form(const float* frozen, AdapterFactors factors, float* w) const {
+    narrow != nullptr ? expand(narrow, factors, w) : expand(frozen + weight, factors, w);
+  }
   AdapterFactors factors_in(const float* row, const float* frozen) const {
     return {a.in(row, frozen), b.in(row, frozen)};
   }

@@ -86,7 +86,7 @@ class ResNet final : public NetworkModel {
         inputs = outputs;
       }
     }
-    features_ = inputs;
+    features_ = representation_width_ = inputs;
     fc_weight_ = layout_.add("fc.weight", {outputs(), features_}, features_);
     fc_bias_ = layout_.add("fc.bias", {outputs()}, features_);
     add_layer_work(static_cast<double>(outputs() * features_));
@@ -203,6 +203,8 @@ class ResNet final : public NetworkModel {
     return logits;
   }
 
+  const float* representation() override { return means_.data(); }
+
   // means_ [rows, features] <- the means of x over the pixels.
   void take_mean(const float* x) {
     const SameConvolution::Size& last = blocks_.back().second.convolution.size();
@@ -301,6 +303,7 @@ class ResNet final : public NetworkModel {
     std::size_t first = 0;
     while (!stem_wanted && first < n && !blocks_[first].wanted(target)) ++first;
     if (first == n) return;
+    add_representation_delta(of_means);
     spread(of_means);
     for (std::size_t b = n; b-- > first;) {
       const float* x = b > 0 ? blocks_[b - 1].output.data() : stem_output_.data();

@@ -19,10 +19,6 @@ class SmoothedLabels final : public Objective {
         positions_(positions),
         plain_(make_loss("cross-entropy", classes)) {}
 
-  bool needs_received_row() const override { return false; }
-  bool needs_received_logits() const override { return false; }
-  std::span<const float> row_gradient() const override { return {}; }
-
   double loss_and_delta(const ObjectiveStep& step, RandomStream&, float* logits) override {
     const Batch& batch = step.batch;
     const int64_t places = batch.rows * positions_;

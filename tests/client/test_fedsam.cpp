@@ -101,7 +101,7 @@ TEST(FedSam, AddsTheLastDirection) {
   for (const double rho : {0.0, 0.3}) {
     const auto sam = make_fedsam(sam_options(rho, m), r.federation, *r.model);
     EXPECT_EQ(sam->control_width(), 4);
-    EXPECT_TRUE(sam->control_is_mean());
+    EXPECT_EQ(sam->control_block(), 4);
     EXPECT_FALSE(sam->trains_side_by_side());
     for (std::size_t client = 0; client < 3; ++client) {
       OneRound mine(*sam, kTheta);

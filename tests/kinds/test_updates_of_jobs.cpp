@@ -22,7 +22,7 @@ TEST(UpdatesOfJobs, StragglersAreOfThoseThatReadTheKey) {
   KeyedJob job(families);
   std::vector<std::string> readers;
   for (const KindUse& use : job.table.at("client.stragglers").uses) readers.push_back(use.kind);
-  ASSERT_EQ(readers, (std::vector<std::string>{"sgd", "prox", "fedntd"}));
+  ASSERT_EQ(readers, (std::vector<std::string>{"sgd", "prox", "fedntd", "moon", "fedproto"}));
   job.client.stragglers = 0.5;
   for (const std::string& kind : job.table.at("client.update").choices) {
     job.client.kind = kind;

@@ -115,7 +115,7 @@ TEST(Adapters, TheFactorThatMovesAloneStartsFromZero) {
   const auto half = part_of(rank_2({"*.lora_A"}));
   const auto row = initial_row(*half);
   EXPECT_EQ(std::ranges::count(row, 0.0F), std::ssize(row));
-  const auto adapters = half->adapters().of_row(row, half->network()->layout());
+  const auto adapters = half->adapters().of_row(row, half->network().layout());
   ASSERT_EQ(adapters.size(), 2U);
   const auto [least, most] = std::ranges::minmax(adapters[0].b);
   const double bound = 1 / std::sqrt(static_cast<double>(adapters[0].matrix.shape[0]));
@@ -218,7 +218,7 @@ TEST(Adapters, AMergeIsTheSumOfTheProducts) {
   for (std::size_t i = 0; i < rows.size(); ++i) {
     std::size_t at = 0;
     for (const NamedAdapter& adapter :
-         alone->adapters().of_row(rows[i], alone->network()->layout())) {
+         alone->adapters().of_row(rows[i], alone->network().layout())) {
       for (const double one : product(adapter, 0.5)) {
         expected[at++] += weighed[i].coefficient * one;
       }
@@ -296,7 +296,7 @@ TEST(Adapters, TheGapOfProducts) {
     weighed.push_back({weights[i], rows[i].data()});
     std::size_t at = 0;
     for (const NamedAdapter& adapter :
-         model->adapters().of_row(rows[i], model->network()->layout())) {
+         model->adapters().of_row(rows[i], model->network().layout())) {
       for (const double one : product(adapter, 1)) {
         if (products.size() <= at) products.push_back(0);
         products[at++] += weights[i] / 1.5 * one;
@@ -308,7 +308,7 @@ TEST(Adapters, TheGapOfProducts) {
   }
   double gap = 0, norm = 0;
   std::size_t at = 0;
-  for (const NamedAdapter& adapter : model->adapters().of_row(mean, model->network()->layout())) {
+  for (const NamedAdapter& adapter : model->adapters().of_row(mean, model->network().layout())) {
     for (const double one : product(adapter, 1)) {
       gap += (products[at] - one) * (products[at] - one);
       norm += products[at] * products[at];

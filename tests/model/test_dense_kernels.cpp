@@ -1,5 +1,6 @@
-// Products that stream a weight against plain loops in float64. All values are small whole numbers
-// and the scales powers of two: every sum is exact.
+// Products of few rows with a weight against plain loops in float64. All values are small whole
+// numbers and the scales powers of two: every sum is exact. Other values show that all families add
+// in one order.
 #include <algorithm>
 #include <cstdint>
 #include <limits>
@@ -18,10 +19,11 @@ struct Sizes {
   int64_t rows, out, in;
 };
 
-// Rows that make parts of all sizes, outputs that are no whole panel, inputs with single vectors
-// behind the last four.
+// Rows and outputs that make parts of all sizes, inputs with single vectors and single values
+// behind the last four, and with more than a block.
 std::vector<Sizes> all_sizes() {
-  std::vector<Sizes> sizes = {{20, 2048, 3136}};
+  std::vector<Sizes> sizes = {{20, 2048, 3136}, {10, 10, 784}, {7, 11, 1024}, {6, 4, 2049}};
+  for (int64_t in = 1; in <= 33; ++in) sizes.push_back({in % 7 + 1, in % 11 + 1, in});
   for (const int64_t rows : {1, 2, 3, 5, 6, 7, 12, 13, 17, 23, 63, 64}) {
     sizes.push_back({rows, 61, 80});
     sizes.push_back({rows, 129, 64});
@@ -86,7 +88,7 @@ Descent plain_descent(const Sizes& s, const std::vector<float>& d, const std::ve
 // The tiles that cover a whole weight.
 std::vector<WeightTile> tiles(const Sizes& s) {
   std::vector<WeightTile> found;
-  const auto& [zero, outputs, first, inputs] = kStreamedTile;
+  const auto& [zero, outputs, first, inputs] = kDenseTile;
   for (int64_t o = 0; o < s.out; o += outputs) {
     for (int64_t i = 0; i < s.in; i += inputs) {
       found.push_back({o, std::min(outputs, s.out - o), i, std::min(inputs, s.in - i)});
@@ -131,16 +133,46 @@ TEST(DenseKernels, DescendAsPlainLoops) {
   }
 }
 
-TEST(StreamedWeights, AreLargerThanACacheAndHaveFewRows) {
+std::vector<float> fractions(int64_t n, uint64_t seed) {
+  RandomStream random(seed, Purpose::kData);
+  std::vector<float> values;
+  for (int64_t i = 0; i < n; ++i) values.push_back(static_cast<float>(random.normal()));
+  return values;
+}
+
+TEST(DenseKernels, HaveTheSameBitsInAllFamilies) {
+  for (const auto& [rows, out, in] : all_sizes()) {
+    SCOPED_TRACE(::testing::PrintToString(std::vector{rows, out, in}));
+    const auto x = fractions(rows * in, 1), w = fractions(out * in, 2),
+               d = fractions(rows * out, 3);
+    const WeightGradient g{
+        .offset = 0, .out = out, .in = in, .samples = rows, .deltas = d.data(), .inputs = x.data()};
+    std::vector<std::vector<float>> first;
+    for (const VectorFamily family : families()) {
+      const DenseKernels& kernels = dense_kernels(family);
+      auto y = d, to = w;
+      std::vector<float> dx(x.size());
+      kernels.add_product(rows, out, in, x.data(), w.data(), y.data());
+      for (const WeightTile& tile : tiles({rows, out, in})) {
+        kernels.take_back(g, w.data(), tile, dx.data());
+        kernels.multiply_tile(g, tile, -0.03F, 0.99F, to.data() + tile.o * in + tile.i, in);
+      }
+      const std::vector found{y, dx, to};
+      if (first.empty()) first = found;
+      EXPECT_EQ(found, first) << name_of(family);
+    }
+  }
+}
+
+TEST(OwnKernels, AreForFewRowsAndLeaveLargeWeightsToThreads) {
   if (fastest_family() == VectorFamily::kPlain) GTEST_SKIP() << "this processor has no AVX2";
   const int before = openblas_get_num_threads();
   openblas_set_num_threads(1);
-  EXPECT_TRUE(is_streamed(20, 2048, 3136));
-  EXPECT_FALSE(is_streamed(65, 2048, 3136));
-  EXPECT_FALSE(is_streamed(20, 512, 512));
-  EXPECT_FALSE(is_streamed(20, 2048, 3137));
+  EXPECT_EQ(own_kernels(64, 2048, 3136), &dense_kernels());
+  EXPECT_EQ(own_kernels(65, 10, 784), nullptr);
   openblas_set_num_threads(2);
-  EXPECT_FALSE(is_streamed(20, 2048, 3136));
+  EXPECT_EQ(own_kernels(20, 2048, 3136), nullptr);
+  EXPECT_EQ(own_kernels(20, 10, 784), &dense_kernels());
   openblas_set_num_threads(before);
 }
 

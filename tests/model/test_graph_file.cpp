@@ -1,5 +1,6 @@
 // Files of model.kind = graph: what is read, and that what is damaged or hostile is refused.
 #include <fstream>
+#include <tuple>
 
 #include <gtest/gtest.h>
 
@@ -7,6 +8,7 @@
 #include "hanse/base/error.hpp"
 #include "support/errors.hpp"
 #include "support/graph_file.hpp"
+#include "support/hidden_graph.hpp"
 #include "support/scratch_folder.hpp"
 
 namespace hanse {
@@ -197,6 +199,27 @@ TEST_F(GraphFiles, SayHowAMatrixIsUsed) {
     expect_refused_with(trains, trains + R"(,"uses":)" + uses, "uses of weight are damaged");
   }
   expect_refused_with(trains, trains + R"(,"uses":[])", "uses of weight are no object");
+}
+
+TEST_F(GraphFiles, SayWhatTheLastLayerReads) {
+  const GraphText hidden = hidden_graph();
+  const GraphFile file = read(hidden);
+  EXPECT_EQ(file.representation, std::vector<int64_t>{4});
+  EXPECT_EQ(file.representation_delta(), 6);
+  EXPECT_EQ(file.evaluation.representation, 8);
+  EXPECT_EQ(file.training.representation, 10);
+  EXPECT_EQ(file.training.backward, 6);
+  EXPECT_EQ(read(linear_graph()).representation_delta(), kNoValue);
+  for (const auto& [from, to, part] :
+       {std::tuple("\"representation\":[4]", "\"representation\":[2,4]", "representation has no"),
+        {"\"representation\":[4]", "\"representation\":[0]", "side below 1"},
+        {",\"representation\":8", "", "evaluation has no representation"},
+        {",\"representation\":10", ",\"representation\":18", "the representation is value 18"},
+        {",\"representation\":10", ",\"representation\":6", "its output is the loss's gradient"}}) {
+    std::string note = hidden.note();
+    ASSERT_NE(note.find(from), std::string::npos) << from;
+    expect_refused(hidden.file(note.replace(note.find(from), std::string(from).size(), to)), part);
+  }
 }
 
 TEST_F(GraphFiles, NeedAParameterThatTrains) {

@@ -67,7 +67,7 @@ TEST(NotTrueDistillation, IsThePapersLoss) {
       const auto model = make_model({.kind = "linear"}, {kFeatures}, kClasses);
       distill_not_true(*model, beta, tau);
       const std::vector<float> row = scaled_row(*model, 1), received = scaled_row(*model, 2);
-      model->receive(received);
+      model->receive({received});
       const LossAndGradient found = loss_and_gradient(*model, row, batch);
       const Reference expected(row, received, batch, beta, tau);
       EXPECT_NEAR(found.loss, expected.loss, 2e-6 * (1 + expected.loss));
@@ -85,7 +85,7 @@ TEST(NotTrueDistillation, IsTheCrossEntropyAtTheReceivedModel) {
   const auto model = make_model({.kind = "linear"}, {kFeatures}, kClasses);
   distill_not_true(*model, 2, 0.7);
   const std::vector<float> row = scaled_row(*model, 1);
-  model->receive(row);
+  model->receive({row});
   const LossAndGradient found = loss_and_gradient(*model, row, samples.batch());
   const LossAndGradient expected = loss_and_gradient(*plain, row, samples.batch());
   EXPECT_EQ(found.loss, expected.loss);
@@ -100,15 +100,15 @@ TEST(NotTrueDistillation, IsBlindToTheTrueClass) {
   distill_not_true(*model, 2, 0.7);
   const std::vector<float> row = scaled_row(*model, 1);
   std::vector<float> received = scaled_row(*model, 2);
-  model->receive(received);
+  model->receive({received});
   const LossAndGradient found = loss_and_gradient(*model, row, samples.batch());
   received[kClasses * kFeatures + 2] += 3;  // the bias of class 2
-  model->receive(received);
+  model->receive({received});
   const LossAndGradient other = loss_and_gradient(*model, row, samples.batch());
   EXPECT_EQ(found.loss, other.loss);
   EXPECT_EQ(found.gradient, other.gradient);
   received[kClasses * kFeatures + 1] += 3;
-  model->receive(received);
+  model->receive({received});
   EXPECT_NE(found.loss, loss_and_gradient(*model, row, samples.batch()).loss);
 }
 
@@ -131,7 +131,7 @@ TEST(NotTrueDistillation, HasTheGradientOfItsLossInEveryNetwork) {
     const std::vector<float> row = initial_row(*model, 1);
     std::vector<float> received = initial_row(*model, 2);
     for (float& w : received) w *= 1.4F;  // a graph starts from its file's values
-    model->receive(received);
+    model->receive({received});
     const LossAndGradient found = loss_and_gradient(*model, row, samples.batch());
     double squared = 0;
     for (const float g : found.gradient) squared += static_cast<double>(g) * static_cast<double>(g);

@@ -30,7 +30,7 @@ struct Trained {
     set_model_threads(1);
     if (objective.empty()) return;
     train_for(*model, objective, classes);
-    model->receive(received.empty() ? initial_row(*model, 2) : received);
+    model->receive({received.empty() ? initial_row(*model, 2) : received});
   }
   LossAndGradient at(const std::vector<float>& row) {
     return loss_and_gradient(*model, row, samples.batch());
@@ -124,7 +124,7 @@ TEST(Objective, ComparesWithTheLastRowReceived) {
   Trained trained("mlp", "cross-entropy", file);
   const std::vector<float> row = initial_row(*trained.model);
   EXPECT_GT(trained.at(row).loss, 0);
-  trained.model->receive(row);
+  trained.model->receive({row});
   EXPECT_EQ(trained.at(row).loss, 0);
 }
 
@@ -141,7 +141,7 @@ TEST(Objective, NetworksWithBuffersAndDropout) {
     train_for(*own, file, 3);
     const Samples samples({4}, 3, kRows);
     std::vector<float> expected = initial_row(*plain), actual = expected;
-    own->receive(initial_row(*plain, 2));
+    own->receive({initial_row(*plain, 2)});
     RandomStream noise = noise_stream(), same = noise_stream();
     for (int step = 0; step < 3; ++step) {
       const double loss = plain->sgd_step(expected, samples.batch(), noise, 0.1, 0);

@@ -121,5 +121,38 @@ TEST(RoundPart, WhatIsAddedMovesTheModel) {
   for (std::size_t i = 0; i < moved.size(); ++i) EXPECT_NEAR(moved[i] - plain[i], 0.5, 1e-6);
 }
 
+// The first entries count twice, those behind them not at all and the last ones once; of the middle
+// the server's optimizer knows nothing.
+class Weigher final : public RoundPart {
+ public:
+  bool takes_updates() const override { return true; }
+  std::vector<WeighedPart> parts_of(const SummedUpdate& one) override {
+    return {{{0, kTwice}, 2 * one.coefficient}, {{kStands, kParams}, one.coefficient}};
+  }
+  std::span<const RowPart> still() const override { return still_; }
+
+  static constexpr int64_t kTwice = 4, kStands = 9;
+
+ private:
+  std::vector<RowPart> still_{{kTwice, 7}, {7, kStands}};
+};
+
+TEST(RoundPart, PartsOfUpdatesCountApartAndEntriesStandStill) {
+  TinyJob job{.server = {.optimizer = "momentum", .beta = 0.5}};
+  const std::vector<float> start = train_threads(1, job, 0), plain = train_threads(1, job, 1);
+  job.round_part = [](Communicator&) { return std::make_unique<Weigher>(); };
+  const std::vector<float> parted = train_threads(1, job, 1);
+  for (std::size_t i = 0; i < parted.size(); ++i) {
+    if (i < Weigher::kTwice) {
+      EXPECT_NEAR(parted[i] - start[i], 2 * (plain[i] - start[i]), 1e-6);
+    } else {
+      EXPECT_EQ(parted[i], i < Weigher::kStands ? start[i] : plain[i]) << i;
+    }
+  }
+  const std::vector<float> alone = train_threads(1, job, 5);
+  for (int ranks = 2; ranks <= 4; ++ranks) EXPECT_EQ(train_threads(ranks, job, 5), alone);
+  EXPECT_EQ(alone[5], start[5]);
+}
+
 }  // namespace
 }  // namespace hanse

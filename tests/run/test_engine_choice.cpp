@@ -139,6 +139,12 @@ TEST(EngineChoice, GpusTrainWhatTheHostsGoOnWith) {
 }
 
 // The line of the notice names the option that makes it so.
+// The update, with a model that has what it compares.
+void take_update(const std::string& update, Job& job) {
+  job.client.kind = update;
+  if (update == "moon" || update == "fedproto") job.model.kind = "mlp";
+}
+
 TEST(EngineChoice, WhatGpusTrainOneByOneIsSaidWithItsKey) {
   const auto said = [](const std::string& key, const std::function<void(Job&)>& change) {
     Job job;
@@ -148,9 +154,9 @@ TEST(EngineChoice, WhatGpusTrainOneByOneIsSaidWithItsKey) {
     EXPECT_TRUE(why.empty() || why.find("(" + key + ")") != std::string::npos) << key << why;
     return !why.empty();
   };
-  for (const char* update :
-       {"fednew", "fednl", "apfl", "pfedme", "per-fedavg", "fedsam", "fedntd"}) {
-    EXPECT_TRUE(said("client.update", [&](Job& job) { job.client.kind = update; })) << update;
+  for (const char* update : {"fednew", "fednl", "apfl", "pfedme", "per-fedavg", "fedsam", "fedntd",
+                             "moon", "fedproto"}) {
+    EXPECT_TRUE(said("client.update", [&](Job& job) { take_update(update, job); })) << update;
   }
 }
 
@@ -196,6 +202,7 @@ TEST(EngineChoice, RowsKnowWhatGpusTrain) {
     for (const auto& row : family.rows) {
       Job chosen = job;
       family.choice(chosen) = row.name;
+      if (family.key == "client.update") take_update(row.name, chosen);
       if (family.key == "online.kind") chosen.run.protocol = "online";
       const auto refusal = kind_off_gpus(chosen);
       EXPECT_EQ(refusal.has_value(), row.cpus_alone) << row.name;

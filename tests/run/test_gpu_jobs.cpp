@@ -159,7 +159,8 @@ Settings settings_of(const std::string& family, const std::string& kind) {
   if (kind == "optimal-alie" || kind == "optimal-ipm")
     settings.emplace_back("aggregator.kind=krum");
   if (family == "server.optimizer" && kind != "sgd") settings.emplace_back("server.lr=0.05");
-  if (kind == "resnet18") settings.insert(settings.end(), {"model.channels=4", "model.groups=2"});
+  if (kind == "resnet18")
+    settings.insert(settings.end(), {"model.channels=4", "model.groups=2", "client.lr=0.01"});
   if (family == "async.kind") settings.emplace_back("clock.kind=virtual");
   if (family == "run.protocol" && kind != "federated")
     settings.emplace_back("federation.held-out=0");
@@ -233,6 +234,7 @@ std::vector<Case> cases(const std::string& table) {
       {{"simulate.sample-us=1"}},
       {{"aggregator.kind=median", "client.train=fc2.*", "client.lora=2",
         "client.lora-layers=fc1.weight"}},
+      {{"client.clustered=fc2.*", "federation.models=2", "evaluate.view=personalised"}},
       {{"client.lora=2", "client.lora-layers=fc1.weight", "client.lora-kind=flora"}},
       {{"client.lora=2", "client.lora-layers=fc1.weight", "client.lora-dropout=0.3",
         "evaluate.metrics=lora-gap"}},
@@ -295,6 +297,7 @@ TEST_F(GpuJobs, TheBitsAreThoseOfAnyNumberOfRanksAndOfAResume) {
         {"evaluate.tune-steps=2", "client.momentum=0.5", "client.optimizer-state=kept"},
         {"privacy.kind=central", "privacy.unit=sample"},
         {"client.mixup=0.4"},
+        {"client.clustered=*", "federation.models=3"},
         {"comm.masks=true", "client.optimizer=adam"}}) {
     SCOPED_TRACE(settings.front());
     const auto trained = [&](int before, int ranks) {

@@ -1,9 +1,16 @@
 """scripts/bench with programs that pretend: the table holds the ratios they imply."""
 import json
 import shutil
+import sys
 import unittest
 
+import h5py
+import numpy as np
+
 from support import SCRIPTS, ScriptTest
+
+sys.path.insert(0, str(SCRIPTS))
+from shared.module_process import AnsweringProcess  # noqa: E402
 
 HANSE = """#!/bin/sh
 for option; do
@@ -91,6 +98,26 @@ for line in sys.stdin:
     answer = ({"steps": 10, "keys": {"model.kind": "graph"}}
               if line.strip() != "bad" else {"failed": "no such module"})
     print(json.dumps(0.0003 if line.strip() == "step" else answer), flush=True)
+"""
+# What scripts/shared/peers.py asks of the program: files that lie beside it.
+ASKED = """#!/usr/bin/env bash
+here=$(dirname "$0")
+[[ $1 != convert ]] || exec cp "$here/data.h5" "$3"
+for option; do
+  case $option in --run.out=*) out=${option#--run.out=} ;; esac
+done
+mkdir -p "$out"
+cp "$here/model.h5" "$here/job.cfg" "$out"
+"""
+# Has jax, and torch without pfl; rounds of half a second; what vmap computes is another thing.
+PEER = """import json, sys
+if sys.argv[1] == "-c":
+    print("jax torch")
+else:
+    print(json.dumps({}), flush=True)
+    for line in sys.stdin:
+        apart = 1e-3 if sys.argv[3] == "vmap" else 1e-6
+        print(json.dumps(apart if line.strip() == "apart" else 0.5), flush=True)
 """
 BARE = """#!/bin/sh
 echo '{"rounds": 1, "seconds_per_round_median": 0.010}'
@@ -202,6 +229,55 @@ class BenchTest(ScriptTest):
         rows = self.rows("--only", "models", "--pairs", "1", "--modules", "timm")
         self.assertEqual(rows["timm/x"][0], "1.13.0a0")
         self.assertNotIn("lenet", rows)
+
+    def give_peers(self):
+        """A program and a folder of Python for --only xla: three clients of 20, 5 and 11 samples."""
+        self.make_program("hanse", ASKED)
+        self.write("build/job.cfg", "[model]\nkind = linear\n[client]\nlr = 0.1\nbatch = 10\n"
+                                    "epochs = 1\n")
+        with h5py.File(self.folder / "build" / "data.h5", "w") as file:
+            file["features"] = np.zeros((36, 1, 28, 28), np.uint8)
+            file["labels"] = np.zeros(36, np.int32)
+            file["offsets"] = [0, 20, 25, 36]
+        with h5py.File(self.folder / "build" / "model.h5", "w") as file:
+            file["fc1.bias"] = np.zeros(10, np.float32)
+        self.write("venv/peer.py", PEER)
+        self.write("venv/bin/python", f"#!/bin/sh\nexec /usr/bin/python3 {self.folder}/venv/peer.py "
+                                      "\"$@\"\n").chmod(0o755)
+        return self.folder / "venv"
+
+    def test_peers(self):
+        """Those that compute the same, and a line for each of the others."""
+        result = self.bench("--only", "xla", "--quick", "--modules", "lr-100", "mlp", "--venv",
+                            self.give_peers())
+        self.assertEqual(result.returncode, 0, result.stderr)
+        lines = [line.split() for line in result.stdout.splitlines()]
+        own = [line for line in lines if line[:1] == ["mlp"]]
+        self.assertEqual([line[:5] for line in own], [["mlp", "3", "5", "JAX,", "scan"],
+                                                      ["mlp", "3", "5", "PyTorch", own[1][4]]])
+        self.assertEqual(own[0][6:8], ["500", "0.5"])
+        self.assertEqual(own[0][-2], "1.30")
+        speeds = next(line for line in lines if line[:2] == ["mlp:", "3"])
+        self.assertEqual(len(speeds), 5 + 3)  # neither pfl nor FedJAX
+        self.assertIn("bench: xla: no FedJAX: none of", result.stderr)
+        self.assertIn("pip install pfl torch", result.stderr)
+        self.assertIn("xla: mlp: vmap: another result than Hanse's by 0.001, not 0.0001",
+                      result.stderr)
+        self.assertIn("lr-100", [line[0] for line in lines if line])
+
+    def test_peers_without_a_folder(self):
+        result = self.bench("--only", "xla")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("bench: xla: no JAX, scan: no folder, --venv names none, has jax; hint: "
+                      "FOLDER/bin/pip install jax", result.stderr)
+
+    def test_a_peer_that_takes_too_long_is_ended(self):
+        command = ["/usr/bin/python3", "-c", "print(1, flush=True); import time; time.sleep(60)"]
+        process = AnsweringProcess(command, limit_s=10)
+        process.limit_s = 0.01
+        with self.assertRaises(TimeoutError):
+            process.ask("1")
+        self.assertIsNotNone(process.process.poll())
 
     def precision(self, kernels, *names):
         self.make_program("hanse", NARROW.replace("KERNELS", kernels))

@@ -168,6 +168,40 @@ class GraphsTest(Exporting):
         hidden = 2 * module[0](x).relu()   # kept ones are divided by 1 - p
         torch.testing.assert_close(whole["output"], module[3](hidden).detach())
 
+    def test_representations(self):
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.body, self.fc, self.spare = nn.Linear(4, 6), nn.Linear(6, 3), nn.Linear(1, 1)
+
+            def forward(self, x):
+                return self.fc(torch.tanh(self.body(x)))
+
+        module = Net()
+        plain, said = self.export(module, torch.rand(4), "plain.graph")
+        self.assertNotIn("representation", said)
+        _, said = self.export(module, torch.rand(4), representation="fc")
+        self.assertIn("representations [6]", said)
+        graph, tensors = graph_files.read("model.graph")
+        self.assertEqual(graph["representation"], [6])
+        self.assertNotIn("representation", graph_files.read("plain.graph")[0])
+        x, delta, other = torch.rand(5, 4), torch.randn(5, 3), torch.randn(5, 6)
+        h = torch.tanh(module.body(x))
+        loss = (module.fc(h) * delta).sum() + (h * other).sum()
+        expected = torch.autograd.grad(loss, list(module.parameters())[:4])
+        found = graph_files.replay(graph, "training", tensors, x, delta, other)
+        torch.testing.assert_close(found["representation"], h.detach())
+        for mine, right in zip(found["gradients"], expected):
+            torch.testing.assert_close(mine, right)
+        torch.testing.assert_close(graph_files.replay(graph, "evaluation", tensors, x),
+                                   {"output": module.fc(h).detach(), "representation": h.detach()})
+        self.refuse(module, "no part head", "body, fc, spare", representation="head")
+        self.refuse(module, "does not call spare", representation="spare")
+        self.refuse(By(lambda fc, x: fc(x)), "does not depend on a parameter", representation="fc")
+        self.refuse(By(lambda fc, x: fc(x.unsqueeze(1)).squeeze(1)), "[rows, width]",
+                    representation="fc")
+        self.refuse(torch.jit.script(module), "TorchScript", representation="fc")
+
     def test_frozen_parameters_have_no_gradient(self):
         module, sample, _ = zoo.ZOO["mlp-frozen"]()
         self.export(module, sample)

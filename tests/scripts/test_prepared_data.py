@@ -1,11 +1,13 @@
 """What scripts/reproduce makes of fetched data, on made-up files of their form."""
 import bz2
 import csv
+import gzip
 import math
 import pathlib
 import struct
 import sys
 import tarfile
+import unittest.mock
 
 import numpy
 
@@ -125,6 +127,54 @@ class ArchivesTest(ScriptTest):
         with numpy.load(path) as made:
             numpy.testing.assert_array_equal(made["x"], x)
             numpy.testing.assert_array_equal(made["y"], y)
+
+    TEXT = "B:\nno.\n\nA:\nyes, I say.\n\nA note without a speaker.\n\nC:\nmaybe.\n\nB:\nno, no.\n"
+
+    def test_every_second_role(self):
+        """The longest first, with all that it says; roles of one length by their names."""
+        first, second = prepared_data.halves_of_roles(self.TEXT)
+        self.assertEqual(first, "B:\nno.\n\nB:\nno, no.\n\nC:\nmaybe.\n")
+        self.assertEqual(second, "A:\nyes, I say.\n")
+
+    def test_a_model_is_trained_on_one_half_and_tuned_on_the_other(self):
+        self.write("plays.txt", self.TEXT)
+        asked = []
+
+        def ask(*words):
+            asked.append([str(word) for word in words])
+            self.write("out/pretrained/model.h5", "")
+
+        data = {"pretrain": {"job": "jobs/one.cfg", "set": {"run.rounds": "3"}}}
+        out = self.folder / "out"
+        with unittest.mock.patch.object(prepared_data, "ask", ask):
+            made = [prepared_data.pretrained(self.folder / "plays.txt", out, data) for _ in (1, 2)]
+        self.assertEqual(made, 2 * [{"data.path": out / "tuning.txt",
+                                     "model.start": out / "pretrained/model.h5"}])
+        self.assertEqual((out / "tuning.txt").read_text(), "A:\nyes, I say.\n")
+        [words] = asked  # once
+        self.assertEqual(words, ["run", str(SCRIPTS.parent / "jobs/one.cfg"), "--run.rounds=3",
+                                 f"--data.path={out}/pretraining.txt",
+                                 f"--run.out={out}/pretrained"])
+
+    def test_turned_digits(self):
+        images = numpy.arange(7 * 784, dtype="uint32").astype("uint8").reshape(7, 28, 28)
+        labels = numpy.array([3, 1, 4, 1, 5, 9, 2], "uint8")
+        (self.folder / "train-images-idx3-ubyte").write_bytes(bytes(16) + images.tobytes())
+        with gzip.open(self.folder / "train-labels-idx1-ubyte.gz", "wb") as file:
+            file.write(bytes(8) + labels.tobytes())
+        data = {"clients": 3, "samples": 2, "turns": [0, 1, 2]}
+        path = prepared_data.turned_digits(self.folder, self.folder / "out", data)["data.path"]
+        with numpy.load(path) as made:
+            self.assertEqual(list(made["client"]), ["turn0-000"] * 2 + ["turn1-001"] * 2
+                             + ["turn2-002"] * 2)
+            self.assertEqual(list(made["y"]), list(labels[:6]))
+            for i in range(6):
+                expected = images[i]
+                for _ in range(i // 2):  # the last column becomes the first row
+                    expected = expected[:, ::-1].T
+                numpy.testing.assert_array_equal(made["x"][i], expected)
+        with self.assertRaisesRegex(Refused, "more than 7"):
+            prepared_data.turned_digits(self.folder, self.folder / "other", {**data, "samples": 3})
 
     def test_pictures_of_an_archive(self):
         names = ["train/a/1.png", "test/a/2.png", "val/3.png", "train/../../out.png"]

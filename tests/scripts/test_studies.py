@@ -519,6 +519,10 @@ rows = [{{name = "slow", set = {{"client.lr" = "0.1"}}, paper = ["20", ""]}},
         self.assertEqual(number(file="clients.csv", metric="accuracy", slowest=0.25), 0.75)
         self.assertEqual(number(file="clients.csv", metric="accuracy", slowest=0.5), 0.5)
         self.assertEqual(number(file="clients.csv", metric="accuracy", slowest=0.6), 0.5)
+        self.assertIsNone(number(purity="cluster"))
+        self.write("run/clients.csv", "client,name,cluster\n0,a-0,1\n1,a-1,1\n2,b-2,1\n3,b-3,0\n"
+                   "4,c-4,\n")
+        self.assertEqual(number(purity="cluster"), 0.75)
 
 
 class PythonTest(MadeRepository):

@@ -17,6 +17,7 @@ namespace hanse {
 // A graph file in parts, each the JSON that stands in its place.
 struct GraphText {
   std::string sample = "[4]", output = "[3]";
+  std::string representation;                  // empty: there is none
   std::string parameters, buffers, constants;  // what stands in the lists
   std::string evaluation, evaluation_output;
   std::string training, outputs;
@@ -46,11 +47,12 @@ struct GraphText {
 
   std::string note() const {
     return fmt::format(
-        R"({{"format":1,"writer":"hand","sample":{},"output":{},"parameters":[{}],"buffers":[{}],)"
-        R"("constants":[{}],"graphs":{{"evaluation":{{"nodes":[{}],"outputs":{}}},)"
+        R"({{"format":1,"writer":"hand","sample":{},"output":{},{}"parameters":[{}],)"
+        R"("buffers":[{}],"constants":[{}],"graphs":{{"evaluation":{{"nodes":[{}],"outputs":{}}},)"
         R"("training":{{"nodes":[{}],"outputs":{}}}}}}})",
-        sample, output, parameters, buffers, constants, evaluation, evaluation_output, training,
-        outputs);
+        sample, output,
+        representation.empty() ? "" : fmt::format(R"("representation":{},)", representation),
+        parameters, buffers, constants, evaluation, evaluation_output, training, outputs);
   }
 
   // The file, with `note` in the place of its own.

@@ -129,6 +129,67 @@ class Flora(harness.Case):
         self.assertNotIn("fc3.weight", factors(run))
 
 
+class Sent(harness.Case):
+    """What clients send, by the column bytes_updates."""
+
+    def sizes(self, run):
+        return [sum(pair[i].size for pair in factors(run).values()) for i in (0, 1)]
+
+    def sent(self, run):
+        return [int(row["bytes_updates"]) // int(row["clients"])
+                for row in harness.table(run, "rounds.csv")]
+
+    def test_the_half_that_moves(self):
+        run = self.train(self.job({**ADAPTERS, "client.lora-kind": "rolora"}), "rolora")
+        a, b = self.sizes(run)
+        self.assertNotEqual(a, b)
+        rounds = ADAPTERS["run.rounds"]
+        self.assertEqual(self.sent(run), [4 * (b, a)[i % 2] for i in range(rounds)])
+        plan = json.loads(self.hanse("plan", self.job({**ADAPTERS, "client.lora-kind": "rolora"}),
+                                     "--json").stdout())
+        self.assertEqual(plan["client_bytes"], sum(self.sent(run)) / rounds)
+
+    def test_without_what_stays(self):
+        run = self.train(self.job({**ADAPTERS, "client.lora-kind": "fedsa"}), "fedsa")
+        self.assertEqual(set(self.sent(run)), {4 * self.sizes(run)[0]})
+
+
+class Ranks(harness.Case):
+    CHANGES = {**ADAPTERS, "client.lora": 3, "client.lora-kind": "flora", "sampler.kind": "full"}
+
+    def ranks(self, lines, name="ranks.csv"):
+        return {"client.lora-ranks": self.write(name, "client,rank\n" + "\n".join(lines) + "\n")}
+
+    def test_clients_send_their_own(self):
+        clients = harness.SMALL_JOB["federation.clients"]
+        ranks = [1 + i % 3 for i in range(clients)]
+        file = self.ranks([f"{i},{rank}" for i, rank in enumerate(ranks)])
+        alone, run = self.compare_places({**self.CHANGES, **file})
+        plain = self.train(self.job(self.CHANGES, "plain.cfg"), "plain")
+        values = sum(a.size + b.size for a, b in factors(plain).values()) // 3
+        for row, full in zip(harness.table(alone, "rounds.csv"), harness.table(plain, "rounds.csv")):
+            self.assertEqual(int(row["bytes_updates"]), 4 * values * sum(ranks))
+            self.assertEqual(int(full["bytes_updates"]), 4 * values * 3 * clients)
+        self.assertNotEqual(harness.digest(alone), harness.digest(plain))
+        same = self.ranks([f"{i},3" for i in range(clients)], "same.csv")
+        self.assert_digest(self.train(self.job({**self.CHANGES, **same}, "same.cfg"), "same"), plain)
+
+    def test_files_that_do_not_fit_are_refused(self):
+        lines = [f"{i},2" for i in range(harness.SMALL_JOB["federation.clients"])]
+        for wrong, *parts in [(lines[1:], "client 0 has no line"),
+                              ([*lines, "0,1"], "a second line of this client"),
+                              (["0,4", *lines[1:]], "a rank of 4 is above client.lora = 3"),
+                              (["0,0", *lines[1:]], "[1, 1024]"),
+                              (["0,1.5", *lines[1:]], "[1, 1024]"),
+                              (["0", *lines[1:]], "a line is: client,rank")]:
+            with self.subTest(wrong[0]):
+                job = self.job({**self.CHANGES, **self.ranks(wrong)})
+                self.assert_one_error(self.hanse("run", job, expect=None), 2, *parts)
+        job = self.job({**self.CHANGES, **self.ranks(lines), "client.lora-kind": "plain"})
+        self.assert_one_error(self.hanse("check", job, expect=None), 2, "different ranks",
+                              "client.lora-kind = flora")
+
+
 class Peft(harness.Case):
     def test_adapters_are_written_and_read_again(self):
         job = self.job({**ADAPTERS, "run.adapters": "peft", "client.lora-alpha": 3,
@@ -180,6 +241,10 @@ class Refused(harness.Case):
                 ({"client.lora-kind": "flora", "client.personal": "*.lora_B"}, "flora",
                  "client.personal"),
                 ({"client.lora-kind": "flora", "run.adapters": "peft"}, "flora", "run.adapters"),
+                ({"client.lora-kind": "flora", "model.base-precision": "bfloat16"}, "flora",
+                 "model.base-precision"),
+                ({"client.lora": 0, "client.lora-path": "split"}, "no adapters",
+                 "client.lora-path"),
                 ({"client.lora-kind": "flora", "run.protocol": "local"}, "flora needs",
                  "run.protocol"),
                 ({"client.lora-dropout": 1}, "client.lora-dropout"),
@@ -187,6 +252,16 @@ class Refused(harness.Case):
             with self.subTest(changes):
                 job = self.job({**ADAPTERS, **changes})
                 self.assert_one_error(self.hanse("check", job, expect=None), 2, *parts)
+
+    def test_what_the_model_has_not(self):
+        for changes, *parts in [
+                ({"client.lora-path": "split"}, "reads its matrices in one piece",
+                 "client.lora-path"),
+                ({"client.lora": 0, "model.base-precision": "bfloat16"}, "no tensor is frozen",
+                 "model.base-precision")]:
+            with self.subTest(changes):
+                job = self.job({**ADAPTERS, **changes})
+                self.assert_one_error(self.hanse("run", job, expect=None), 2, *parts)
 
 
 if __name__ == "__main__":

@@ -127,6 +127,30 @@ class SameBits(GraphCase):
     def test_adapters(self):
         self.compare_halves(self.keys(**{"client.lora": 2, "client.lora-layers": "fc.weight"}))
 
+    def compare_narrow_base(self, path, formed):
+        """Half the memory, and the bits of a run that starts from the rounded file."""
+        keys = self.keys(Graph(norm=False), **{
+            "client.lora": 2, "client.lora-path": path, "model.base-precision": "bfloat16"})
+        self.compare_halves(keys)
+        said = self.start("run", self.job({**keys, "run.out": self.path(path)})).wait().stderr()
+        self.assertIn("365 frozen parameters, which a host holds once in bfloat16", said)
+        self.assertEqual(path == "split", "1 matrix, split" in said)
+        plan = json.loads(self.hanse("plan", self.job(keys), "--json").stdout())
+        self.assertEqual(plan["frozen_bytes"], 2 * 365)
+        self.assertEqual(plan["formed_bytes"], 4 * formed)
+        rounded = Graph(norm=False)
+        for name, values in rounded.tensors.items():
+            bits = values.view("u4")
+            rounded.tensors[name] = ((bits + 0x7fff + (bits >> 16 & 1)) >> 16 << 16).view("f4")
+        wide = self.keys(rounded, **{"client.lora": 2, "client.lora-path": path})
+        self.assert_digest(self.train(self.job(wide), path + "-wide"), self.path(path))
+
+    def test_a_narrow_base_split(self):
+        self.compare_narrow_base("split", 0)
+
+    def test_a_narrow_base_merged(self):
+        self.compare_narrow_base("merged", CLASSES * PIXELS)
+
     def test_personal_layers(self):
         self.compare_halves(self.keys(Graph(norm=False), **{"client.personal": "fc.bias"}))
 

@@ -15,6 +15,7 @@ JOBS = {
     "pfedme": {**PLAIN, "client.update": "pfedme", "client.mu": 2, "client.inner": 3},
     "per-fedavg": {**PLAIN, "client.update": "per-fedavg", "client.inner-lr": 0.05,
                    "federation.held-out": 2},
+    "prototypes": {**MLP, "client.update": "fedproto", "client.personal": "*"},
     "head": {**MLP, "client.personal": "fc2.*"},
     "head-prox": {**MLP, "client.personal": "fc2.*", "client.update": "prox", "client.mu": 0.3,
                   "aggregator.kind": "term"},
@@ -55,6 +56,9 @@ class SameBits(harness.Case):
                              [row["train_loss_mean"] for row in expected], name)
             self.assertEqual(harness.column(run, "rounds.csv", "loss"),
                              harness.column(straight, "rounds.csv", "loss"), name)
+
+    def test_prototypes(self):
+        self.check("prototypes")
 
     def test_ditto(self):
         self.check("ditto")

@@ -77,6 +77,22 @@ MODELS = {
         "client.stragglers": 0.5,
         "client.epochs": 3,
     },
+    "moon": {
+        "model.kind": "mlp",
+        "model.hidden": "17,9",
+        "federation.partition": "power-law",
+        "client.update": "moon",
+        "client.mu": 5,
+        "client.momentum": 0.5,
+    },
+    "fedproto": {
+        "model.kind": "mlp",
+        "model.hidden": "17,9",
+        "federation.partition": "shards",
+        "client.update": "fedproto",
+        "client.stragglers": 0.5,
+        "client.epochs": 3,
+    },
     "oort": {
         "model.kind": "mlp",
         "model.hidden": "9",
@@ -161,6 +177,12 @@ class SameBits(harness.Case):
 
     def test_fedntd_and_a_resume(self):
         self.check_sampler("fedntd")
+
+    def test_moon_and_a_resume(self):
+        self.check_sampler("moon")
+
+    def test_fedproto_and_a_resume(self):
+        self.check_sampler("fedproto")
 
     def test_adamw_with_moments_that_are_kept(self):
         self.compare(MODELS["adamw"], PLACES)

@@ -32,6 +32,7 @@ enum class Purpose : uint64_t {
   kAugmentation = 14,  // crops, flips, cutouts and mixtures of a client's images in a round
   kCompression = 15,   // entries and levels that a client sends in a round
   kStraggling = 16,    // is a participant of a round a straggler, and how far does it come
+  kCopies = 17,        // the copy that a client takes in a round while all copies are equal
 
   kArms = 20,         // a bandit's arms
   kExploration = 21,  // arms pulled in a bandit's first phase

@@ -22,4 +22,11 @@ inline float bfloat16_value(uint16_t bits) {
   return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
 }
 
+// The bits of the nearest one, even ones of two; NaN stays NaN, and what is too large is infinite.
+inline uint16_t bfloat16_bits(float value) {
+  const auto bits = std::bit_cast<uint32_t>(value);
+  if (std::isnan(value)) return static_cast<uint16_t>(bits >> 16 | 0x40U);
+  return static_cast<uint16_t>((bits + 0x7FFFU + (bits >> 16 & 1U)) >> 16);
+}
+
 }  // namespace hanse

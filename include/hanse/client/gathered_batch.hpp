@@ -1,6 +1,7 @@
 // A batch with its samples.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -21,6 +22,20 @@ inline Batch batch_of(const Federation& federation, SampleRange range, const flo
           .targets = targets.empty() ? nullptr : targets.data() + first,
           .rows = range.size(),
           .places = {.begin = range.begin}};
+}
+
+// Calls work(batch, its place in the range) with the samples of a range, in batches of at most
+// `longest`, whose features lie in `features`.
+template <class Work>
+void for_each_batch(const Federation& federation, SampleRange range, int64_t longest,
+                    std::vector<float>& features, Work work) {
+  for (int64_t begin = range.begin; begin < range.end; begin += longest) {
+    const SampleRange part{begin, std::min(begin + longest, range.end)};
+    const auto values = static_cast<std::size_t>(part.size() * federation.sample_values());
+    features.resize(std::max(features.size(), values));
+    federation.copy(part, features.data());
+    work(batch_of(federation, part, features.data()), part.begin - range.begin);
+  }
 }
 
 // The samples of a batch in that range of its rows.

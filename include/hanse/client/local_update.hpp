@@ -35,9 +35,15 @@ class LocalUpdate {
   // Does the server keep the control variate and send it? If not, task.control is empty, and the
   // sum of the changes goes to the server's optimizer alone.
   virtual bool control_returns() const { return true; }
-  // Is it no running sum, but the mean of what the round's clients send, weighted by their
-  // importance? The last entry counts them: each sends 1 there.
-  virtual bool control_is_mean() const { return false; }
+  // Above 0: it is no running sum, but means of what the round's clients send, weighted by their
+  // importance: blocks of so many entries, of which the last one counts. What a client sends of a
+  // block counts as much as it sends there, and a block of which nobody sends stays.
+  virtual int64_t control_block() const { return 0; }
+  // Entries of it that belong to those of the model's row, from the first on.
+  virtual int64_t control_of_row() const { return control_width(); }
+  // Values of the row that a client sends in a round, on a link of its own: those that its steps
+  // move and that do not stay with it.
+  virtual int64_t sent_values(int64_t round, int64_t client, const ParameterLayout& layout) const;
   // The name of a block of one float of the state that clients.csv shows; empty: none.
   virtual std::string_view shown_block() const { return ""; }
   // Does train() leave the update itself in task.row, and not the model behind it? A small update
@@ -51,6 +57,9 @@ class LocalUpdate {
   }
   // Do updates count by their effective steps, as FedNova's?
   virtual bool counts_steps() const { return false; }
+  // Values of a row of so many that a client receives, and those among them that are its model.
+  virtual int64_t received_values(int64_t row) const { return row; }
+  virtual int64_t own_values(int64_t row) const { return row; }
   // Can train() find ClientOutcome::squares, for a model that is trained for model.loss?
   virtual bool finds_squares() const { return false; }
   // train() for C clients side by side, by CohortTraining with the same options; null: it only

@@ -31,6 +31,9 @@ struct Movement {
   // Each phase is a round of the run, in turn. Else a round has them all: the next one goes on from
   // the row and the mini-batch where the last one stopped.
   bool by_rounds = false;
+
+  // What a round may change of a row: what its steps move, and all buffers.
+  std::vector<RowPart> moved_in(int64_t round, const ParameterLayout& layout) const;
 };
 
 // By options.phases, alternate and moves. Throws InvalidArgument, with the tensors' names, when a

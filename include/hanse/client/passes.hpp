@@ -41,6 +41,7 @@ class PassUpdate : public LocalUpdate {
   const std::vector<Pass>& passes() const { return passes_; }
   // What the steps of each pass move, by the options.
   const Movement& movement() const;
+  int64_t sent_values(int64_t round, int64_t client, const ParameterLayout& layout) const override;
   // Turns the received model in task.row [P] into the one that the steps start from, and fills
   // `pull` [trainable]; empty where the pass has none.
   virtual void before(std::size_t /*pass*/, const ClientTask& /*task*/, std::span<float> /*pull*/) {
@@ -52,6 +53,9 @@ class PassUpdate : public LocalUpdate {
                      std::span<const float> /*start*/, std::span<const float> /*received*/) {
     return false;
   }
+
+  // What the model is told beside the received row.
+  virtual Received beside(const ClientTask& /*task*/) const { return {}; }
 
   ClientOutcome train(const ClientTask& task) final;
   bool finds_squares() const final { return true; }

@@ -11,7 +11,7 @@ namespace hanse {
 
 struct LocalPhases {
   struct Phase {
-    std::string part;    // all, shared, personal, or a pattern of tensors' names
+    std::string part;    // all, shared, personal, clustered, or a pattern of names
     int64_t length = 0;  // epochs, or mini-batches where client.steps > 0; at least 1
   };
   std::vector<Phase> list;  // empty: one phase, which moves all

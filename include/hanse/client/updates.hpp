@@ -112,6 +112,28 @@ std::unique_ptr<LocalUpdate> make_fedsam(const ClientOptions& options, const Fed
 std::unique_ptr<LocalUpdate> make_fedntd(const ClientOptions& options, const Federation& federation,
                                          Model& model);
 
+// MOON (Li et al. 2021, Algorithm 1): SGD on a model that contrast_with_models() trains, which the
+// update tells the model that the client's last training left. In its first participation that is
+// the received one, so that the contrast does not move it; the authors' code has a model of random
+// values where the client comes late. mu = 0: SGD, bit for bit. Clients train one after the other.
+// State: the last model and a flag. Memory: two rows.
+std::unique_ptr<LocalUpdate> make_moon(const ClientOptions& options, const Federation& federation,
+                                       Model& model);
+
+// FedProto (Tan et al. 2022, Algorithm 1): SGD on a model that pull_to_class_means() trains. Behind
+// the steps the client sends, in evaluation mode, the mean C_i^(j) of the representations of its
+// training samples of each class j (eq. 3), and the control variate holds
+//   Cbar^(j) = sum_i n_i,j C_i^(j) / sum_i n_i,j  over the round's clients that have class j
+// (eq. 6 without its factor 1/|N_j|, by which means would shrink: its weights add up to 1 alone),
+// with n_i,j by client i's importance; a class that nobody sends keeps its mean. Variant reference:
+// the clients' means by their importance alone. The model travels beside them, unless
+// make_personal() keeps all of it. lambda = 0: the model is SGD's, bit for bit. Clients train one
+// after the other. No state. Memory: classes (width + 1) doubles and a batch. Cost beyond SGD's: a
+// pass of the training samples a round. Throws InvalidArgument for data without classes, and as
+// require_representation().
+std::unique_ptr<LocalUpdate> make_fedproto(const ClientOptions& options,
+                                           const Federation& federation, Model& model);
+
 // DQN-Fed's client (Mohajer Hamidi and Ye 2025, Algorithm 1): the row returns as -g, with g the
 // gradient at the last iterate of the round's local steps ("last", as printed), the mean of all
 // their gradients ("mean"), or lr times their sum ("update", theta - theta_i as in the paper's

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 
 #include "hanse/comm/communicator.hpp"
 
@@ -39,5 +40,13 @@ struct CommonMemory {
 // Collective over the ranks of one host. Throws AgreedError when there is no room.
 CommonMemory share_to_change(Communicator& host, int64_t bytes,
                              const std::function<void(std::byte*)>& fill);
+
+struct MemoryPart {
+  int64_t begin, size;
+};
+// The same of these parts alone: the pages between them take no memory while nobody reads them.
+CommonMemory share_parts_to_change(Communicator& host, int64_t bytes,
+                                   std::span<const MemoryPart> parts,
+                                   const std::function<void(std::byte*)>& fill);
 
 }  // namespace hanse

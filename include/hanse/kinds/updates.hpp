@@ -17,16 +17,18 @@ namespace hanse {
 struct Job;
 
 struct UpdateTraits {
-  bool separable = false;   // tensors can be trained apart, so that some stay with the client
-  bool own_models = false;  // every client has a model of its own
-  bool straggles = false;   // reads client.stragglers
-  bool solves = false;      // the server solves a system with what training finds
-  bool keeps = false;       // clients keep numbers between rounds
-  bool control = false;     // a control variate moves by what they send
-  bool own_steps = false;   // gradients at several models, in steps of its own
-  bool one_by_one = false;  // clients train one after the other
-  bool own_loss = false;    // gives the model another loss than model.loss
-  bool adapts = false;      // the own model is the shared one behind steps of client.inner-lr
+  bool separable = false;    // tensors can be trained apart, so that some stay with the client
+  bool own_models = false;   // every client has a model of its own
+  bool straggles = false;    // reads client.stragglers
+  bool solves = false;       // the server solves a system with what training finds
+  bool keeps = false;        // clients keep numbers between rounds
+  bool control = false;      // a control variate moves by what they send
+  bool own_steps = false;    // gradients at several models, in steps of its own
+  bool one_by_one = false;   // clients train one after the other
+  bool own_loss = false;     // gives the model another loss than model.loss
+  bool represents = false;   // reads what the last dense layer reads
+  bool sends_means = false;  // of classes: without any tensor of the model, too
+  bool adapts = false;       // the own model is the shared one behind steps of client.inner-lr
 };
 
 // Throws InvalidArgument for an unknown kind.
@@ -42,10 +44,11 @@ bool tunes_beyond_training(const Job& job);
 std::vector<std::string> row_patterns(const Job& job);
 
 // evaluate.view: are clients evaluated with models of their own? `auto`: yes if client.update,
-// client.personal or client.alone give them some.
+// client.personal, client.clustered or client.alone give them some.
 bool evaluates_own_models(const Job& job);
 
-// Makes the update of client.update, or the one that finds rates for a rule that needs them. Throws
+// Makes the update of client.update, or the one that finds rates for a rule that needs them; for a
+// ClusteredModel around it a ClusteredUpdate. Throws
 // InvalidArgument when options, federation and model do not fit together.
 std::unique_ptr<LocalUpdate> make_update(const Job& job, const Federation& federation, Model& model,
                                          const AggregatorNeeds& needs);

@@ -17,6 +17,7 @@ namespace hanse {
 
 struct AdapterFactors;
 class AdapterDropout;
+class TensorReader;
 struct PartAdapter;
 
 // An adapter of a model.
@@ -63,6 +64,15 @@ class Adapters {
   void fill(RandomStream stream, std::span<float> values);
   // From now on W_0 and the frozen factors are read there; `seed` is that of refresh().
   void hold(std::shared_ptr<float> frozen, uint64_t seed);
+  // A tensor at a place of the whole row lies in bfloat16 instead. Does expand() write it there?
+  // REQUIRES: split() was called.
+  bool hold_narrow(int64_t weight, const uint16_t* values);
+  // From now on a network that reads single tensors computes with W_0, A and B; expand() forms no
+  // W then. Which: as `path` says. Throws InvalidArgument: not all can be split that must be.
+  void split(TensorReader* reader, AdapterPath path);
+  int64_t split_count() const;
+  // Values of W that expand() forms, on each rank.
+  int64_t formed_values() const;
 
   // Writes the factors that move as they start: those at random from the stream, the others 0.
   void draw(RandomStream stream, std::span<float> row) const;

@@ -44,4 +44,18 @@ class FrozenValues {
                                            int64_t rows) = 0;
 };
 
+// A network that can compute its frozen part apart from the rest.
+class CuttableNetwork {
+ public:
+  // Finds what is frozen before the first tensor that moves, and keeps it. Null: nothing. Throws
+  // Error as a pass does.
+  virtual FrozenPart* freeze(const FreezeCase& c) = 0;
+  // Batches with places take what is frozen from `values` from now on, which must outlive the
+  // passes; null: they compute it. REQUIRES: freeze() found something.
+  virtual void take_frozen(FrozenValues* values) = 0;
+
+ protected:
+  ~CuttableNetwork() = default;
+};
+
 }  // namespace hanse

@@ -1,7 +1,6 @@
 // A model is a pure function of one parameter row: P contiguous float32.
 #pragma once
 
-#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -12,38 +11,18 @@
 #include "hanse/base/random.hpp"
 #include "hanse/data/label_form.hpp"
 #include "hanse/model/batch.hpp"
-#include "hanse/model/frozen_part.hpp"
 #include "hanse/model/gradient_record.hpp"
 #include "hanse/model/layout.hpp"
 #include "hanse/model/options.hpp"
+#include "hanse/model/received.hpp"
 #include "hanse/model/row_step.hpp"
+#include "hanse/model/whole_numbers.hpp"
 
 namespace hanse {
 
 template <class Options>
 struct KindRow;       // base/kind.hpp
 struct FormerChoice;  // base/former_choice.hpp
-
-// Is a feature a token of a model with this vocabulary()? NaN is none.
-inline bool is_token(float value, int64_t vocabulary) {
-  return value >= 0 && value < static_cast<float>(vocabulary) &&
-         value == static_cast<float>(static_cast<int64_t>(value));
-}
-
-// Values of a sample, those in [first, last), that a network reads as whole numbers in [least,
-// most].
-struct WholeNumbers {
-  int64_t first, last;
-  double least, most;
-  std::string what;       // another number is: continues "a client has the value 0.5, "
-  std::string key, hint;  // of the error that says so
-
-  // NaN is none.
-  bool hold(float value) const {
-    const auto number = static_cast<double>(value);
-    return number >= least && number <= most && std::trunc(number) == number;
-  }
-};
 
 // A model keeps work buffers and traces of its last gradient: not even evaluate() may run beside
 // another of its methods, and each thread has an object of its own. A method that is not const
@@ -107,9 +86,17 @@ class Model {
   // 0: this model has no factors.
   virtual int64_t record_product_cost(int64_t /*rows*/) const { return 0; }
 
-  // Tells the row [P] that a client has received, before its first step: a loss of the user's own
-  // may compare with it (train_for), and copies it then. It holds until the next call.
-  virtual void receive(std::span<const float> /*row*/) {}
+  // Tells what a client has received, before its first step: a loss that compares with it (such as
+  // train_for's) copies what it needs. It holds until the next call.
+  virtual void receive(const Received& /*received*/) {}
+
+  // Values of a sample's representation, what the last dense layer reads: of each position of a
+  // sequence. 0: the network has none that is told.
+  int64_t representation_width() const { return representation_width_; }
+  // to [rows, positions, representation_width()] <- the batch's, in evaluation mode.
+  // REQUIRES: representation_width() > 0.
+  virtual void represent(std::span<const float> /*row*/, const Batch& /*batch*/,
+                         std::span<float> /*to*/) {}
 
   // out [P] <- H v, H [P, P] the Hessian of what loss_and_gradient() computes over the batch, v
   // [P]; ReLU counts as linear around every output. The bits depend on the arguments alone. Cost:
@@ -141,20 +128,12 @@ class Model {
   // of their sizes take no more. 0: it does not count them.
   virtual int64_t pass_bytes() const { return 0; }
 
-  // The largest batch that evaluate() should get, to bound its memory.
-  virtual int64_t evaluation_rows() const { return 256; }
+  virtual int64_t evaluation_rows() const { return 256; }  // the most that evaluate() should get
 
   // Features are tokens, whole numbers in [0, vocabulary()); 0: they are any numbers.
   virtual int64_t vocabulary() const { return 0; }
   // Features that are whole numbers: tokens, or those that a network of a file converts.
   virtual std::vector<WholeNumbers> whole_numbers() const;
-
-  // Finds what is frozen before the first tensor that moves, and keeps it. Null: this model has
-  // none that it could compute apart. Throws Error as a pass does.
-  virtual FrozenPart* freeze(const FreezeCase& /*c*/) { return nullptr; }
-  // Batches with places take what is frozen from `values` from now on, which must outlive the
-  // passes; null: they compute it. REQUIRES: freeze() found something.
-  virtual void take_frozen(FrozenValues* /*values*/) {}
 
   // The rows of the largest batch for which the writer of the model's file has compared the file
   // with its module; 0: not told, or no file.
@@ -166,6 +145,7 @@ class Model {
   ParameterLayout layout_;
   bool from_zeros_ = false;
   double flops_ = 0, gradient_flops_ = 0;
+  int64_t representation_width_ = 0;
 
  private:
   std::vector<StartPart> start_;

@@ -22,6 +22,10 @@ constexpr auto choices_of(Precision) { return std::array{"float32", "bfloat16", 
 enum class FrozenKept { kAuto, kOff, kMemory, kFile };
 constexpr auto choices_of(FrozenKept) { return std::array{"auto", "off", "memory", "file"}; }
 
+// How frozen tensors lie in memory.
+enum class BasePrecision { kFloat32, kBfloat16 };
+constexpr auto choices_of(BasePrecision) { return std::array{"float32", "bfloat16"}; }
+
 struct ModelOptions {
   std::string kind = "linear";  // of model_kinds()
   // Outputs are the classes (cross-entropy, at each position) or the values of a label (the
@@ -32,6 +36,7 @@ struct ModelOptions {
   std::vector<int64_t> hidden = {200};  // mlp: widths of the hidden layers
   ModelInit init = ModelInit::kAuto;
   Precision precision = Precision::kFloat32;
+  BasePrecision base_precision = BasePrecision::kFloat32;
   bool bias = true;        // linear: z = W x + b, false: z = W x
   int64_t vocabulary = 0;  // lstm, transformer: tokens; 0: as many as classes
   int64_t embedding = 0;   // values a token; 0: 8 (lstm), 64 (transformer)

@@ -3,11 +3,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "hanse/comm/communicator.hpp"
 #include "hanse/model/adapters.hpp"
+#include "hanse/model/frozen_part.hpp"
 #include "hanse/model/model.hpp"
 #include "hanse/model/trained_part.hpp"
 
@@ -25,9 +27,10 @@ struct TensorSource {
   int64_t own = kNone;      // the slot of the trained row that holds it
   bool is_adapted = false;  // or W = W_0 + s B A
   Factor a = {}, b = {};
-  float scale = 1;      // s
-  ParameterSlot slot;   // its own
-  const float* frozen;  // what it is while nobody trains it; W_0
+  float scale = 1;                   // s
+  ParameterSlot slot;                // its own
+  const float* frozen;               // what it is while nobody trains it; W_0
+  const uint16_t* narrow = nullptr;  // the same in bfloat16, where `frozen` must not be read
 };
 
 // A parameter row with the names of its tensors.
@@ -37,6 +40,13 @@ struct NamedRow {
   float scale = 1;         // of the adapters in it
 };
 
+// What the ranks of a host have of a whole row. REQUIRES: hold().
+struct PartMemory {
+  int64_t shared_bytes;  // a host's
+  int64_t own_bytes;     // a rank's besides: tensors that are trained, and W that it forms
+  bool is_narrow;        // frozen tensors lie in bfloat16
+};
+
 struct GradientTarget;
 class PartStep;
 
@@ -44,8 +54,9 @@ class PartStep;
 // saved. The row has the chosen tensors and the adapters in the order of the layers, and then the
 // buffers. The weights of dense layers and of embeddings can have an adapter (adapters.hpp).
 //
-// The ranks of a host have one copy of the frozen tensors. Each also has its own weights W, and the
-// pages on which a frozen tensor touches a trained one.
+// The ranks of a host have one copy of the frozen tensors, in bfloat16 where `narrow` asks for it
+// and the network reads single tensors (tensor_reader.hpp). Each also has its own weights W, but
+// where they are split, and the pages on which a frozen tensor touches a trained one.
 //
 // Cost of a call beyond the other model's: a copy of the chosen tensors, and for adapters a pass
 // over W_0 and W and 2 rank multiply-adds a value of W. Frozen tensors get no gradient; the
@@ -68,22 +79,23 @@ class PartModel final : public Model {
   // Draws the other model's row, from the stream of this seed that initializes models, once for all
   // ranks of the host. Call nothing before it. Collective. Throws AgreedError.
   void hold(Communicator& host, uint64_t seed);
-  // The other model's freeze(), on FreezeCase::kSamples samples, for what the part trains; without
-  // trained tensors behind it, null. `buffers_move`: also by others than training. REQUIRES:
-  // hold().
-  FrozenPart* freeze_network(std::span<const float> samples, bool buffers_move);
-  // The whole row as it starts, [P of the other model]; what is frozen is frozen in it.
-  const float* start() const { return start_.get(); }
   // The digest of the row that hold() has drawn.
   std::string start_digest() const;
+  friend PartMemory memory_of(const PartModel& part);
+  // What moves in the other model, in the row that hold() has drawn, but for the samples.
+  // `buffers_move`: also by others than training.
+  friend FreezeCase freeze_case_of(const PartModel& part, bool buffers_move);
 
   // The other model, for losses of the user's own.
-  // Another of the same layout may take its place.
-  std::unique_ptr<Model>& network() { return whole_; }
-  const Model& network() const { return *whole_; }
+  Model& network() const { return *whole_; }
+  // Another of the same layout takes its place, and reads its row in one piece: returns the former
+  // one.
+  std::unique_ptr<Model> replace_network(std::unique_ptr<Model> other);
   Adapters& adapters() const { return *adapters_; }
   // Matrices without an adapter, because a side is below the rank.
-  const std::vector<ParameterSlot>& small_matrices() const { return small_; }
+  friend const std::vector<ParameterSlot>& small_matrices_of(const PartModel& part) {
+    return part.small_;
+  }
 
   // The other model's tensors, in the order of its layout. REQUIRES: hold().
   friend std::vector<TensorSource> sources_of(const PartModel& part);
@@ -97,7 +109,8 @@ class PartModel final : public Model {
                   double weight_decay) override;
   double step_by(std::span<float> row, const Batch& batch, RandomStream& noise,
                  RowStep& step) override;
-  void receive(std::span<const float> row) override;
+  void receive(const Received& received) override;
+  void represent(std::span<const float> row, const Batch& batch, std::span<float> to) override;
   void hessian_vector(std::span<const float> row, const Batch& batch, std::span<const float> v,
                       std::span<float> out) override;
   bool has_hessian() const override;
@@ -122,11 +135,14 @@ class PartModel final : public Model {
   std::unique_ptr<Model> whole_;
   ParameterLayout all_;
   std::vector<PartTensor> trained_, buffers_;
+  std::vector<PartTensor> narrow_;  // frozen tensors that lie in bfloat16, and their places there
   std::unique_ptr<Adapters> adapters_;
   std::vector<ParameterSlot> small_;
   std::shared_ptr<float> start_;  // [P of whole_] frozen tensors, and how the others start; behind
                                   // them the frozen factors
   std::shared_ptr<float> row_;    // [P of whole_] this rank's, for its calls
+  std::shared_ptr<uint16_t> narrow_values_;  // the tensors of narrow_
+  AdapterPath path_;
   std::unique_ptr<PartStep> step_;
 };
 

@@ -79,6 +79,7 @@ struct FederatedFacts {
   // Rows of the participants' adapters (stacking.hpp) that rank 0, or every rank, gets.
   enum class Stacked { kNone, kOnServer, kOnAll };
   Stacked stacked = Stacked::kNone;
+  bool chooses_copies = false;  // ranks tell each other which copies participants take
   int64_t private_rows = 0;  // rows of integers that private rounds keep; 0: rounds are not private
 };
 

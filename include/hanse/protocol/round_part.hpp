@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "hanse/base/columns.hpp"
+#include "hanse/base/row_part.hpp"
 #include "hanse/base/state.hpp"
 #include "hanse/protocol/protocol.hpp"
 #include "hanse/rules/aggregation/aggregator.hpp"
@@ -17,11 +18,21 @@
 
 namespace hanse {
 
+class ClientStateStore;
+class EvaluationTable;
 class Findings;
 class RoundPlan;
 struct KnownRound;
+struct RoundContext;
 struct RoundTurnout;
 struct WeighedRound;
+
+// A round whose model all ranks have, and whose participants' states are where they train.
+struct SharedRound {
+  const RoundContext& context;
+  ClientStateStore* states;  // null: clients have none
+  double& losses_s;          // this rank's seconds of measuring losses, without communication
+};
 
 // A participant's update, on its way into the sum.
 struct SummedUpdate {
@@ -29,6 +40,12 @@ struct SummedUpdate {
   int64_t place;                  // in the draw
   double coefficient;             // the rule's, where it weighs before the training
   std::span<const float> update;  // [P]
+};
+
+// A part of an update, with a coefficient of its own.
+struct WeighedPart {
+  RowPart part;
+  double coefficient;
 };
 
 // What a participant of this rank sends, before the sink has it.
@@ -72,6 +89,9 @@ class RoundPart : public Stateful {
   // Rank 0: the participants are drawn.
   virtual void drawn(int64_t /*round*/) {}
 
+  // All ranks have the model, and nobody trains yet or measures losses of it. Collective.
+  virtual void shared(const SharedRound& /*round*/) {}
+
   // The sum, on hosts. It is opened, closed and read once a round; between the first two this
   // rank's updates are taken.
   //
@@ -83,6 +103,10 @@ class RoundPart : public Stateful {
   virtual bool takes_updates() const { return false; }
   // Adds an update.
   virtual FoldResult take(const SummedUpdate& /*one*/, UpdateSum& /*sum*/) { return {}; }
+
+  // In the place of take(): the parts of an update that enter the sum, each with its coefficient;
+  // the update's values are not there yet. Empty: take() adds it.
+  virtual std::vector<WeighedPart> parts_of(const SummedUpdate& /*one*/) { return {}; }
 
   // What updates count, where the rule waits for the training: rows that are weighed beside the
   // updates; then what all rows' products tell. Collective.
@@ -105,6 +129,9 @@ class RoundPart : public Stateful {
   virtual bool reads(UpdateSum& /*sum*/, std::span<float> /*rows*/) { return false; }
   // Rank 0: the mixed update's values from `begin` on are there, by which the server steps.
   virtual void mixed(int64_t /*begin*/, std::span<const float> /*update*/) {}
+  // Rank 0: entries that stand still in this round, ascending: neither they move nor what the
+  // server's optimizer keeps of them.
+  virtual std::span<const RowPart> still() const { return {}; }
   // Does it step the model in the place of the server's optimizer?
   virtual bool steps() const { return false; }
   // Rank 0: steps the model's entries from `begin` on.
@@ -116,6 +143,9 @@ class RoundPart : public Stateful {
   virtual bool steps_alone() const { return false; }
   // The sum has gone, on every rank.
   virtual void finishes() {}
+
+  // Rank 0: its own metrics of an evaluation of clients. The same names every time.
+  virtual Metrics evaluated(const EvaluationTable& /*clients*/) const { return {}; }
 
   // Rank 0: why there may be no further round; empty: there may.
   virtual std::string end() const { return ""; }

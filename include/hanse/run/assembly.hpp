@@ -16,6 +16,7 @@ namespace hanse {
 
 struct Job;
 struct KeyedJob;
+class ClusteredModel;
 class FrozenCache;
 class PartModel;
 struct PlanCase;
@@ -53,11 +54,16 @@ class Assembly {
   virtual void plan(const PlanCase& plan, PlanSheet& sheet) = 0;
 
   std::unique_ptr<Communicator> host;
-  Federation federation;                     // empty if there are no samples
-  std::unique_ptr<Model> host_network;       // what a network on a GPU is made of; else null
-  std::unique_ptr<Model> model;              // null if nothing is trained
-  PartModel* part = nullptr;                 // `model`, if a part of its tensors is trained
-  std::unique_ptr<FrozenCache> frozen;       // what passes take of `part`; null: they compute it
+  Federation federation;                // empty if there are no samples
+  std::unique_ptr<Model> host_network;  // what a network on a GPU is made of; else null
+  std::unique_ptr<Model> model;         // null if nothing is trained
+  PartModel* part = nullptr;            // `model`, if a part of its tensors is trained
+  std::unique_ptr<FrozenCache> frozen;  // what passes take of `part`; null: they compute it
+  ClusteredModel* clustered = nullptr;  // `model`, if clusters have copies of some tensors
+  Model& client_model();                // `model`, or that of one copy
+  Model& network();                     // `model`, or what it is made of
+  // Another of the same layout takes its place; returns the former one.
+  std::unique_ptr<Model> replace_network(std::unique_ptr<Model> other);
   std::map<std::string, std::string> files;  // a digest by its key: "model.path"
   bool writes_participation = false;         // participation.csv
   std::string trained_on = "cpu";            // or a GPU with its libraries

@@ -1,6 +1,7 @@
 // `hanse predict`: what a run's model says of new data.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -12,13 +13,14 @@ namespace hanse {
 
 struct PredictQuery {
   std::string client;          // whose model, means and deviations; empty: nobody's
+  int64_t cluster = 0;         // whose copy of the tensors that clusters have copies of
   std::string model = "auto";  // best, model or averaged (.h5 of the run), or a file; auto: best.h5
                                // if there is one, else model.h5
   std::string out;             // a file; empty: `print`
   UnknownLevels unknown = UnknownLevels::kRefuse;
 };
 
-// Names "client", "model", "out" and "unknown"; `query` must outlive the table.
+// Names "client", "cluster", "model", "out" and "unknown"; `query` must outlive the table.
 void bind_predict(OptionTable& table, PredictQuery& query);
 
 // Reads `data`, data of the kind that the run had (new_samples.hpp), prepares each sample as
@@ -30,7 +32,8 @@ void bind_predict(OptionTable& table, PredictQuery& query);
 // tensors are those of the last checkpoint. Gives the table to `print` in pieces, or writes it to
 // query.out, whole or not at all; returns a line that says so, or nothing.
 // Throws InvalidArgument: no run, one without features.csv or a model, data that do not fit, an
-// unknown client. Cost: that of an evaluation; memory for a block of samples of a table.
+// unknown client, or a cluster of another run. Cost: that of an evaluation; memory for a block of
+// samples of a table.
 std::string predict_run(const std::string& run, const std::string& data, const PredictQuery& query,
                         const std::function<void(std::string_view)>& print);
 

@@ -8,8 +8,9 @@ from . import graph_files, graph_tracing
 from .graph_tracing import State, first_line, last_line
 from .program import Refused
 
-# Whether it trains, samples and delta: a file's output, its gradients and buffers by their names.
-Result = Callable[[bool, Any, Any], tuple[Any, dict[str, Any], dict[str, Any]]]
+# Whether it trains, samples and deltas: a file's output and representation, its gradients and
+# buffers by their names.
+Result = Callable[[bool, Any, list[Any]], tuple[list[Any], dict[str, Any], dict[str, Any]]]
 BOUND = 1e-4   # of the largest value: what a file may differ from its module, as float32 rounds
 SMALL = (1, 2, 5)
 LARGE = (64, 129, 513)   # beyond and beside what networks cut batches into
@@ -34,16 +35,17 @@ def _differences(module: Any, state: State, contract: Any, result: Result,
     import torch
 
     x = contract.rows(rows, seed=rows)
-    delta = torch.randn(rows, *contract.output, generator=torch.Generator().manual_seed(rows))
+    generator = torch.Generator().manual_seed(rows)
+    deltas = [torch.randn(rows, *shape, generator=generator) for shape in contract.deltas]
     names = [name for name, value in state.parameters.items() if value.requires_grad]
     worst = 0.0
     for training in (False, True):
         with graph_tracing.plain_kernels(), graph_files.drawn_masks():
             torch.manual_seed(rows)
             try:
-                output, gradients, after = graph_tracing.step(
+                results, gradients, after = graph_tracing.step(
                     module, state, contract, training, graph_tracing.copies(state), x.clone(),
-                    delta)
+                    deltas)
             except Refused:
                 raise
             except Exception as error:   # the module's own code may raise anything
@@ -53,14 +55,15 @@ def _differences(module: Any, state: State, contract: Any, result: Result,
                               ) from error
             torch.manual_seed(rows)
             try:
-                given = result(training, x, delta)
+                given = result(training, x, deltas)
             except RuntimeError as error:
                 said = last_line(error).removesuffix("RuntimeError:")
                 raise Refused(f"the file does not compute a batch of {rows}: " + (
                     said or "a trace keeps the batch's size where forward asks for len(x); hint: "
                     "x.shape[0]")) from error
         mode = f"{'training' if training else 'evaluation'} of {rows} rows"
-        worst = max(worst, _difference(f"the output in {mode}", given[0], output))
+        for what, mine, right in zip(("output", "representation"), given[0], results):
+            worst = max(worst, _difference(f"the {what} in {mode}", mine, right))
         scale = max([_largest(g) for g in gradients if g is not None], default=0.0)
         for name, right in zip(names, gradients):
             worst = max(worst, _difference(f"the gradient of {name} in {mode}", given[1][name], right,

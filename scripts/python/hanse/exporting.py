@@ -22,12 +22,16 @@ if TYPE_CHECKING:
 @dataclasses.dataclass
 class Contract:
     """How Hanse's samples become a module's inputs, and what it returns one output. `parts` are the
-    inputs of one sample, `names` their keywords (None: by position)."""
+    inputs of one sample, `names` their keywords (None: by position). `head` is the name of the part
+    that reads the representation (None: there is none), `output` and `representation` are the
+    shapes of a sample's."""
     parts: list[Any]
     names: list[str] | None
     call: Callable[..., Any] | None
     axis: int | None
+    head: str | None = None
     output: list[int] = dataclasses.field(default_factory=list)
+    representation: list[int] = dataclasses.field(default_factory=list)
 
     @property
     def sample(self) -> list[int]:
@@ -54,6 +58,32 @@ class Contract:
         positional = [] if self.names else given
         function = module if self.call is None else lambda *a, **k: self.call(module, *a, **k)
         return self._shaped(_tensor(function(*positional, **keywords)), x.shape[0])
+
+    def results(self, module: Any, x: Any) -> list[Any]:
+        """The output, and behind it the representation [n, width], or [n, positions, width], where
+        there is one."""
+        if self.head is None:
+            return [self.forward(module, x)]
+        read: list[Any] = []
+        hook = module.get_submodule(self.head).register_forward_pre_hook(
+            lambda _, given: read.append(given[0]))
+        try:
+            output = self.forward(module, x)
+        finally:
+            hook.remove()
+        if not read:
+            raise Refused(f"the module's forward does not call {self.head}")
+        positions = list(output.shape[1:-1])
+        if list(read[-1].shape[:-1]) != [x.shape[0], *positions]:
+            raise Refused(f"{self.head} reads {list(read[-1].shape)} of {x.shape[0]} samples; hint: "
+                          "a representation is [rows, width]" +
+                          (", of positions [rows, positions, width]" if positions else ""))
+        return [output, read[-1]]
+
+    @property
+    def deltas(self) -> list[list[int]]:
+        """Shapes of a sample's gradients with respect to results()."""
+        return [shape for shape in (self.output, self.representation) if shape]
 
     def _shaped(self, output: Any, rows: int) -> Any:
         if output.dim() == 0 or output.shape[0] != rows:
@@ -114,7 +144,8 @@ def _tensor(result: Any) -> Any:
 
 
 def export(module: torch.nn.Module | Path, sample: Any, path: Path, *,
-           call: Callable[..., Any] | None = None, axis: int | None = None) -> dict[str, str]:
+           call: Callable[..., Any] | None = None, axis: int | None = None,
+           representation: str | None = None) -> dict[str, str]:
     """Writes a module of PyTorch as a file that Hanse trains, and returns the keys of a job:
 
         keys = hanse.export(torchvision.models.resnet18(), torch.rand(3, 32, 32), "resnet.graph")
@@ -132,6 +163,10 @@ def export(module: torch.nn.Module | Path, sample: Any, path: Path, *,
     [rows, outputs], or with positions [rows, positions, outputs], of four axes and more [rows,
     outputs, ...]; `axis` says which axis the outputs are.
 
+    `representation` names the part of the module, such as "fc", that reads the representation of a
+    sample, which client.update = moon and fedproto compare: float32 [rows, width], or with positions
+    [rows, positions, width].
+
     The file has operators as data, of evaluation and of a training step. It has dropout and batch
     norm in training alone, starts from the module's values, and freezes what does not require a
     gradient. The module is not changed; where it trains, parts of it that are in evaluation mode
@@ -148,6 +183,7 @@ def export(module: torch.nn.Module | Path, sample: Any, path: Path, *,
     if isinstance(module, (str, os.PathLike)):
         module = _loaded(torch, module)
     contract = _contract(torch, sample, call, axis)
+    contract.head = _head(torch, module, representation)
     state = graph_tracing.state_of(module)
     _refuse_cumulative_means(torch, module)
     tried = [_tried(torch, module, state, contract, training) for training in (False, True)]
@@ -163,8 +199,9 @@ def export(module: torch.nn.Module | Path, sample: Any, path: Path, *,
     for note in _notes(module, tried[False].last_activation):
         print(f"{path}: {note}")
     print(f"{path}: {sum(p.numel() for p in state.parameters.values())} parameters, samples "
-          f"{contract.sample}, outputs {contract.output}; differs from the module by {worst:.1e} "
-          f"in batches of up to {compared}")
+          f"{contract.sample}, outputs {contract.output}"
+          f"{f', representations {contract.representation}' if contract.representation else ''}; "
+          f"differs from the module by {worst:.1e} in batches of up to {compared}")
     return {"model.kind": "graph", "model.path": str(path)}
 
 
@@ -240,6 +277,18 @@ def _contract(torch: Any, sample: Any, call: Any, axis: int | None) -> Contract:
     return Contract(parts, names, call, axis)
 
 
+def _head(torch: Any, module: Any, name: str | None) -> str | None:
+    if name is None:
+        return None
+    if isinstance(module, torch.jit.ScriptModule):
+        raise Refused("a TorchScript does not tell what its parts read; hint: export the module of "
+                      "which it was made")
+    names = [called for called, _ in module.named_modules() if called]
+    if name not in names:
+        raise Refused(f"representation: the module has no part {name}; known: {', '.join(names)}")
+    return name
+
+
 def _tried(torch: Any, module: Any, state: State, contract: Contract, training: bool) -> Watch:
     """Watches a pass of two samples, and notes the shape of one sample's output."""
     tensors = graph_tracing.copies(state)
@@ -252,7 +301,7 @@ def _tried(torch: Any, module: Any, state: State, contract: Contract, training: 
                 graph_tracing.mode_of(module, training), \
                 graph_tracing.swapped(module, state, tensors), \
                 watch.mode:
-            output = contract.forward(module, x)
+            output, *read = contract.results(module, x)
     except Refused:
         raise
     except Exception as error:   # the module's own code may raise anything
@@ -262,6 +311,11 @@ def _tried(torch: Any, module: Any, state: State, contract: Contract, training: 
     if output.dtype != torch.float32:
         raise Refused(f"the module returns {str(output.dtype)[6:]}, and outputs are float32")
     contract.output = list(output.shape[1:])
+    for values in read:
+        if values.dtype != torch.float32:
+            raise Refused(f"{contract.head} reads {str(values.dtype)[6:]}, and representations are "
+                          "float32")
+        contract.representation = list(values.shape[1:])
     watch.end(output)
     return watch
 
@@ -296,6 +350,7 @@ class GraphOf:
         self._note = {
             "format": 1, "writer": f"torch {torch.__version__}", "sample": contract.sample,
             "output": contract.output,
+            **({"representation": contract.representation} if contract.head else {}),
             "parameters": [{"name": name, "tensor": name, "trains": value.requires_grad,
                             **({"also": state.also[name]} if name in state.also else {}),
                             **_uses_note(uses, [name, *state.also.get(name, [])])}
@@ -313,13 +368,17 @@ class GraphOf:
         graph, tensors = graph_files.read(path)
         names = [entry["name"] for entry in graph["parameters"] if entry["trains"]]
 
-        def result(training: bool, x: Any, delta: Any
-                   ) -> tuple[Any, dict[str, Any], dict[str, Any]]:
+        def results_of(given: Mapping[str, Any]) -> list[Any]:
+            return [given[part] for part in ("output", "representation") if part in given]
+
+        def result(training: bool, x: Any, deltas: list[Any]
+                   ) -> tuple[list[Any], dict[str, Any], dict[str, Any]]:
             if not training:
-                return graph_files.replay(graph, "evaluation", tensors, x), {}, {}
-            given = graph_files.replay(graph, "training", tensors, x, delta)
+                given = graph_files.replay(graph, "evaluation", tensors, x)
+                return results_of(given) if isinstance(given, dict) else [given], {}, {}
+            given = graph_files.replay(graph, "training", tensors, x, *deltas)
             after = {entry["name"]: tensors[entry["tensor"]] if value is None else value
                      for entry, value in zip(graph["buffers"], given["buffers"])}
-            return given["output"], dict(zip(names, given["gradients"])), after
+            return results_of(given), dict(zip(names, given["gradients"])), after
 
         return result

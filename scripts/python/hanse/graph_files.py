@@ -54,15 +54,16 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def replay(graph: Mapping[str, Any], name: str, tensors: Mapping[str, Any], x: Any,
-           delta: Any = None, keep: Callable[[list[int], float], Any] | None = None) -> Any:
+           delta: Any = None, of_representation: Any = None, *, keep: Callable[[list[int], float], Any] | None = None) -> Any:
     """What the graph `name` gives: the output of evaluation; of training with `delta`, the
-    gradient of the loss by the output, a dictionary of output, gradients and buffers. keep(sizes,
+    gradient of the loss by the output, a dictionary of output, gradients and buffers. A graph with a
+    representation gives it in a dictionary too, and takes the gradient by it. keep(sizes,
     p) draws the masks, by default from torch's generator. No state is changed."""
     import torch
 
     values = [tensors[entry["tensor"]] for entry in [*graph["parameters"], *graph["buffers"]]]
     values += [tensors[constant] for constant in graph["constants"]]
-    values += [x] if delta is None else [x, delta]
+    values += [given for given in (x, delta, of_representation) if given is not None]
     rows = len(x)
     nodes, outputs = graph["graphs"][name]["nodes"], graph["graphs"][name]["outputs"]
     last = _last_reads(nodes, outputs)
@@ -85,17 +86,18 @@ def replay(graph: Mapping[str, Any], name: str, tensors: Mapping[str, Any], x: A
                 values[number] = None
     if isinstance(outputs, int):
         return values[outputs]
-    return {"output": values[outputs["output"]],
-            **{part: [None if number is None else values[number] for number in outputs[part]]
-               for part in ("gradients", "buffers")}}
+    return {part: values[numbers] if isinstance(numbers, int) else
+            [None if number is None else values[number] for number in numbers]
+            for part, numbers in outputs.items()}
 
 
 def _last_reads(nodes: list[Any], outputs: Any) -> dict[int, list[int]]:
     """By the place of a node the values that it reads and nothing behind it."""
     last = {number: place for place, node in enumerate(nodes)
             for number in _numbers([node["args"], node.get("kwargs", {})])}
-    kept = {outputs} if isinstance(outputs, int) else {
-        outputs["output"], *outputs["gradients"], *outputs["buffers"]}
+    kept: set[Any] = set()
+    for numbers in [outputs] if isinstance(outputs, int) else outputs.values():
+        kept |= {numbers} if isinstance(numbers, int) else set(numbers)
     found: dict[int, list[int]] = {}
     for number, place in last.items():
         if number not in kept:

@@ -11,6 +11,7 @@ from .graph_nodes import Graph, Node
 from .graph_places import within
 from .program import Refused
 
+DELTAS = ("delta", "delta of the representation")   # kinds of inputs
 SIZES = (3, 4, 7)   # rows of the traces; the third proves what the first two say
 
 
@@ -36,7 +37,7 @@ class Constants:
 
 
 def written(graph: Graph, first: list[str], constants: Constants) -> dict[str, Any]:
-    """The graph as JSON: values are numbered from the tensors `first`, constants, x, delta on."""
+    """The graph as JSON: values are numbered from the tensors `first`, constants, x, deltas on."""
     numbers: dict[Node, int] = {node: place for place, node in enumerate(
         node for node in graph.inputs if node.overload in ("parameter", "buffer"))}
     behind = len(first)
@@ -44,7 +45,7 @@ def written(graph: Graph, first: list[str], constants: Constants) -> dict[str, A
         numbers[node] = behind + constants.number(node)
     behind += len(constants.tensors)
     for node in graph.inputs:
-        if node.overload in ("x", "delta"):
+        if node.overload in ("x", *DELTAS):
             numbers[node] = behind
             behind += 1
     nodes = []
@@ -60,10 +61,12 @@ def written(graph: Graph, first: list[str], constants: Constants) -> dict[str, A
     def number(value: Node | None) -> int | None:
         return None if value is None else numbers[value]
 
+    results = {part: number(graph.outputs[part]) for part in ("output", "representation")
+               if part in graph.outputs}
     if graph.outputs["gradients"] == [] and graph.outputs["buffers"] == []:
-        return {"nodes": nodes, "outputs": number(graph.outputs["output"])}
+        return {"nodes": nodes, "outputs": results if len(results) > 1 else results["output"]}
     return {"nodes": nodes, "outputs": {
-        "output": number(graph.outputs["output"]),
+        **results,
         "gradients": [number(value) for value in graph.outputs["gradients"]],
         "buffers": [number(value) for value in graph.outputs["buffers"]]}}
 

@@ -10,7 +10,7 @@ from typing import Any
 from unittest import mock
 
 from .graph_cleaning import cleaned
-from .graph_merging import SIZES, Constants, merged, written
+from .graph_merging import DELTAS, SIZES, Constants, merged, written
 from .graph_nodes import Graph, Node, call
 from .graph_places import names_of
 from .graph_recording import recorded
@@ -147,9 +147,11 @@ def plain_kernels() -> Iterator[None]:
 
 
 def step(module: Any, state: State, contract: Any, training: bool,
-         tensors: Mapping[str, Any], x: Any, delta: Any) -> tuple[Any, list[Any], list[Any]]:
-    """The output for the samples x [n, ...], the gradients of sum(output * delta) of the parameters
-    that train (None: it has none), and the buffers after it. Evaluation has no gradients."""
+         tensors: Mapping[str, Any], x: Any, deltas: list[Any]
+         ) -> tuple[list[Any], list[Any], list[Any]]:
+    """The output for the samples x [n, ...] and the representation, where the contract has one; the
+    gradients of the sum of each times its delta, of the parameters that train (None: it has none);
+    and the buffers after it. Evaluation has no gradients."""
     import torch
 
     leaves = {name: tensors[name].detach().requires_grad_() for name in state.parameters}
@@ -157,23 +159,25 @@ def step(module: Any, state: State, contract: Any, training: bool,
     trained = [leaves[name] for name, value in state.parameters.items() if value.requires_grad]
     with torch.enable_grad(), mode_of(module, training), swapped(module, state,
                                                                  {**leaves, **buffers}):
-        output = contract.forward(module, x)
+        results = contract.results(module, x)
         after = []
         for name in state.buffers:
             holder, key = state.places[name][0]
             after.append(holder[key].detach())
     if not training:
-        return output.detach(), [], after
-    if not output.requires_grad:
-        raise Refused("the output does not depend on a parameter by operators that torch "
-                      "differentiates")
-    gradients = torch.autograd.grad(output, trained, delta, allow_unused=True)
-    return output.detach(), [gradient.to_dense() if gradient is not None and gradient.is_sparse
+        return [result.detach() for result in results], [], after
+    for result, what in zip(results, ("the output", "the representation")):
+        if not result.requires_grad:
+            raise Refused(f"{what} does not depend on a parameter by operators that torch "
+                          "differentiates")
+    gradients = torch.autograd.grad(results, trained, deltas, allow_unused=True)
+    return [result.detach() for result in results], [gradient.to_dense() if gradient is not None and gradient.is_sparse
                              else gradient for gradient in gradients], after
 
 
 def traced(module: Any, state: State, contract: Any, training: bool, rows: int) -> Graph:
-    """The graph for batches of `rows`: inputs are parameters, buffers, x, and in training delta."""
+    """The graph for batches of `rows`: inputs are parameters, buffers, x, and in training delta, and
+    that of the representation where there is one."""
     import torch
 
     failures: list[Exception] = []
@@ -194,20 +198,21 @@ def _traced(module: Any, state: State, contract: Any, training: bool, rows: int)
     names = list(state.tensors)
     inputs = [*copies(state).values(), contract.rows(rows)]
     if training:
-        inputs.append(torch.ones(rows, *contract.output))
+        inputs += [torch.ones(rows, *shape) for shape in contract.deltas]
 
     def function(*given: Any) -> list[Any]:
-        output, gradients, after = step(module, state, contract, training,
-                                        dict(zip(names, given)), given[len(names)], given[-1])
-        return [output, gradients, after if training else []]
+        (output, *read), gradients, after = step(
+            module, state, contract, training, dict(zip(names, given)), given[len(names)],
+            list(given[len(names) + 1:]))
+        return [output, gradients, after if training else [], *read]
 
     own = {value.data_ptr(): name for name, value in state.tensors.items() if value.numel()}
     parts = names_of(module)
     kinds = ["parameter"] * len(state.parameters) + ["buffer"] * len(state.buffers)
     with plain_kernels():
         torch.manual_seed(1)
-        graph = recorded(function, inputs, [*kinds, "x", "delta"][:len(inputs)],
-                         ["output", "gradients", "buffers"], own, parts)
+        graph = recorded(function, inputs, [*kinds, "x", *DELTAS][:len(inputs)],
+                         ["output", "gradients", "buffers", "representation"], own, parts)
     return cleaned(graph)
 
 

@@ -53,7 +53,7 @@ class Apfl final : public OwnSteps {
   static constexpr double kShrinkage = 0.02;  // of a, in the authors' code
 
   void begin(const ClientTask& task) {
-    model_.receive(task.row);
+    model_.receive({task.row});
     float& known = block(task.state, kKnown).front();
     if (known != 0) return;
     known = 1;

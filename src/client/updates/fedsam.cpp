@@ -70,7 +70,7 @@ class FedSam final : public PassUpdate {
         width_(options.global_momentum > 0 ? model.layout().n_trainable() + 1 : 0) {}
 
   int64_t control_width() const override { return width_; }
-  bool control_is_mean() const override { return true; }
+  int64_t control_block() const override { return width_; }
 
   // (theta - theta_i) / (K lr), and behind it 1
   bool after(std::size_t, const ClientTask& task, std::span<const float> start,

@@ -23,7 +23,7 @@ class PerFedAvg final : public OwnSteps {
   void own_model(const ClientTask&) override {}  // the received one; what tunes it is not here
 
   ClientOutcome train(const ClientTask& task) override {
-    model_.receive(task.row);
+    model_.receive({task.row});
     const double lr = steps().schedule().rate(task.round), inner_lr = inner_.rate(task.round);
     int64_t left = 0;  // mini-batches
     bool looked = false;

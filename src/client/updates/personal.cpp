@@ -16,9 +16,7 @@ std::vector<Pass> from_own_parts(std::vector<Pass> passes) {
 }
 
 std::vector<StateBlock> own_blocks(std::span<const RowPart> parts) {
-  int64_t size = 0;
-  for (const RowPart& part : parts) size += part.size();
-  return {{"personal parts", size}, {"has personal parts", 1}};
+  return {{"personal parts", total_size(parts)}, {"has personal parts", 1}};
 }
 
 class Personal final : public PassUpdate {
@@ -29,6 +27,17 @@ class Personal final : public PassUpdate {
   }
 
   int64_t control_width() const override { return inner_.control_width(); }
+  int64_t control_block() const override { return inner_.control_block(); }
+  int64_t control_of_row() const override { return inner_.control_of_row(); }
+  Received beside(const ClientTask& task) const override { return inner_.beside(inner_task(task)); }
+  // Without the parts, as far as they move.
+  int64_t sent_values(int64_t round, int64_t client, const ParameterLayout& layout) const override {
+    int64_t sent = inner_.sent_values(round, client, layout);
+    for (const RowPart& moved : inner_.movement().moved_in(round, layout)) {
+      for (const RowPart& part : parts_) sent -= common_size(part, moved);
+    }
+    return sent;
+  }
   bool counts_steps() const override { return inner_.counts_steps(); }
   bool trains_side_by_side() const override { return inner_.trains_side_by_side(); }
   double feedback_scale(int64_t round, int64_t samples, int64_t made) const override {
@@ -76,7 +85,8 @@ class Personal final : public PassUpdate {
     block(task.state, kKnown).front() = 1;
     put(received, task.row);
     // Others' values of these entries are no measure for the client's.
-    if (inner_.control_width() > 0) clear(inner_task(task).state);
+    if (control_of_row() == 0) return;
+    clear(inner_task(task).state);
     clear(task.control_change);
   }
 
@@ -122,9 +132,9 @@ class Personal final : public PassUpdate {
 }  // namespace
 
 std::vector<RowPart> personal_parts(const ParameterLayout& layout,
-                                    const std::vector<std::string>& patterns) {
+                                    const std::vector<std::string>& patterns, bool all_may_stay) {
   std::vector<RowPart> parts = joined_parts(matching(layout.slots(), patterns, "client.personal"));
-  if (parts.size() == 1 && parts[0].size() == layout.n_params()) {
+  if (!all_may_stay && parts.size() == 1 && parts[0].size() == layout.n_params()) {
     throw InvalidArgument("all tensors would stay with the clients", "client.personal",
                           "run.protocol = local trains every client alone");
   }

@@ -24,7 +24,7 @@ class PFedMe final : public OwnSteps {
   }
 
   ClientOutcome train(const ClientTask& task) override {
-    model_.receive(task.row);
+    model_.receive({task.row});
     std::ranges::copy(task.row, block(task.state, kModel).begin());
     block(task.state, kKnown).front() = 1;
     const double lr = steps().schedule().rate(task.round), inner_lr = inner_.rate(task.round);

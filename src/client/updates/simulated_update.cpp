@@ -19,8 +19,11 @@ class SimulatedUpdate final : public LocalUpdate {
         sample_s_(sample_s) {}
 
   int64_t control_width() const override { return inner_->control_width(); }
+  int64_t sent_values(int64_t round, int64_t client, const ParameterLayout& layout) const override {
+    return inner_->sent_values(round, client, layout);
+  }
   bool control_returns() const override { return inner_->control_returns(); }
-  bool control_is_mean() const override { return inner_->control_is_mean(); }
+  int64_t control_block() const override { return inner_->control_block(); }
   bool sends_direction() const override { return inner_->sends_direction(); }
   bool counts_steps() const override { return inner_->counts_steps(); }
   bool finds_squares() const override { return inner_->finds_squares(); }
@@ -42,7 +45,10 @@ class SimulatedUpdate final : public LocalUpdate {
     } else {  // counts the client
       std::fill(task.control_change.begin(), task.control_change.end(), 1.0F);
     }
-    if (control_is_mean()) task.control_change.back() = 1;
+    for (int64_t last = control_block() - 1; last >= 0 && last < control_width();
+         last += control_block()) {
+      task.control_change[static_cast<std::size_t>(last)] = 1;
+    }
     return {.loss = loss,
             .samples = samples,
             .rate = 1,

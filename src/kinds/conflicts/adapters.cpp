@@ -8,8 +8,6 @@ namespace {
 
 constexpr Fact kNoRank{"no adapters", "client.lora",
                        [](const JobFacts& f) { return !f.job.client.lora.is_any(); }};
-constexpr Fact kPrivateRounds{"private rounds", "privacy.kind",
-                              [](const JobFacts& f) { return f.job.privacy.is_on(); }};
 constexpr Fact kKeepsTensors{
     "tensors that stay with the client", "client.personal",
     [](const JobFacts& f) { return f.job.client.alone || !f.job.client.personal.empty(); }};
@@ -33,6 +31,17 @@ constexpr Fact kWaitsForUpdates{
       return f.rule.norms || f.rule.after_training() || f.rule.rates || f.rule.trials > 0;
     }};
 
+constexpr Fact kNarrowBase{
+    "frozen tensors in bfloat16", "model.base-precision",
+    [](const JobFacts& f) { return f.job.model.base_precision == BasePrecision::kBfloat16; }};
+
+constexpr Fact kOwnRanks{"ranks by client", "client.lora-ranks",
+                         [](const JobFacts& f) { return !f.job.client.lora_ranks.empty(); }};
+constexpr Fact kNotFlora{
+    "adapters that the server averages", "client.lora-kind", [](const JobFacts& f) {
+      return f.job.client.lora_kind != LoraKind::kFlora || !f.job.client.lora.is_any();
+    }};
+
 constexpr const char* kOtherKinds = "client.lora-kind = plain, ffa or fedsa";
 constexpr const char* kNoGap = "leave lora-gap out";
 
@@ -43,7 +52,7 @@ constexpr Conflict kRows[] = {
      "flora starts every round from fresh adapters, of which {client.update} "
      "knows nothing",
      kOtherKinds},
-    {&kFlora, &kPrivateRounds, "flora's server gets the factors of each client, without noise",
+    {&kFlora, &kPrivate, "flora's server gets the factors of each client, without noise",
      kOtherKinds},
     {&kFlora, &kMasks, "flora's server gets the factors of each client, which no mask hides",
      "comm.masks = false, or client.lora-kind = plain, ffa or fedsa"},
@@ -66,10 +75,16 @@ constexpr Conflict kRows[] = {
     {&kFlora, &kWritesAdapters, "flora's adapters are merged in every round, and none are left",
      "leave {key} out: model.h5 has the matrices"},
     {&kFlora, &kAlternates, "flora starts both factors anew", kOtherKinds},
+    {&kOwnRanks, &kNotFlora, "the mean of factors of different ranks is no factor",
+     "client.lora-kind = flora"},
+    {&kFlora, &kNarrowBase, "flora adds to the frozen matrices, which bfloat16 would round again",
+     "model.base-precision = float32"},
+    {&kObjective, &kNarrowBase, "an objective may read the whole row, which has no frozen tensors",
+     "model.base-precision = float32"},
     {&kFlora, &kHalf, "flora starts both factors anew", kOtherKinds},
     {&kLoraGap, &kNoRank, "lora-gap compares products of adapters", "client.lora = 8, for example"},
     {&kLoraGap, &kWaitsForUpdates, "lora-gap is measured while updates are summed", kNoGap},
-    {&kLoraGap, &kPrivateRounds, "lora-gap tells of the clients without noise", kNoGap},
+    {&kLoraGap, &kPrivate, "lora-gap tells of the clients without noise", kNoGap},
     {&kLoraGap, &kMasks, "lora-gap needs the factors of each client, which masks hide", kNoGap},
     {&kLoraGap, &kForges,
      "lora-gap is measured while updates are summed, before attackers forge them", kNoGap},

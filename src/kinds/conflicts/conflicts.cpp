@@ -56,8 +56,7 @@ std::string told(std::string text, const std::string& key, const Fact& fact,
 }  // namespace
 
 bool JobFacts::keeps_state() const {
-  const bool keeps_tensors = job.client.alone || !job.client.personal.empty();
-  return update.keeps || keeps_tensors || keeps_moments(job.client);
+  return update.keeps || job.client.keeps_tensors() || keeps_moments(job.client);
 }
 
 bool JobFacts::trains_side_by_side() const {
@@ -80,6 +79,7 @@ std::span<const ConflictGroup> conflict_groups() {
                                                  {"Privacy", conflicts_of_privacy()},
                                                  {"Samples and labels", conflicts_of_samples()},
                                                  {"Updates of clients", conflicts_of_updates()},
+                                                 {"Clusters", conflicts_of_clusters()},
                                                  {"Time", conflicts_of_time()},
                                                  {"Rounds", conflicts_of_rounds()},
                                                  {"Adapters", conflicts_of_adapters()}};

@@ -20,6 +20,7 @@ std::span<const Conflict> conflicts_of_updates();
 std::span<const Conflict> conflicts_of_time();
 std::span<const Conflict> conflicts_of_rounds();
 std::span<const Conflict> conflicts_of_adapters();
+std::span<const Conflict> conflicts_of_clusters();
 
 inline constexpr Fact kAsync{"asynchronous rounds", "async.kind",
                              [](const JobFacts& f) { return f.job.async.is_on(); }};
@@ -105,6 +106,8 @@ inline constexpr Fact kTunesBeyond{"tensors that only evaluations move", "evalua
 inline constexpr Fact kPersonalLayers{
     "personal layers", "client.personal",
     [](const JobFacts& f) { return !f.job.client.alone && !f.job.client.personal.empty(); }};
+inline constexpr Fact kClustered{"copies for clusters", "client.clustered",
+                                 [](const JobFacts& f) { return f.job.client.has_clusters(); }};
 inline constexpr Fact kFlora{
     "adapters that the server merges", "client.lora-kind", [](const JobFacts& f) {
       return f.job.client.lora.is_any() && f.job.client.lora_kind == LoraKind::kFlora;
@@ -117,6 +120,12 @@ inline constexpr Fact kLoraDropout{
 inline constexpr Fact kOwnModels{"evaluations of the clients' own models", "evaluate.view",
                                  [](const JobFacts& f) { return evaluates_own_models(f.job); }};
 
+inline constexpr Fact kObjective{"a loss in a file", "client.objective",
+                                 [](const JobFacts& f) { return !f.job.client.objective.empty(); }};
+inline constexpr Fact kPrivate{"private rounds", "privacy.kind",
+                               [](const JobFacts& f) { return f.job.privacy.is_on(); }};
+inline constexpr Fact kSimulated{"a simulated run", "simulate.sample-us",
+                                 [](const JobFacts& f) { return f.job.simulate.is_on(); }};
 inline constexpr Fact kCompresses{"compressed updates", "comm.compress", [](const JobFacts& f) {
                                     return f.job.compression.compress != Compress::kNone;
                                   }};

@@ -7,8 +7,6 @@ namespace hanse {
 
 namespace {
 
-constexpr Fact kPrivate{"private rounds", "privacy.kind",
-                        [](const JobFacts& f) { return f.job.privacy.is_on(); }};
 constexpr Fact kOfClients{"rounds that are private for clients", "privacy.unit",
                           [](const JobFacts& f) { return f.job.privacy.of_clients(); }};
 constexpr Fact kSecretDraws{"draws from the system's secret", "privacy.seed",

@@ -6,8 +6,6 @@ namespace hanse {
 
 namespace {
 
-constexpr Fact kObjective{"a loss in a file", "client.objective",
-                          [](const JobFacts& f) { return !f.job.client.objective.empty(); }};
 constexpr Fact kSmooths{"smoothed labels", "client.label-smoothing",
                         [](const JobFacts& f) { return f.job.client.label_smoothing > 0; }};
 constexpr Fact kMixesUp{"mixup", "client.mixup",

@@ -7,8 +7,6 @@ namespace hanse {
 
 namespace {
 
-constexpr Fact kSimulated{"a simulated run", "simulate.sample-us",
-                          [](const JobFacts& f) { return f.job.simulate.is_on(); }};
 constexpr Fact kCuda{"GPUs", "run.device",
                      [](const JobFacts& f) { return f.job.run.device == RunDevice::kCuda; }};
 constexpr Fact kSharedDispatch{"shared dispatch", "comm.dispatch", [](const JobFacts& f) {

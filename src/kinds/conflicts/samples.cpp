@@ -34,8 +34,6 @@ constexpr Fact kSumsBatches{"steps by several batches", "client.accumulate",
                             [](const JobFacts& f) { return f.job.client.accumulate > 1; }};
 constexpr Fact kDropsLast{"passes without their last batch", "client.drop-last",
                           [](const JobFacts& f) { return f.job.client.drop_last; }};
-constexpr Fact kOwnObjective{"a loss of the user's own", "client.objective",
-                             [](const JobFacts& f) { return !f.job.client.objective.empty(); }};
 constexpr Fact kWeighsClasses{"weights of classes", "client.class-weights", [](const JobFacts& f) {
                                 return f.job.client.class_weights != "none";
                               }};
@@ -64,7 +62,7 @@ constexpr Conflict kRows[] = {
     {&kOfSamples, &kMixup, "a mixture has two samples, and both would move by one", "0"},
     {&kOfSamples, &kSumsBatches, "the mean over several batches divides by the samples drawn", "1"},
     {&kOfSamples, &kDropsLast, "batches are drawn: none of them is the last of a pass", "false"},
-    {&kOfSamples, &kOwnObjective, "a loss in a file may look at several samples at once",
+    {&kOfSamples, &kObjective, "a loss in a file may look at several samples at once",
      "leave it empty: model.loss"},
     {&kOfSamples, &kWeighsClasses, "the mean of a batch would divide by the weights of its labels",
      "none"},

@@ -1,5 +1,6 @@
 // Updates that are one algorithm of clients and server, or that change what gradients mean.
 #include "facts.hpp"
+#include "hanse/model/model.hpp"
 
 namespace hanse {
 
@@ -48,8 +49,12 @@ constexpr Fact kSeveralGradients{
 constexpr Fact kGlobalMomentum{
     "fedsam with the last direction", "client.global-momentum",
     [](const JobFacts& f) { return f.job.client.kind == "fedsam" && f.update.control; }};
-constexpr Fact kHasLoss{"fedntd", "client.update",
+constexpr Fact kHasLoss{"fedntd, moon or fedproto", "client.update",
                         [](const JobFacts& f) { return f.update.own_loss; }};
+constexpr Fact kRepresents{"moon or fedproto", "client.update",
+                           [](const JobFacts& f) { return f.update.represents; }};
+constexpr Fact kOneLayer{"one dense layer", "model.kind",
+                         [](const JobFacts& f) { return is_linear(f.job.model); }};
 constexpr Fact kPropfair{"propfair", "aggregator.kind",
                          [](const JobFacts& f) { return f.job.aggregator.kind == "propfair"; }};
 
@@ -112,6 +117,9 @@ constexpr Conflict kRows[] = {
     {&kGlobalMomentum, &kBeyondKnownWeights,
      "client.global-momentum is a share of plain gradients and cannot be used with {key}",
      "leave {key} as it is by default, or use client.global-momentum = 0"},
+    {&kRepresents, &kOneLayer,
+     "{client.update} compares what hidden layers make of samples, and {model.kind} has none",
+     "mlp, or another network"},
     {&kHasLoss, &kAsksForLoss, "{client.update} has a loss of its own",
      "leave {key} as it is by default, or use client.update = sgd"},
 };

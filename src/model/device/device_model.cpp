@@ -38,6 +38,7 @@ class DeviceModel final : public NetworkModel {
         values_(size_of(c.sample_shape)),
         there_(at::TensorOptions(at::kFloat).device(at::Device(device))) {
     layout_ = host.layout();
+    representation_width_ = host.representation_width();
     row_ = at::zeros({1, layout_.n_params()}, there_);
     tensors_ = tensors_of(row_, layout_);
   }
@@ -111,22 +112,28 @@ class DeviceModel final : public NetworkModel {
     put(row, batch);
     if (noise == nullptr) {
       const at::NoGradGuard no_grad;
-      z_ = network_->logits(tensors_, samples_.unsqueeze(0), {});
+      z_ = network_->logits(tensors_, samples_.unsqueeze(0), {}, &representation_);
     } else if (passes_ != nullptr) {
       std::vector<at::Tensor> own;
       for (const at::Tensor& tensor : tensors_) own.push_back(tensor[0]);
       z_ = passes_->forward(own, samples_, passes_->draws() ? noise->next() : 0)
                .reshape({batch.rows, -1});
+      representation_ = passes_->representation();
     } else {
       masks_ = drawn_masks(batch.rows, *noise);
       leaves_ = leaves_of(tensors_);
-      z_ = network_->logits(leaves_, samples_.unsqueeze(0), masks_);
+      z_ = network_->logits(leaves_, samples_.unsqueeze(0), masks_, &representation_);
     }
     logits_ = on_host(z_);
     if (std::ssize(logits_) != batch.rows * loss().logits()) {
       throw Error("a network's pass on a device has other outputs than on the host");
     }
     return logits_.data();
+  }
+
+  const float* representation() override {
+    represented_ = on_host(representation_);
+    return represented_.data();
   }
 
   void backward(const float*, const Batch& batch, const GradientTarget& target) override {
@@ -145,9 +152,18 @@ class DeviceModel final : public NetworkModel {
       }
     }
     if (passes_ != nullptr) {
-      passes_->backward(delta, gradients);
+      at::Tensor seen;
+      if (representation_delta() != nullptr) {
+        seen = sent(representation_delta(), representation_.sizes());
+      }
+      passes_->backward(delta, gradients, seen);
     } else if (!wanted.empty()) {
-      const auto found = torch::autograd::grad({z_}, wanted, {delta}, false, false, true);
+      std::vector<at::Tensor> outputs{z_}, deltas{delta};
+      if (representation_delta() != nullptr) {
+        outputs.push_back(representation_);
+        deltas.push_back(sent(representation_delta(), representation_.sizes()));
+      }
+      const auto found = torch::autograd::grad(outputs, wanted, deltas, false, false, true);
       for (std::size_t i = 0; i < wanted.size(); ++i) {
         gradients[places[i]] = or_zeros(found[i], wanted[i]);
       }
@@ -270,7 +286,9 @@ class DeviceModel final : public NetworkModel {
   at::Tensor samples_;                      // [rows, values]
   std::vector<at::Tensor> leaves_, masks_;  // in training
   at::Tensor z_;                            // logits, [1, rows, ...] or [rows, outputs]
-  std::vector<float> logits_;               // then their deltas
+  at::Tensor representation_;       // what the last layer read, [1, rows, ...] or [rows, ...]
+  std::vector<float> logits_;       // then their deltas
+  std::vector<float> represented_;  // the representations' numbers
 };
 
 }  // namespace

@@ -29,7 +29,7 @@ constexpr const char* kNote = "hanse.graph";
 constexpr const char* kWriter = "hanse.export(module, sample, path) in Python writes one";
 constexpr int64_t kFormat = 1;
 constexpr int64_t kLongestText = 64 << 20, kMostNodes = 1'000'000, kMostItems = 100'000;
-constexpr int64_t kDeepestList = 3, kLongestName = 500, kMostAxes = 16;
+constexpr int64_t kDeepestList = 3, kLongestName = 500, kMostAxes = kMostGraphAxes;
 // Sizes that a graph may name: products of two stay integers.
 constexpr int64_t kLargestNumber = int64_t{1} << 31;
 
@@ -55,6 +55,7 @@ class GraphReader {
     }
     file_.sample = shape(note, "sample", 1, kMostAxes);
     file_.output = shape(note, "output", 1, 2);
+    if (note.contains("representation")) read_representation(note);
     if (note.contains("compared")) file_.compared = integer(note["compared"], "compared");
     read_parameters(list(note, "parameters", "the note"));
     read_buffers(list(note, "buffers", "the note"));
@@ -120,6 +121,22 @@ class GraphReader {
       refuse(fmt::format("{} has no such shape", name));
     }
     return found;
+  }
+
+  void read_representation(const json& note) {
+    file_.representation = shape(note, "representation", 1, 2);
+    std::vector<int64_t> places = file_.representation, own = file_.output;
+    places.pop_back();
+    own.pop_back();
+    if (places != own) refuse("representation has no such shape");
+  }
+
+  // The output and the representation, which are values before `end`.
+  void read_results(const json& outputs, const std::string& name, int64_t end,
+                    OperatorGraph& into) const {
+    into.output = value(field(outputs, "output", name), end, "the output");
+    if (file_.representation.empty()) return;
+    into.representation = value(field(outputs, "representation", name), end, "the representation");
   }
 
   // The tensor of that name, which has one of these types.
@@ -198,18 +215,19 @@ class GraphReader {
     for (const GraphNode& node : file_.evaluation.nodes) {
       if (node.is_keep()) refuse("its evaluation draws random numbers");
     }
-    file_.evaluation.output =
-        value(field(graph, "outputs", "evaluation"), end_of(file_.evaluation), "the output");
+    const json& outputs = field(graph, "outputs", "evaluation");
+    read_results(outputs.is_object() ? outputs : json{{"output", outputs}}, "evaluation",
+                 end_of(file_.evaluation), file_.evaluation);
   }
 
   void read_training(const json& graph) {
     OperatorGraph& training = file_.training;
-    training.inputs = file_.delta() + 1;
+    training.inputs = file_.delta() + (file_.representation.empty() ? 1 : 2);
     read_nodes(graph, "training", training);
     note_backward(training);
     const json& outputs = field(graph, "outputs", "training");
     const int64_t forward = training.inputs + training.backward, end = end_of(training);
-    training.output = value(field(outputs, "output", "training"), forward, "the output");
+    read_results(outputs, "training", forward, training);
     for (const json& entry : list(outputs, "gradients", "training")) {
       training.gradients.push_back(entry.is_null() ? kNoValue : value(entry, end, "a gradient"));
     }
@@ -221,10 +239,15 @@ class GraphReader {
     if (std::ssize(training.gradients) != trained)
       refuse("a parameter has no place for a gradient");
     if (training.buffers.size() != file_.buffers.size()) refuse("a buffer has no new value");
-    const auto is_early = [&](int64_t v) { return v == file_.delta(); };
-    if (is_early(training.output) || std::ranges::any_of(training.buffers, is_early)) {
+    const auto is_early = [&](int64_t v) { return is_delta(v); };
+    if (is_early(training.output) || is_early(training.representation) ||
+        std::ranges::any_of(training.buffers, is_early)) {
       refuse("its output is the loss's gradient");
     }
+  }
+
+  bool is_delta(int64_t v) const {
+    return v != kNoValue && (v == file_.delta() || v == file_.representation_delta());
   }
 
   int64_t end_of(const OperatorGraph& graph) const {
@@ -235,7 +258,7 @@ class GraphReader {
     training.backward = std::ssize(training.nodes);
     for (int64_t i = std::ssize(training.nodes); i-- > 0;) {
       for_each_value(training.nodes[to_index(i)], [&](int64_t v) {
-        if (v == file_.delta()) training.backward = i;
+        if (is_delta(v)) training.backward = i;
       });
     }
   }
@@ -277,37 +300,13 @@ class GraphReader {
       }
     }
     if (found.is_item()) {
-      require_item(found);
+      if (!is_whole_item(found)) refuse(where_ + " is damaged");
     } else if (found.is_keep()) {
-      require_keep(found);
+      if (!is_whole_keep(found)) refuse(where_ + " is damaged");
     } else if (!is_allowed_operator(found.op)) {
       refuse(where_ + " is not in this program's list of operators");
     }
     return found;
-  }
-
-  void require_item(const GraphNode& node) const {
-    if (node.args.size() == 2 && node.kwargs.empty() && node.args[0].is(Kind::kValue) &&
-        node.args[1].is(Kind::kInteger) && node.args[1].number >= 0) {
-      return;
-    }
-    refuse(where_ + " is damaged");
-  }
-
-  void require_keep(const GraphNode& node) const {
-    const auto& args = node.args;
-    const auto is_size = [](const GraphArgument& size) {
-      return size.is(Kind::kInteger) || size.is(Kind::kRows);
-    };
-    const bool is_good = args.size() == 3 && node.kwargs.empty() && args[0].is(Kind::kList) &&
-                         std::ranges::all_of(args[0].items, is_size) &&
-                         std::ssize(args[0].items) <= kMostAxes && args[2].is(Kind::kText) &&
-                         (args[2].text == "float" || args[2].text == "bool");
-    const double p = !is_good                     ? -1
-                     : args[1].is(Kind::kFloat)   ? args[1].real
-                     : args[1].is(Kind::kInteger) ? static_cast<double>(args[1].number)
-                                                  : -1;
-    if (!(p >= 0 && p <= 1)) refuse(where_ + " is damaged");
   }
 
   GraphArgument argument(const json& entry, int64_t depth) {

@@ -1,7 +1,9 @@
 #include "dense_kernels.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
+#include <utility>
 
 #define HANSE_LOOPS "dense_loops.inc"
 #include "each_family.inc"
@@ -10,11 +12,11 @@ namespace hanse {
 
 const DenseKernels& dense_kernels(VectorFamily family) { return HANSE_OF_FAMILY(family, kDense); }
 
-bool is_streamed(int64_t rows, int64_t out, int64_t in) {
-  constexpr int64_t kCachedFloats = 256 << 10;  // 1 MiB
+const DenseKernels* own_kernels(int64_t rows, int64_t out, int64_t in) {
   static const bool has_vectors = fastest_family() != VectorFamily::kPlain;
-  return out * in > kCachedFloats && rows <= kStreamedRows && in % 16 == 0 &&
-         openblas_get_num_threads() == 1 && has_vectors;
+  const bool own =
+      rows <= kFewRows && has_vectors && (is_cached(out, in) || openblas_get_num_threads() == 1);
+  return own ? &dense_kernels() : nullptr;
 }
 
 }  // namespace hanse

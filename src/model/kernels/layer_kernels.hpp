@@ -32,9 +32,9 @@ template <class F>
 void for_each_tile(int64_t rows, int64_t out, int64_t in, F f) {
   constexpr int64_t kLimit = 1000000;
   int64_t n_out = out, n_in = in;  // of a tile
-  if (is_streamed(rows, out, in)) {
-    n_out = kStreamedTile.outputs;
-    n_in = kStreamedTile.inputs;
+  if (own_kernels(rows, out, in) != nullptr) {
+    n_out = kDenseTile.outputs;
+    n_in = kDenseTile.inputs;
   } else if (rows * out * in > kLimit && rows <= 64 && openblas_get_num_threads() == 1) {
     n_out = std::min<int64_t>(out, 32);
     n_in = std::min(in, kLimit / (rows * n_out) / 16 * 16);
@@ -63,7 +63,8 @@ inline void multiply(int64_t m, int64_t n, int64_t k, float alpha, const Matrix&
 // y [rows, out] <- y + x W^T, x [rows, in], W [out, in].
 inline void add_product(int64_t rows, int64_t out, int64_t in, const float* x, const float* w,
                         float* y) {
-  if (is_streamed(rows, out, in)) return dense_kernels().add_product(rows, out, in, x, w, y);
+  if (const DenseKernels* own = own_kernels(rows, out, in))
+    return own->add_product(rows, out, in, x, w, y);
   for_each_tile(rows, out, in, [&](int64_t o, int64_t n_out, int64_t i, int64_t n_in) {
     multiply(rows, n_out, n_in, 1.0F, {x + i, in}, {w + o * in + i, in, CblasTrans}, 1.0F, y + o,
              out);
@@ -113,8 +114,8 @@ inline void sum_rows(const float* values, int64_t rows, int64_t width, float* __
 // c [n_out, n_in] <- keep c + scale times the tile at (o, i) of a weight's gradient.
 inline void multiply_tile(const WeightGradient& g, int64_t o, int64_t n_out, int64_t i,
                           int64_t n_in, float scale, float keep, float* c, int64_t c_stride) {
-  if (is_streamed(g.samples, g.out, g.in)) {
-    return dense_kernels().multiply_tile(g, {o, n_out, i, n_in}, scale, keep, c, c_stride);
+  if (const DenseKernels* own = own_kernels(g.samples, g.out, g.in)) {
+    return own->multiply_tile(g, {o, n_out, i, n_in}, scale, keep, c, c_stride);
   }
   multiply(n_out, n_in, g.samples, scale, {g.deltas + o, g.out, CblasTrans}, {g.inputs + i, g.in},
            keep, c, c_stride);
@@ -123,8 +124,8 @@ inline void multiply_tile(const WeightGradient& g, int64_t o, int64_t n_out, int
 // dx [samples, in] <- deltas w [out, in] for tiles with the first output, += for later ones.
 inline void take_back_tile(const WeightGradient& g, const float* w, int64_t o, int64_t n_out,
                            int64_t i, int64_t n_in, float* dx) {
-  if (is_streamed(g.samples, g.out, g.in)) {
-    return dense_kernels().take_back(g, w, {o, n_out, i, n_in}, dx);
+  if (const DenseKernels* own = own_kernels(g.samples, g.out, g.in)) {
+    return own->take_back(g, w, {o, n_out, i, n_in}, dx);
   }
   multiply(g.samples, n_in, n_out, 1.0F, {g.deltas + o, g.out}, {w + o * g.in + i, g.in},
            o == 0 ? 0.0F : 1.0F, dx + i, g.in);

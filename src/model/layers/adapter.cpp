@@ -2,19 +2,38 @@
 
 #include <algorithm>
 
+#include "hanse/base/short_floats.hpp"
 #include "kernels/layer_kernels.hpp"
 
 namespace hanse {
 
-void AdapterPlace::expand(const float* w0, AdapterFactors factors, float* w) const {
+namespace {
+
+// copy(first, n): writes n values of W_0 from the first-th into W.
+template <class Copy>
+void expand_by(const AdapterPlace& place, AdapterFactors factors, float* w, const Copy& copy) {
   constexpr int64_t kBlockFloats = 64 << 10;  // that stay in the cache between copy and product
+  const int64_t in = place.in, rank = place.rank;
   const int64_t block = std::max<int64_t>(1, kBlockFloats / in);
-  for (int64_t o = 0; o < out; o += block) {
-    const int64_t n = std::min(block, out - o);
-    std::copy_n(w0 + o * in, n * in, w + o * in);
-    multiply(n, in, rank, scale, {factors.b + o * rank, rank}, {factors.a, in}, 1.0F, w + o * in,
-             in);
+  for (int64_t o = 0; o < place.out; o += block) {
+    const int64_t n = std::min(block, place.out - o);
+    copy(o * in, n * in);
+    multiply(n, in, rank, place.scale, {factors.b + o * rank, rank}, {factors.a, in}, 1.0F,
+             w + o * in, in);
   }
+}
+
+}  // namespace
+
+void AdapterPlace::expand(const float* w0, AdapterFactors factors, float* w) const {
+  expand_by(*this, factors, w,
+            [&](int64_t first, int64_t n) { std::copy_n(w0 + first, n, w + first); });
+}
+
+void AdapterPlace::expand(const uint16_t* w0, AdapterFactors factors, float* w) const {
+  expand_by(*this, factors, w, [&](int64_t first, int64_t n) {
+    std::transform(w0 + first, w0 + first + n, w + first, bfloat16_value);
+  });
 }
 
 void AdapterGradient::start(const AdapterPlace& place, AdapterFactors factors, Wanted wanted) {

@@ -25,6 +25,8 @@ struct AdapterPlace {
   int64_t b_size() const { return out * rank; }
   // Writes W [out, in]. Cost: rank out in multiply-adds, and a pass over W_0 and W.
   void expand(const float* w0, AdapterFactors factors, float* w) const;
+  // The same of W_0 in bfloat16.
+  void expand(const uint16_t* w0, AdapterFactors factors, float* w) const;
 };
 
 // The gradient of a loss by A and B, from that by W, which comes in parts:

@@ -78,7 +78,8 @@ float* DenseStack::forward(const float* row, const float* input, int64_t rows,
 
 // In every layer dx [B, in] <- dy W, then W <- keep W + scale dy^T x and b <- keep b + scale sum_r
 // dy_r.
-float* DenseStack::backward(const float* row, const GradientTarget& target) {
+float* DenseStack::backward(const float* row, const GradientTarget& target,
+                            const float* of_last_input) {
   float* delta = layers_.back().output.data();
   for (std::size_t l = layers_.size(); l-- > 0;) {
     const Layer& layer = layers_[l];
@@ -98,10 +99,22 @@ float* DenseStack::backward(const float* row, const GradientTarget& target) {
       target.add(gradient, row + layer.weight, delta_x);
     }
     if (options_.bias) target.add_bias(layer.bias, delta, rows_, out, bias_delta_.data());
+    if (of_last_input != nullptr && delta_x != nullptr) {
+      for (int64_t i = 0; i < rows_ * in; ++i) delta_x[i] += of_last_input[i];
+    }
+    of_last_input = nullptr;
     if (delta_x != nullptr) activation_backward(x, rows_ * in, scale, delta_x);
     delta = delta_x;
   }
   return delta;
+}
+
+const float* DenseStack::last_input() const {
+  return layers_.size() > 1 ? layers_[layers_.size() - 2].output.data() : input_;
+}
+
+int64_t DenseStack::last_width() const {
+  return layers_.size() > 1 || options_.rectify_input ? layers_.back().in : 0;
 }
 
 int64_t DenseStack::record_product_cost(int64_t rows) const {

@@ -39,8 +39,15 @@ class DenseStack {
 
   // Hands the gradient to `target`, which may be the row of forward() itself. Takes the deltas from
   // the buffer that forward() returned. Returns the delta of the input [rows, inputs] or null.
+  // `of_last_input`, unless null, is one more delta of what the last layer reads.
   // REQUIRES: the row and the input of the last forward() are unchanged.
-  float* backward(const float* row, const GradientTarget& target);
+  float* backward(const float* row, const GradientTarget& target,
+                  const float* of_last_input = nullptr);
+
+  // What the last layer read in the last forward(), behind ReLU and dropout; its width, 0 where it
+  // is the samples themselves.
+  const float* last_input() const;
+  int64_t last_width() const;
 
   // The derivative [rows, outputs] of the last forward()'s logits along v [P], which lies as the
   // row does; `of_input` [rows, inputs] is that of the input, given with rectify_input alone. It

@@ -22,11 +22,16 @@ const std::vector<at::Tensor>& GraphModel::leaves(const float* row) {
 float* GraphModel::forward(const float* row, const Batch& batch, RandomStream* noise) {
   const at::AutoGradMode training(noise != nullptr);
   const std::vector<at::Tensor>& used = leaves(row);
-  const at::Tensor output =
-      in_precision(is_bfloat16(), at::kCPU, [&] { return graph(used, batch, noise); });
+  const at::Tensor output = in_precision(
+      is_bfloat16(), at::kCPU, [&] { return graph(used, batch, noise, representation_); });
   if (noise != nullptr) output_ = output;
   logits_ = output.detach().clone(at::MemoryFormat::Contiguous);
   return logits_.data_ptr<float>();
+}
+
+const float* GraphModel::representation() {
+  represented_ = representation_.detach().to(at::kFloat).contiguous();
+  return represented_.data_ptr<float>();
 }
 
 void GraphModel::backward(const float*, const Batch&, const GradientTarget& target) {
@@ -40,7 +45,14 @@ void GraphModel::backward(const float*, const Batch&, const GradientTarget& targ
     slots.push_back(&slot);
   }
   if (!wanted.empty()) {
-    const auto gradients = torch::autograd::grad({output_}, wanted, {delta}, /*retain_graph=*/false,
+    std::vector<at::Tensor> outputs{output_}, deltas{delta};
+    if (representation_delta() != nullptr) {
+      outputs.push_back(representation_);
+      deltas.push_back(at::from_blob(const_cast<float*>(representation_delta()),
+                                     representation_.sizes(), at::kFloat)
+                           .to(representation_.scalar_type()));
+    }
+    const auto gradients = torch::autograd::grad(outputs, wanted, deltas, /*retain_graph=*/false,
                                                  /*create_graph=*/false, /*allow_unused=*/true);
     for (std::size_t i = 0; i < gradients.size(); ++i) {
       const ParameterSlot& slot = *slots[i];
@@ -49,6 +61,7 @@ void GraphModel::backward(const float*, const Batch&, const GradientTarget& targ
     }
   }
   output_.reset();
+  representation_.reset();
 }
 
 at::Tensor dropout(const at::Tensor& x, double share, RandomStream* noise) {

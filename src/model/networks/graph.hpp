@@ -23,10 +23,13 @@ class GraphModel : public NetworkModel {
 
   // The logits [rows, outputs], in any strides. `leaves` are the layout's tensors, in their order;
   // dropout is drawn from `noise`, null: evaluation.
+  // `representation` gets what the last layer reads, where there is such a layer.
   virtual at::Tensor graph(const std::vector<at::Tensor>& leaves, const Batch& batch,
-                           RandomStream* noise) = 0;
+                           RandomStream* noise, at::Tensor& representation) = 0;
 
  private:
+  const float* representation() override;
+
   // The leaves on the row's memory: a write to the row is seen by the next forward pass. The writes
   // go through plain pointers and between two graphs: autograd's version counters never see them.
   const std::vector<at::Tensor>& leaves(const float* row);
@@ -37,8 +40,10 @@ class GraphModel : public NetworkModel {
   Precision precision_;
   std::vector<at::Tensor> leaves_;  // on leaves_row_
   const float* leaves_row_ = nullptr;
-  at::Tensor output_;  // of the graph, for backward()
-  at::Tensor logits_;  // a copy of them
+  at::Tensor output_;          // of the graph, for backward()
+  at::Tensor logits_;          // a copy of them
+  at::Tensor representation_;  // of the graph, and a copy of its numbers
+  at::Tensor represented_;
 };
 
 // A tensor of the layout on the memory of a row; from_blob knows no const.

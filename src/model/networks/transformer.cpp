@@ -55,15 +55,18 @@ class TransformerPass {
 
   const SequenceSizes& sizes() const { return sizes_; }
 
-  at::Tensor logits(std::span<const at::Tensor> leaves, const at::Tensor& ids,
-                    const Drop& drop) const {
+  // `representation`, unless null, gets what the last layer reads.
+  at::Tensor logits(std::span<const at::Tensor> leaves, const at::Tensor& ids, const Drop& drop,
+                    at::Tensor* representation) const {
     const double scale = std::sqrt(static_cast<double>(sizes_.embedding));
     at::Tensor x = drop(embed(leaves[0], ids) * scale + positions_);
     std::size_t next = 1;
     for (int64_t layer = 0; layer < sizes_.layers; ++layer, next += kTensors) {
       x = encode(x, leaves.subspan(next, kTensors), drop);
     }
-    return dense(products_, sizes_.every ? x : x.mean(-2), leaves[next], leaves[next + 1]);
+    if (!sizes_.every) x = x.mean(-2);
+    if (representation != nullptr) *representation = x;
+    return dense(products_, x, leaves[next], leaves[next + 1]);
   }
 
   // Values a sample of whatever is dropped from.
@@ -127,6 +130,7 @@ class TransformerModel final : public GraphModel {
  public:
   TransformerModel(const SequenceSizes& sizes, const ModelCase& c)
       : GraphModel(c.loss, c.options.precision), sizes_(sizes) {
+    representation_width_ = sizes.embedding;
     layout_.add("embedding.weight", {sizes.vocabulary, sizes.embedding}, sizes.embedding);
     layout_.mark("embedding.weight", MatrixUse::kEmbedding);
     for (int64_t layer = 0; layer < sizes.layers; ++layer) {
@@ -144,10 +148,11 @@ class TransformerModel final : public GraphModel {
   int64_t vocabulary() const override { return sizes_.vocabulary; }
 
  protected:
-  at::Tensor graph(const std::vector<at::Tensor>& leaves, const Batch& batch,
-                   RandomStream* noise) override {
-    return pass_->logits(leaves, token_tensor(batch, sizes_),
-                         [&](const at::Tensor& x) { return dropout(x, sizes_.dropout, noise); });
+  at::Tensor graph(const std::vector<at::Tensor>& leaves, const Batch& batch, RandomStream* noise,
+                   at::Tensor& representation) override {
+    return pass_->logits(
+        leaves, token_tensor(batch, sizes_),
+        [&](const at::Tensor& x) { return dropout(x, sizes_.dropout, noise); }, &representation);
   }
 
  private:
@@ -183,11 +188,12 @@ class TransformerForward final : public CohortForward {
   }
 
   at::Tensor logits(std::span<const at::Tensor> leaves, const at::Tensor& input,
-                    std::span<const at::Tensor> masks) const override {
+                    std::span<const at::Tensor> masks, at::Tensor* representation) const override {
     std::size_t next = 0;
-    return pass_.logits(leaves, input.to(at::kLong), [&](const at::Tensor& x) {
-      return masks.empty() ? x : x * masks[next++].view(x.sizes());
-    });
+    return pass_.logits(
+        leaves, input.to(at::kLong),
+        [&](const at::Tensor& x) { return masks.empty() ? x : x * masks[next++].view(x.sizes()); },
+        representation);
   }
 
   void check(const Batch& batch) const override { token_ids(batch, pass_.sizes()); }

@@ -49,15 +49,15 @@ std::vector<float> ClientRunner::state_copy(int64_t client) const {
 void ClientRunner::bring_shown() {
   const LocalUpdate& update = parts_.update;
   if (update.shown_block().empty()) return;
-  constexpr double kElsewhere = -std::numeric_limits<double>::infinity();
-  shown_.assign(to_index(parts_.federation.clients()), kElsewhere);
+  constexpr double kNotHere = -std::numeric_limits<double>::infinity();
+  shown_.assign(to_index(parts_.federation.clients()), kNotHere);
   for (const int64_t client : states_->clients()) {
     const auto block =
         state_block(update.state_blocks(), states_->existing_row(client), update.shown_block());
     shown_[to_index(client)] = static_cast<double>(block.front());
   }
   parts_.comm.reduce(std::span(shown_), ReduceOp::kMax, 0);
-  std::ranges::replace(shown_, kElsewhere, std::nan(""));
+  std::ranges::replace(shown_, kNotHere, std::nan(""));
 }
 
 void ClientRunner::add_columns(Columns& columns) const {

@@ -166,6 +166,7 @@ RoundFootprint federated_footprint(const FederatedFacts& facts, int64_t ranks, i
   share_plan(k);
   footprint.broadcast("model", kValue * number(facts.n_params));
   share_controls();
+  if (facts.chooses_copies) footprint.allreduce("copies", kCount * k);
   if (needs.losses) {
     gather_losses(k);
     if (!needs.after_training()) share_plan(k);

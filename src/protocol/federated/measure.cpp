@@ -10,42 +10,42 @@
 
 namespace hanse {
 
-namespace {
-
-// The loss on as many samples as loss_samples() says, drawn anew in every round.
-double training_loss(MeasureParts parts, const FederatedSettings& settings,
-                     const RoundContext& round, int64_t client) {
-  const SampleRange range = parts.federation.train(client);
-  const int64_t count =
-      loss_samples(parts.update.steps().work(), settings.loss_batches, range.size());
-  Evaluator& model = parts.runner->view(round, client, View::kReceived);
+double training_loss(const LossSamples& on, int64_t round, int64_t client, Evaluator& model) {
+  const SampleRange range = on.federation.train(client);
+  const int64_t count = loss_samples(on.work, on.batches, range.size());
   if (count >= range.size()) return model.range(range).loss / static_cast<double>(count);
   std::vector<int32_t> order(static_cast<std::size_t>(range.size()));
   std::iota(order.begin(), order.end(), 0);
-  RandomStream(settings.seed, Purpose::kLoss, static_cast<uint64_t>(round.number),
-               static_cast<uint64_t>(client))
+  RandomStream(on.seed, Purpose::kLoss, static_cast<uint64_t>(round), static_cast<uint64_t>(client))
       .shuffle(std::span(order));
   const auto chosen = std::span(order).first(static_cast<std::size_t>(count));
   return model.chosen(range.begin, chosen).loss / static_cast<double>(count);
 }
 
-}  // namespace
-
-int64_t update_bytes(MeasureParts parts) {
-  const int64_t n = parts.model.n_params();
-  return parts.stages.update_bytes(n) +
-         4 * (parts.update.control_width() + parts.stages.second_row_width());
+int64_t update_bytes(MeasureParts parts, const RoundContext& round) {
+  const int64_t beside = 4 * (parts.update.control_width() + parts.stages.second_row_width());
+  int64_t bytes = 0;
+  for (const Assignment& one : round.plan.entries()) {
+    const int64_t n = parts.update.sent_values(round.number, one.client, parts.model.layout());
+    bytes += parts.stages.update_bytes(n) + beside;
+  }
+  return bytes;
 }
 
 std::vector<double> participants_losses(MeasureParts parts, const FederatedSettings& settings,
                                         const RoundContext& round, RoundAccount& account) {
   std::vector<double> losses(round.plan.size(), kElsewhere);
+  const LossSamples on{parts.federation, parts.update.steps().work(), settings.loss_batches,
+                       settings.seed};
   round.plan.for_mine([&](std::size_t entry) {
     const Assignment& mine = round.plan.entries()[entry];
     double& loss = losses[static_cast<std::size_t>(mine.position)];
     loss = 1;  // stands in after a failure; the round is dropped then
-    attempt(round.failure,
-            [&] { loss = training_loss(parts, settings, round.of(entry), mine.client); });
+    attempt(round.failure, [&] {
+      const RoundContext own = round.of(entry);
+      Evaluator& model = parts.runner->view(own, mine.client, View::kReceived);
+      loss = training_loss(on, own.number, mine.client, model);
+    });
     if (!std::isfinite(loss)) loss = std::numeric_limits<double>::infinity();
   });
   account.set_others_bytes(

@@ -15,8 +15,19 @@ namespace hanse {
 
 using MeasureParts = const FederatedTrainer::Parts&;
 
-// Bytes that a participant sends on a link of its own: its update, and what goes beside it. Local.
-int64_t update_bytes(MeasureParts parts);
+// On what the loss F_i of a client is measured: as many of its training samples as loss_samples()
+// says, drawn anew in every round.
+struct LossSamples {
+  const Federation& federation;
+  LocalWork work;
+  int64_t batches;  // FederatedSettings::loss_batches
+  uint64_t seed;
+};
+double training_loss(const LossSamples& on, int64_t round, int64_t client, Evaluator& model);
+
+// Bytes that the participants send, each on a link of its own: its update, and what goes beside it.
+// Local.
+int64_t update_bytes(MeasureParts parts, const RoundContext& round);
 
 // F_i at the received model on the participants' training samples, in the draw's order. Infinity
 // stands for whatever is not finite.

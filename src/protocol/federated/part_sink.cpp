@@ -1,7 +1,8 @@
-// The sink that leaves it to a part of the round to add updates to the sum.
+// The sink that asks a part of the round how updates enter the sum.
 #include <cmath>
 
 #include "federated/host_sink.hpp"
+#include "hanse/base/index.hpp"
 #include "hanse/base/simulated_time.hpp"
 #include "hanse/protocol/round_part.hpp"
 
@@ -18,6 +19,12 @@ class PartSink final : public HostSink {
   void take(const TrainedClient& one, const TakenNote& note) override {
     const DeclaredTime part_of_training;
     const double start_s = clock_.now_s();
+    const auto parts = taker_.parts_of({one.client, one.position, one.coefficient, {}});
+    if (!parts.empty()) {
+      const FoldResult folded = fold(one, parts);
+      restart();
+      return note(one, folded, clock_.now_s() - start_s);
+    }
     const std::span<float> update = row();
     for (std::size_t i = 0; !one.is_update && i < update.size(); ++i) update[i] -= origin_[i];
     TrainedClient heard = one;  // whether a run goes on must not hang on a single client
@@ -30,6 +37,20 @@ class PartSink final : public HostSink {
   void finish(const TakenNote&) override {}
 
  private:
+  // The norm is that of the entries that enter the sum, buffers aside.
+  FoldResult fold(const TrainedClient& one, std::span<const WeighedPart> parts) {
+    FoldResult folded{.in_range = one.in_range};
+    for (const auto& [part, coefficient] : parts) {
+      const auto begin = to_index(part.begin), size = to_index(part.size());
+      const auto origin = one.is_update ? std::span<const float>() : origin_.subspan(begin, size);
+      const FoldResult added =
+          sum_.fold(std::span(row()).subspan(begin, size), origin, coefficient, part.begin);
+      folded.in_range = folded.in_range && added.in_range;
+      if (begin < sent_.trained) folded.squared_norm += added.squared_norm;
+    }
+    return folded;
+  }
+
   RoundPart& taker_;
 };
 

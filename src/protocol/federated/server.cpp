@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "federated/divergence.hpp"
+#include "hanse/base/index.hpp"
 #include "hanse/protocol/round_part.hpp"
 #include "hanse/protocol/update_stage.hpp"
 
@@ -31,6 +32,26 @@ void require_finite(std::span<const double> losses, std::span<const int64_t> cli
     if (std::isfinite(losses[i])) continue;
     throw diverged("the model's loss on a client's samples is not finite", clients[i], round);
   }
+}
+
+// Steps what lies between the entries that stand still.
+void step_moving(ServerOptimizer& optimizer, const std::vector<RoundPart*>& acting, double rate,
+                 int64_t begin, std::span<float> theta, std::span<float> update) {
+  const int64_t end = begin + std::ssize(theta);
+  int64_t at = begin;
+  const auto step_to = [&](int64_t stop) {
+    const auto first = static_cast<std::size_t>(at - begin);
+    const auto size = static_cast<std::size_t>(std::max<int64_t>(0, stop - at));
+    if (size == 0) return;
+    optimizer.step(theta.subspan(first, size), update.subspan(first, size), rate, at);
+  };
+  for (const RoundPart* part : acting) {
+    for (const RowPart& still : part->still()) {
+      step_to(std::min(still.begin, end));
+      at = std::clamp(still.end, at, end);
+    }
+  }
+  step_to(end);
 }
 
 }  // namespace
@@ -220,10 +241,15 @@ double Server::observe(const RoundPlan& plan, const Findings& findings,
 }
 
 void Server::move_control(std::span<float> control, std::span<const float> sent) const {
-  if (!parts_.update.control_is_mean()) {
+  const auto block = to_index(parts_.update.control_block());
+  if (block == 0) {
     for (std::size_t i = 0; i < control.size(); ++i) control[i] += sent[i];
-  } else if (!control.empty() && sent.back() > 0) {
-    for (std::size_t i = 0; i < control.size(); ++i) control[i] = sent[i] / sent.back();
+    return;
+  }
+  for (std::size_t first = 0; first < control.size(); first += block) {
+    const float count = sent[first + block - 1];
+    if (!(count > 0)) continue;
+    for (std::size_t i = first; i < first + block; ++i) control[i] = sent[i] / count;
   }
 }
 
@@ -247,7 +273,7 @@ void Server::step(int64_t begin, std::span<float> theta, std::span<float> update
     for (float& value : update.first(trained)) value *= static_cast<float>(scale_);
   }
   const double rate = server_rate(settings_.server, round_);
-  parts_.optimizer->step(theta.first(trained), update.first(trained), rate, begin);
+  step_moving(*parts_.optimizer, acting_, rate, begin, theta.first(trained), update.first(trained));
   average_buffers(theta.subspan(trained), update.subspan(trained), coefficients_);
   for (RoundPart* part : acting_) part->stepped(begin, theta);
 }
@@ -255,7 +281,9 @@ void Server::step(int64_t begin, std::span<float> theta, std::span<float> update
 SumStep Server::by_entry() const {
   auto step = parts_.optimizer->by_entry();
   const bool is_replaced = std::ranges::any_of(acting_, &RoundPart::steps);
-  if (!step || is_replaced || sent_.trained < sent_.size) return {};
+  const bool some_stand =
+      std::ranges::any_of(acting_, [](const RoundPart* part) { return !part->still().empty(); });
+  if (!step || is_replaced || some_stand || sent_.trained < sent_.size) return {};
   step->rates.rate = static_cast<float>(server_rate(settings_.server, round_));
   step->scale = static_cast<float>(scale_);
   return {.by_entry = step, .states = parts_.optimizer->entry_states()};

@@ -18,7 +18,6 @@
 #include "hanse/base/random.hpp"
 #include "hanse/base/scope.hpp"
 #include "hanse/comm/agreement.hpp"
-#include "hanse/evaluation/evaluation.hpp"
 #include "hanse/protocol/federated.hpp"
 #include "hanse/protocol/round_part.hpp"
 
@@ -92,6 +91,8 @@ RoundRecord FederatedTrainer::round(bool stop_requested) {
   if (client_states()) client_states()->renew_mark();
   share_model();
   if (versions_) *starts_ = versions_->starts(*plan_, completed_, theta_);
+  const RoundContext received = context();
+  for (RoundPart* part : acting_) part->shared({received, client_states(), account_->losses_s});
   if (needs_.losses) {
     const Scope phase(Phase::kLosses, account_->losses_s, parts_.comm.seconds());
     weighing_->measured(participants_losses(parts_, settings_, context(), *account_), context());
@@ -203,7 +204,7 @@ void FederatedTrainer::train(Findings& findings) {
 RoundRecord FederatedTrainer::report(Findings& findings, bool stop_requested) {
   failure_ = explained(failure_, parts_.federation, parts_.model, context(), runner());
   if (parts_.attackers) failure_ = cleared(failure_, *parts_.attackers, completed_ + 1);
-  account_->update_bytes = static_cast<int64_t>(plan_->size()) * update_bytes(parts_);
+  account_->update_bytes = update_bytes(parts_, context());
   findings.rank(Findings::kTrainSeconds) = account_->training_s;
   findings.rank(Findings::kWaitSeconds) = account_->wait_s;
   findings.rank(Findings::kCommSeconds) = account_->comm_s(parts_.comm.seconds());
@@ -302,54 +303,6 @@ void FederatedTrainer::backtrack(std::span<const float> before, bool failed) {
       "round {}: some participant's loss rises with each of {} steps, so the model stays "
       "as it was (aggregator.backtrack); where this happens again it is not told",
       completed_ + 1, needs_.trials + 1));
-}
-
-EvaluationTable FederatedTrainer::evaluate() {
-  const Federation& federation = parts_.federation;
-  const AskedMetrics& asked = settings_.asked;
-  const auto chosen = evaluated_clients(federation, asked, completed_);
-  const EvaluationRequest request{.clients = evaluation_share(parts_.comm, federation, chosen),
-                                  .asked = asked};
-  const auto evaluate_row = [&](const auto& row, ClassCounts* counts, SampleTable* samples) {
-    const auto model = [&](std::size_t) -> Evaluator& { return runner().evaluator(row); };
-    auto found = hanse::evaluate(federation, request, model, counts, samples);
-    found.gather(parts_.comm, request.clients);
-    return found;
-  };
-  const auto add_common = [&](const auto& row, const auto& prefix, SampleTable* samples) {
-    const auto found = evaluate_common_test(federation, runner().evaluator(row), parts_.comm,
-                                            prefix, asked, samples);
-    evaluated_.insert(evaluated_.end(), found.begin(), found.end());
-  };
-  evaluated_.clear();
-  samples_ = {};  // two tables at once would take twice the memory
-  if (!average_.empty()) {
-    runner().receive(average_);  // where the model was
-    model_is_shared_ = false;
-    const auto found = evaluate_row(average_, nullptr, nullptr);
-    if (server_) {
-      evaluated_ = summarize_tests("averaged_", trained_clients(found, federation),
-                                   federation.classes(), asked);
-    }
-    add_common(average_, "averaged_", nullptr);
-  }
-  share_model();
-  add_common(theta_, "", &samples_);
-  ClassCounts counts(federation.classes(), asked);
-  const bool views = settings_.own_models || parts_.tuner != nullptr;
-  auto clients =
-      views ? evaluate_viewed_models(parts_, settings_, context(), chosen, counts, samples_)
-            : evaluate_row(theta_, &counts, &samples_);
-  keep(asked, counts, parts_.comm);
-  runner().bring_shown();
-  if (server_) clients.mark_participants(server_->drawn());
-  return clients;
-}
-
-Metrics FederatedTrainer::metrics() const {
-  Metrics metrics = evaluated_;
-  for (const auto& metric : server_->metrics()) metrics.push_back(metric);
-  return metrics;
 }
 
 std::vector<double> FederatedTrainer::decision() const { return parts_.aggregator.decision(); }

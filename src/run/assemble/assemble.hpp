@@ -25,10 +25,8 @@ namespace hanse {
 // Collective. `given`: see assemble(). Each throws AgreedError.
 std::unique_ptr<Assembly> assemble_federated(const Job& job, Communicator& comm,
                                              const RankGpu* given);
-std::unique_ptr<Assembly> assemble_online(const Job& job, Communicator& comm,
-                                          const RankGpu* given);
-std::unique_ptr<Assembly> assemble_bandit(const Job& job, Communicator& comm,
-                                          const RankGpu* given);
+std::unique_ptr<Assembly> assemble_online(const Job& job, Communicator& comm, const RankGpu* given);
+std::unique_ptr<Assembly> assemble_bandit(const Job& job, Communicator& comm, const RankGpu* given);
 std::unique_ptr<Assembly> assemble_statistics(const Job& job, Communicator& comm,
                                               const RankGpu* given);
 
@@ -59,6 +57,7 @@ struct FederatedAssembly final : Assembly {
   std::unique_ptr<RoundPart> extrapolation;     // of the server's step; null: none
   std::unique_ptr<RoundPart> masks;             // of the sum; null: none
   std::unique_ptr<RoundPart> stacking;          // of adapters; null: none
+  std::unique_ptr<RoundPart> clusters;          // of clients, with copies of tensors; null: none
   std::vector<RoundPart*> acting() const;       // on the sum of each round, borrowed
   VirtualTime make_time() const;                // a clock that has not begun
   std::unique_ptr<FederatedTrainer> trainer;

@@ -45,6 +45,7 @@ Job bound_options(const Job& job, Bound which) {
   bound.client = job.client;
   bound.client.kind = "sgd";
   bound.client.personal.clear();
+  static_cast<ClusterOptions&>(bound.client) = {};
   bound.client.phases = {};
   bound.client.alternate.clear();
   bound.client.worker_momentum = 0;

@@ -237,13 +237,13 @@ void make_on_device(const Job& job, RankGpu& device, Communicator& comm,
 void move_model(const Job& job, Engine& engine, Communicator& comm, Assembly& assembly) {
   if (!engine.on_gpu() || engine.has_cohorts()) return;
   const Federation& federation = assembly.federation;
-  auto& network = assembly.part != nullptr ? assembly.part->network() : assembly.model;
   std::unique_ptr<Model> moved;
   make_on_device(job, engine.device, comm, [&] {
-    moved = torch_library().make_device_model(*network, job.model, federation.sample_shape(),
-                                              federation.label_form(), engine.device.name);
+    moved =
+        torch_library().make_device_model(assembly.network(), job.model, federation.sample_shape(),
+                                          federation.label_form(), engine.device.name);
   });
-  if (engine.on_gpu()) assembly.host_network = std::exchange(network, std::move(moved));
+  if (engine.on_gpu()) assembly.host_network = assembly.replace_network(std::move(moved));
 }
 
 RunnerPtr make_runner(const Job& job, Engine& engine, const FederatedSettings& settings,

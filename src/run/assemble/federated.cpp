@@ -22,7 +22,6 @@
 #include "hanse/protocol/stacking.hpp"
 #include "hanse/protocol/sum_masks.hpp"
 #include "hanse/protocol/update_stage.hpp"
-#include "hanse/protocol/worker_momentum.hpp"
 #include "hanse/run/engine_choice.hpp"
 #include "moves_text.hpp"
 #include "own_columns.hpp"
@@ -30,9 +29,9 @@
 #include "protocols.hpp"
 #include "results/facts.hpp"
 #include "rule_factory.hpp"
-#include "simulation.hpp"
 #include "trace.hpp"
 #include "trained_part.hpp"
+#include "updates.hpp"
 
 namespace hanse {
 
@@ -66,19 +65,6 @@ FederatedTrainer::Settings trainer_settings(const Job& job, int64_t max_particip
           .own_models = evaluates_own_models(job),
           .state_bytes = job.client.state_memory << 20,
           .state_folder = job.run.out};
-}
-
-// Takes another loss for training than model.loss.
-void take_objective(const Job& job, Communicator& comm, FederatedAssembly& parts) {
-  const std::string& path = job.client.objective;
-  Model& network = parts.part != nullptr ? *parts.part->network() : *parts.model;
-  agree_on(comm, [&] { take_update_loss(job, network); });
-  if (own_loss_key(job.client).empty()) return;
-  if (path.empty()) {
-    return agree_on(comm, [&] { smooth_labels(network, job.client.label_smoothing); });
-  }
-  agree_on(comm, [&] { train_for(network, path, parts.federation.label_form()); });
-  note_file("client.objective", path, comm, parts);
 }
 
 // Rank 0's rule; the other ranks get one that knows what it needs. Collective.
@@ -171,24 +157,6 @@ void make_clock(Communicator& comm, FederatedAssembly& parts) {
   });
 }
 
-// Makes what trains, and checks that it goes with the rest.
-void make_updates(const AggregatorNeeds& rule, int64_t ranks, FederatedAssembly& parts) {
-  const Job& job = parts.trained;
-  const Federation& federation = parts.federation;
-  Model& model = *parts.model;
-  parts.update = as_simulated(make_update(job, federation, model, rule), job, federation, ranks);
-  parts.tuner = make_tuner(job, federation, model);
-  parts.update_stages.push_back(make_worker_momentum(job.client.worker_momentum, model.layout()));
-  parts.update_stages.push_back(make_replacement(job, federation.clients()));
-  parts.update_stages.push_back(make_compression(job.compression, model.layout()));
-  std::erase(parts.update_stages, nullptr);
-  require_state_room(parts.state_width(), federation.clients(), static_cast<int>(ranks),
-                     job.client.state_memory << 20, job.run.out);
-  check_time_limit(job, model.layout());
-  if (rule.extra_row == ExtraRow::kServer) check_root(job, federation);
-  check_buffers(job, model.layout(), rule.after_training() || parts.update->sends_direction());
-}
-
 // The server's own update where the rule asks for it: it trains as a client does.
 ServerUpdate root_update(const AggregatorNeeds& rule, const FederatedAssembly& parts) {
   if (rule.extra_row != ExtraRow::kServer) return nullptr;
@@ -265,7 +233,7 @@ void build(Communicator& comm, const RankGpu* given, FederatedAssembly& parts) {
   take_objective(job, comm, parts);
   parts.samples = make_private_samples(job, model, federation, comm);
   if (parts.samples) parts.trained.client.private_steps = parts.samples->private_steps();
-  agree_on(comm, [&] { make_updates(rule_needs, comm.size(), parts); });
+  make_updates(rule_needs, comm, parts);
   if (rule_needs.own_columns) {
     parts.own_columns = make_tried_columns(parts.drawing, federation.clients(),
                                            {max_participants, model.n_params()}, comm);
@@ -334,6 +302,7 @@ std::vector<RoundPart*> FederatedAssembly::acting() const {
   if (privacy) parts.push_back(privacy.get());
   if (samples) parts.push_back(samples.get());
   if (stacking) parts.push_back(stacking.get());
+  if (clusters) parts.push_back(clusters.get());
   if (extrapolation) parts.push_back(extrapolation.get());
   if (masks) parts.push_back(masks.get());  // closes last: what leaves the rank is masked
   return parts;
@@ -354,13 +323,14 @@ std::unique_ptr<Assembly> assemble_federated(const Job& job, Communicator& comm,
            [&] { assembly->trained = bound ? bound_job(job, assembly->federation, *bound) : job; });
   PartOptions& own = assembly->trained.client;
   own.personal = with_peft_factors(own.personal, job, *assembly);
+  take_fixed_copies(assembly->trained, comm, *assembly);
   AggregatorOptions& rule = assembly->trained.aggregator;
   if (rule.weights == ClientWeights::kCapped) {
     rule.capped_sum = sum_of_private_weights(rule, assembly->federation);
   }
   build(comm, given, *assembly);
   for (const std::string& line :
-       moves_notices(assembly->trained, *assembly->update, assembly->model->layout())) {
+       moves_notices(assembly->trained, *assembly->update, assembly->client_model().layout())) {
     assembly->greeting.push_back(line);
   }
   const Federation& federation = assembly->federation;

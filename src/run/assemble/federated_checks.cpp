@@ -14,6 +14,7 @@
 #include "hanse/job/asked.hpp"
 #include "hanse/kinds/aggregators.hpp"
 #include "hanse/kinds/clock.hpp"
+#include "hanse/kinds/clusters.hpp"
 #include "hanse/kinds/conflicts.hpp"
 #include "hanse/kinds/own_rules.hpp"
 #include "hanse/kinds/samplers.hpp"
@@ -58,6 +59,7 @@ double participation_of(const Job& job, int64_t most, int64_t clients) {
 }
 
 void check_clients(const Job& job, int64_t clients) {
+  require_clients_for_copies(job, clients);
   attacking_clients(job.attack, clients, static_cast<uint64_t>(job.run.seed));
   const int64_t draws = draws_of(drawing_job(job).sampler, clients);
   const double share = participation_of(job, most_updates(job, draws, clients), clients);

@@ -142,9 +142,14 @@ void take_frozen_part(const Job& job, bool on_gpu, Communicator& comm, Assembly&
     if (!is_default) assembly.greeting.push_back(fmt::format("model.frozen-cache: {}", reason));
     return;
   }
+  auto* const network = dynamic_cast<CuttableNetwork*>(&model.network());
+  FreezeCase frozen = freeze_case_of(model, job.attack.is_on());
   FrozenPart* part = nullptr;
   agree_on(comm, [&] {
-    part = model.freeze_network(some_samples(assembly.federation), job.attack.is_on());
+    if (network == nullptr) return;
+    const std::vector<float> samples = some_samples(assembly.federation);
+    frozen.samples = samples;
+    part = network->freeze(frozen);
   });
   if (part == nullptr) {
     if (!is_default) {
@@ -157,8 +162,8 @@ void take_frozen_part(const Job& job, bool on_gpu, Communicator& comm, Assembly&
   std::string key;
   double seconds = 0;
   agree_on(comm, [&] {
-    key = key_of(job, assembly.federation, *cache, *part, model.start());
-    if (comm.rank() == 0) seconds = cache->seconds_of_all(model.start());
+    key = key_of(job, assembly.federation, *cache, *part, frozen.row);
+    if (comm.rank() == 0) seconds = cache->seconds_of_all(frozen.row);
   });
   auto store = store_for(job, key, cache->shape(), comm, *assembly.host);
   assembly.greeting.push_back(fmt::format(
@@ -166,7 +171,7 @@ void take_frozen_part(const Job& job, bool on_gpu, Communicator& comm, Assembly&
       "samples take {:.2g} s of a rank",
       part->values(), kept_text(job, store, cache->shape()), seconds));
   if (store) cache->keep_in(std::move(*store));
-  model.network()->take_frozen(cache.get());
+  network->take_frozen(cache.get());
   assembly.frozen = std::move(cache);
 }
 

@@ -54,7 +54,7 @@ std::string still(const Job& job, int64_t values) {
 
 std::string evaluated(const Job& job, const LocalUpdate& update) {
   const bool own = evaluates_own_models(job), tunes = job.evaluate.tune_steps > 0;
-  if (!own && !tunes) return "";
+  if ((!own || job.client.has_clusters()) && !tunes) return "";  // clusters_text() says it
   std::string model = "the shared model";
   if (own && update.keeps_own_model()) {
     model = "each client's own model";

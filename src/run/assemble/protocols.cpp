@@ -46,12 +46,13 @@ bool holds(const std::vector<std::string>& names, const std::string& name) {
 
 constexpr int64_t kMostRounds = 1000000;  // of a protocol that ends itself
 
-const Reading kBoundReading{
-    .sections = {"run", "data", "federation", "model", "client", "comm", "evaluate", "checkpoint",
-                 "report"},
-    .keys = {"server.role", "sampler.kind", "sampler.per-round", "sampler.availability",
-             "sampler.seed"},
-    .except = {"client.update", "client.personal", "client.phases", "client.alternate"}};
+const Reading kBoundReading{.sections = {"run", "data", "federation", "model", "client", "comm",
+                                         "evaluate", "checkpoint", "report"},
+                            .keys = {"server.role", "sampler.kind", "sampler.per-round",
+                                     "sampler.availability", "sampler.seed"},
+                            .except = {"client.update", "client.personal", "client.phases",
+                                       "client.alternate", "client.clustered", "client.cluster-by",
+                                       "federation.models", "federation.clusters-path"}};
 
 const Family<ProtocolKind> kProtocols{
     "protocols",
@@ -69,7 +70,7 @@ const Family<ProtocolKind> kProtocols{
       {.sections = {"run", "data", "federation", "model", "online", "evaluate", "checkpoint",
                     "report"},
        .except = {"evaluate.view", "evaluate.tune-steps", "evaluate.start", "evaluate.scores",
-                  "report.participation"}},
+                  "report.participation", "federation.models", "federation.clusters-path"}},
       {},
       std::nullopt,
       assemble_online},
@@ -92,7 +93,8 @@ const Family<ProtocolKind> kProtocols{
                   "evaluate.scores", "evaluate.best", "run.patience", "run.target",
                   "run.on-divergence", "data.seed", "evaluate.on", "evaluate.clients",
                   "evaluate.history", "data.validation-fraction", "data.normalize",
-                  "federation.validation-clients", "report.participation"}},
+                  "federation.validation-clients", "federation.models", "federation.clusters-path",
+                  "report.participation"}},
       {},
       std::nullopt,
       assemble_bandit},
@@ -107,7 +109,8 @@ const Family<ProtocolKind> kProtocols{
        .except = {"run.rounds", "run.repeats", "run.device", "run.patience", "run.target",
                   "run.on-divergence", "run.state-dict", "run.merge-adapters", "run.check-rules",
                   "run.trace", "data.standardize", "data.normalize", "data.validation-fraction",
-                  "federation.held-out", "federation.validation-clients"}},
+                  "federation.held-out", "federation.validation-clients", "federation.models",
+                  "federation.clusters-path"}},
       {.reads_as_is = true, .ends_itself = true},
       std::nullopt,
       assemble_statistics}}};
@@ -145,6 +148,10 @@ std::unique_ptr<Assembly> assemble(const Job& job, Communicator& comm, const Ran
 bool ends_itself(const std::string& protocol) {
   const auto found = std::ranges::find(kProtocols.rows, protocol, &ProtocolKind::name);
   return found != kProtocols.rows.end() && found->traits.ends_itself;
+}
+
+bool has_clusters(const Job& job) {
+  return job.client.has_clusters() && protocol_kind(job).reading.reads("client.clustered");
 }
 
 int64_t told_rounds(const Job& job) { return ends_itself(job.run.protocol) ? 0 : job.run.rounds; }

@@ -41,6 +41,9 @@ struct ProtocolKind : KindRow<Job> {
 // The kind of run.protocol. Throws InvalidArgument for an unknown one.
 const ProtocolKind& protocol_kind(const Job& job);
 
+// Have clusters of clients copies of tensors in this job?
+bool has_clusters(const Job& job);
+
 // The rounds of the job for its user; 0: its protocol ends itself, nobody knows when.
 int64_t told_rounds(const Job& job);
 

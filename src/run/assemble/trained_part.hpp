@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "hanse/comm/communicator.hpp"
 #include "hanse/job/job.hpp"
@@ -15,6 +16,13 @@ namespace hanse {
 // with the model or the job.
 void take_part(const Job& job, Assembly& assembly);
 
+// Gives clusters of clients copies of some of the assembly's model's tensors, where the job asks
+// for them. Throws InvalidArgument as CopyPlaces, and where the copies take too much memory.
+void take_clusters(const Job& job, Assembly& assembly);
+
+// Sets who has which copy in every round, where that is fixed. Collective. Throws AgreedError.
+void take_fixed_copies(Job& trained, Communicator& comm, Assembly& assembly);
+
 // Starts the model by model.start, on one rank of each host where a host holds it once. Collective.
 // Throws AgreedError.
 void start_model(const Job& job, Communicator& comm, Assembly& assembly);
@@ -26,5 +34,8 @@ std::string with_peft_factors(const std::string& patterns, const Job& job,
 
 // What is frozen, and which adapters there are; empty: all is trained.
 std::string frozen_text(const Job& job, const Assembly& assembly);
+
+// What has copies, who takes which, and of which evaluations are; empty: nothing.
+std::vector<std::string> clusters_text(const Job& job, const Assembly& assembly);
 
 }  // namespace hanse

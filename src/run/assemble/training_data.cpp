@@ -12,6 +12,8 @@
 #include "hanse/comm/agreement.hpp"
 #include "hanse/data/rounded_features.hpp"
 #include "hanse/job/asked.hpp"
+#include "hanse/model/clustered_model.hpp"
+#include "hanse/model/part_model.hpp"
 #include "hanse/model/threads.hpp"
 #include "hanse/model/torch_library.hpp"
 #include "hanse/run/summary.hpp"
@@ -72,6 +74,7 @@ void build_model(const Job& job, Communicator& comm, Assembly& assembly) {
   agree_on(comm, [&] {
     assembly.model = make_model(job.model, federation.sample_shape(), federation.label_form());
     take_part(job, assembly);
+    take_clusters(job, assembly);
   });
   note_file("model.path", model_file(job.model), comm, assembly);
   start_model(job, comm, assembly);
@@ -124,11 +127,12 @@ void greet(const Job& job, const Communicator& comm, Assembly& assembly) {
   const Federation& federation = assembly.federation;
   const int64_t held_out = federation.held_out();
   const ParameterLayout& layout = assembly.model->layout();
-  assembly.greeting.push_back(fmt::format(
-      "{}: {} with {} parameters, {} clients with {} training samples{}, {} rank{}", job.run.name,
-      job.model.kind, layout.n_trainable(), federation.clients(), federation.train_samples(),
-      held_out > 0 ? fmt::format(", {} clients held out", held_out) : "", comm.size(),
-      comm.size() == 1 ? "" : "s"));
+  assembly.greeting.push_back(
+      fmt::format("{}: {} with {} parameters, {} clients with {} training samples{}, {} rank{}",
+                  job.run.name, job.model.kind, assembly.client_model().layout().n_trainable(),
+                  federation.clients(), federation.train_samples(),
+                  held_out > 0 ? fmt::format(", {} clients held out", held_out) : "", comm.size(),
+                  comm.size() == 1 ? "" : "s"));
   if (const int64_t samples = federation.validation_samples(); samples > 0) {
     assembly.greeting.push_back(
         fmt::format("{} more of their samples are for validation", samples));
@@ -140,6 +144,7 @@ void greet(const Job& job, const Communicator& comm, Assembly& assembly) {
   for (const std::string& line : {frozen_text(job, assembly), buffers_text(layout)}) {
     if (!line.empty()) assembly.greeting.push_back(line);
   }
+  for (const std::string& line : clusters_text(job, assembly)) assembly.greeting.push_back(line);
   const EvaluatedOn on = clients_evaluated_on(federation, asked_of(job).on);
   if (on.training > 0) {
     assembly.greeting.push_back(fmt::format(
@@ -158,6 +163,15 @@ bool depends_on_kernels(const Job& job) {
 }
 
 }  // namespace
+
+Model& Assembly::client_model() { return clustered != nullptr ? clustered->plain() : *model; }
+
+Model& Assembly::network() { return part != nullptr ? part->network() : client_model(); }
+
+std::unique_ptr<Model> Assembly::replace_network(std::unique_ptr<Model> other) {
+  if (part != nullptr) return part->replace_network(std::move(other));
+  return std::exchange(clustered != nullptr ? clustered->network() : model, std::move(other));
+}
 
 void load_libraries(const Job& job) {
   const bool has_objective =

@@ -30,8 +30,9 @@ std::vector<int64_t> samples_of(const Federation& federation) {
 // A task moves the row and the control variate down, and up what clients send.
 RowBytes bytes_of(const TimedWork& work) {
   const int64_t control = work.update.control_width();
-  return {.down = 4 * (work.n_params + (work.update.control_returns() ? control : 0)),
-          .up = work.stages.update_bytes(work.n_params) +
+  const int64_t received = work.update.received_values(work.n_params);
+  return {.down = 4 * (received + (work.update.control_returns() ? control : 0)),
+          .up = work.stages.update_bytes(work.update.own_values(work.n_params)) +
                 4 * (control + work.stages.second_row_width())};
 }
 

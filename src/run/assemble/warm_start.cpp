@@ -192,6 +192,12 @@ class StartTensors {
 
 }  // namespace
 
+bool has_tensor(const std::string& path, const std::string& prefix) {
+  const WeightFile file = weights_of(path);
+  return std::ranges::any_of(file.tensors,
+                             [&](const NamedTensor& one) { return one.name.starts_with(prefix); });
+}
+
 WarmStart warm_start(const ModelOptions& options, const ParameterLayout& layout, float scale) {
   StartTensors tensors(weights_of(options.start), layout);
   tensors.require_scale(scale);

@@ -26,6 +26,9 @@ struct WarmStart {
 // `scale` is that of the model's adapters: a file that says another one of its own is refused.
 WarmStart warm_start(const ModelOptions& options, const ParameterLayout& layout, float scale = 1);
 
+// Has the file of weights a tensor whose name begins so?
+bool has_tensor(const std::string& path, const std::string& prefix);
+
 // What names of the file have before the model's, or names of the model before the file's.
 struct Prefix {
   std::string of_file, of_model;

@@ -14,6 +14,7 @@
 #include "hanse/data/kinds.hpp"
 #include "hanse/job/asked.hpp"
 #include "hanse/job/keyed_job.hpp"
+#include "hanse/kinds/clusters.hpp"
 #include "hanse/kinds/conflicts.hpp"
 #include "hanse/kinds/samplers.hpp"
 #include "hanse/kinds/updates.hpp"
@@ -90,6 +91,7 @@ void check_adapters(const Job& job) {
   const bool has_rank = job.client.lora.is_any();
   for (const auto& [key, asks] : {std::pair{"run.merge-adapters", job.run.merge_adapters},
                                   {"run.adapters", job.run.adapters != AdapterFormat::kNone},
+                                  {"client.lora-path", job.client.lora_path != AdapterPath::kAuto},
                                   {"client.lora-kind", job.client.lora_kind != LoraKind::kPlain}}) {
     if (!asks || has_rank) continue;
     throw InvalidArgument("there are no adapters", key, "client.lora = 8, for example, makes some");
@@ -183,6 +185,7 @@ void check_job(const Job& job) {
                           "evaluate.test", "use own");
   }
   check_adapters(job);
+  if (reading.reads("client.clustered")) check_clusters(job);
   asked_of(job);
   loss_batches(job.aggregator.loss);
   given_bound(job.sampler.a_max);
@@ -209,6 +212,7 @@ std::vector<std::string> unused_keys(const KeyedJob& job) {
   }
   for (const std::string& key : job.table.ignored(reads)) {
     // "client.mu (client.update=sgd)"
+    if (has_clusters(job) && key.starts_with("aggregator.loss ")) continue;  // which clusters read
     if (reads(key.substr(0, key.find(' ')))) keys.push_back(key);
   }
   return keys;

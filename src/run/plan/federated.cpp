@@ -52,6 +52,7 @@ FederatedFacts facts_of(const FederatedAssembly& parts, const Workload& workload
       .stacked = parts.stacking == nullptr                  ? FederatedFacts::Stacked::kNone
                  : job.client.lora_kind == LoraKind::kFlora ? FederatedFacts::Stacked::kOnAll
                                                             : FederatedFacts::Stacked::kOnServer,
+      .chooses_copies = parts.clustered != nullptr && job.client.copies_of.empty(),
       .private_rows = parts.privacy ? parts.privacy->kept_rows() : 0};
 }
 
@@ -119,8 +120,13 @@ struct Memory {
       undo = rates.saved_bytes +
              all_states * std::min(1.0, workload.participants / number(workload.clients));
     }
-    rank = start + rows + work + pass + kept + states + ahead + undo + numbers();
-    host = number(planned.ranks_a_host()) * rank + data + versions;
+    if (parts.part != nullptr) {
+      const PartMemory memory = memory_of(*parts.part);
+      frozen = number(memory.shared_bytes);
+      formed = number(memory.own_bytes);
+    }
+    rank = start + rows + work + formed + pass + kept + states + ahead + undo + numbers();
+    host = number(planned.ranks_a_host()) * rank + data + versions + frozen;
   }
 
   // Rank 0's: behind a round comes an evaluation, and then a checkpoint.
@@ -128,9 +134,10 @@ struct Memory {
 
   double data, start, work, state, pass, kept, rule, all_states, states, rows;
   double versions, ahead, scores;
-  double undo = 0;  // what DivergenceGuard keeps
-  double rank;      // a rank's own
-  double host;      // of a host, with what its ranks share
+  double undo = 0;                // what DivergenceGuard keeps
+  double frozen = 0, formed = 0;  // of PartModel: on a host, and on a rank
+  double rank;                    // a rank's own
+  double host;                    // of a host, with what its ranks share
 };
 
 void describe(const Memory& memory, const PlanCase& plan, double touched_bytes, PlanSheet& sheet) {
@@ -138,6 +145,10 @@ void describe(const Memory& memory, const PlanCase& plan, double touched_bytes, 
   sheet.add("program_bytes", "program and libraries a rank", memory.start);
   sheet.add("rows_bytes", "model rows a rank", memory.rows);
   sheet.add("work_bytes", "batches, checkpoint a rank", memory.work + memory.state);
+  if (memory.frozen > 0) {
+    sheet.add("frozen_bytes", "frozen tensors a host, shared", memory.frozen);
+    sheet.add("formed_bytes", "trained tensors and matrices with adapters a rank", memory.formed);
+  }
   if (memory.pass > 0)
     sheet.add("pass_bytes", "tensors of the network's passes a rank", memory.pass);
   if (memory.kept > 0) sheet.add("kept_bytes", "kept updates a rank", memory.kept);
@@ -166,9 +177,9 @@ void describe(const Memory& memory, const PlanCase& plan, double touched_bytes, 
   }
   sheet.add("rank_bytes", "memory a rank", memory.rank);
   sheet.add("host_bytes", "memory a host, with data", memory.host);
-  sheet.add(
-      "peak_bytes", "greatest of a rank, with data",
-      std::max({plan.load_bytes, memory.rank + touched_bytes, plan.made_bytes + memory.numbers()}));
+  sheet.add("peak_bytes", "greatest of a rank, with data",
+            std::max({plan.load_bytes, memory.rank + memory.frozen + touched_bytes,
+                      plan.made_bytes + memory.numbers()}));
 }
 
 int64_t evaluations_of(const Job& job) {
@@ -186,6 +197,20 @@ void describe_run(const Job& job, double round_s, double evaluation_s, PlanSheet
   if (job.run.repeats == 1) return;
   sheet.line(fmt::format("its {} repeats", job.run.repeats),
              duration_text(number(job.run.repeats) * run_s));
+}
+
+// Bytes that a client sends in a round on a link of its own, the mean.
+double sent_by_client(const FederatedAssembly& parts) {
+  constexpr int64_t kMost = 1000;  // clients and rounds that are looked at
+  const int64_t clients = std::min(parts.federation.clients(), kMost);
+  const int64_t rounds = std::min(parts.trained.run.rounds, kMost / 10);
+  double sent = 0;
+  for (int64_t round = 1; round <= rounds; ++round) {
+    for (int64_t client = 0; client < clients; ++client) {
+      sent += number(parts.update->sent_values(round, client, parts.model->layout()));
+    }
+  }
+  return sizeof(float) * sent / number(std::max<int64_t>(1, rounds * clients));
 }
 
 void describe_round(const Job& job, const Workload& workload, const RoundFootprint& footprint,
@@ -323,6 +348,12 @@ void FederatedAssembly::plan(const PlanCase& plan, PlanSheet& sheet) {
     sheet.add("frozen_parameters", "frozen parameters", part->all_tensors().n_frozen());
   }
   if (frozen != nullptr) describe_frozen(*frozen, *part, *workload, sheet);
+  if (clustered != nullptr) {
+    const int64_t row = model->n_params();
+    sheet.add("received_bytes", "bytes to a client a round",
+              number(4 * update->received_values(row)));
+    sheet.add("update_bytes", "bytes of a client's update", number(4 * update->own_values(row)));
+  }
   const std::string buffers = buffers_text(model->layout());
   if (!buffers.empty()) sheet.line("buffers", buffers);
   sheet.add("clients", "clients", federation.clients());
@@ -339,6 +370,9 @@ void FederatedAssembly::plan(const PlanCase& plan, PlanSheet& sheet) {
            touched_share(trained, *workload, planned) * number(federation.bytes()), sheet);
   const Rates& rates = measured.rates;
   const double busy = workload->busy_share(planned, rates.train_sample_s, rates.sample_s);
+  if (part != nullptr) {
+    sheet.add("client_bytes", "trained values that a client sends a round", sent_by_client(*this));
+  }
   describe_round(trained, *workload, footprint, measured.on(planned), rates, busy, sheet);
 }
 

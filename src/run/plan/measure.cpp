@@ -59,6 +59,7 @@ void time_few_clients(int64_t steps, FederatedAssembly& parts, const PlanCase& p
   const int64_t clients = few.client.pooled ? 1 : parts.federation.clients();
   few.client.steps = steps;
   few.client.phases = {};
+  if (few.client.has_clusters()) few.client.copies_of.assign(to_index(clients), 0);
   few.client.state_memory = int64_t{1} << 20;  // no file
   few.sampler = {.kind = "uniform", .per_round = std::min(clients, plan.started.workers())};
   few.server.lr = 0;
@@ -86,7 +87,12 @@ void time_few_clients(int64_t steps, FederatedAssembly& parts, const PlanCase& p
        .optimizer = optimizer.get()},
       {.max_participants = few.sampler.per_round, .server = few.server, .comm = few.comm});
   trainer.initialize_model();
-  const auto resident = [&] { return resident_bytes() - number(parts.model->pass_bytes()); };
+  const auto resident = [&] {
+    const double shared = parts.part != nullptr ? shared_resident_bytes() : 0;  // by its own line
+    return resident_bytes() - shared - number(parts.model->pass_bytes());
+  };
+  const std::vector<float> zeros(static_cast<std::size_t>(parts.model->n_params()));
+  parts.model->receive({zeros});  // what a part keeps of a row is no work's
   const double before = resident();
   rates.means = time_rounds(trainer, kFewClients_s, kMostShortRounds, plan.comm);
   agree_on(plan.comm, [&] { rates.sample_s = evaluation_rate(parts); });
@@ -142,6 +148,10 @@ void measure_checkpoint(const Protocol& protocol, Rates& rates) {
 }
 
 }  // namespace
+
+double shared_resident_bytes() {
+  return static_cast<double>(bytes_stated("/proc/self/status", "RssShmem").value_or(0));
+}
 
 double resident_bytes() {
   return static_cast<double>(bytes_stated("/proc/self/status", "VmRSS").value_or(0));

@@ -9,6 +9,8 @@ namespace hanse {
 
 // Resident memory of this process.
 double resident_bytes();
+// Its part that it shares with the host's other ranks.
+double shared_resident_bytes();
 
 // Makes rounds for about so long, and at most so many. The first, which warms caches and brings the
 // model to the ranks, does not count unless it is the only one. Collective. Throws AgreedError when

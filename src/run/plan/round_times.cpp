@@ -67,6 +67,22 @@ PlannedTimes model_round(const RoundKind& kind, const Workload& workload, const 
   return times;
 }
 
+// Passes over a participant's samples of a loss, before its training.
+double loss_passes(const ClusterOptions& clusters, bool needs_losses) {
+  const bool chooses_copies = clusters.has_clusters() && clusters.copies_of.empty();
+  return (needs_losses ? 1 : 0) + (chooses_copies ? number(clusters.models) : 0);
+}
+
+Workload::Work planned_work(const Job& job, const Federation& federation, double passes,
+                            int64_t client) {
+  const int64_t samples =
+      job.client.pooled ? federation.train_samples() : federation.train(client).size();
+  const int64_t batches = loss_batches(job.aggregator.loss);
+  return {.steps = number(local_steps(job.client, samples)),
+          .trained = number(samples_processed(job.client, samples)),
+          .losses = passes * number(loss_samples(job.client, batches, samples))};
+}
+
 }  // namespace
 
 double samples_evaluated(const Federation& federation, int64_t client, EvaluateOn on) {
@@ -79,15 +95,13 @@ double samples_evaluated(const Federation& federation, int64_t client, EvaluateO
 
 Workload::Workload(const Job& job, const Federation& federation, bool needs_losses,
                    Turnout* turnout)
-    : clients(job.client.pooled ? 1 : federation.clients()), has_losses(needs_losses) {
+    : clients(job.client.pooled ? 1 : federation.clients()) {
+  const double passes = loss_passes(job.client, needs_losses);
+  has_losses = passes > 0;
   const int64_t batches = loss_batches(job.aggregator.loss);
   const EvaluateOn on = asked_of(job).on;
-  const auto work_of = [&](int64_t client) -> Work {
-    const int64_t samples =
-        job.client.pooled ? federation.train_samples() : federation.train(client).size();
-    return {.steps = number(local_steps(job.client, samples)),
-            .trained = number(samples_processed(job.client, samples)),
-            .losses = has_losses ? number(loss_samples(job.client, batches, samples)) : 0};
+  const auto work_of = [&](int64_t client) {
+    return planned_work(job, federation, passes, client);
   };
   for (int64_t client = 0; client < clients; ++client) {
     const Work work = work_of(client);

@@ -71,7 +71,7 @@ class Workload {
 
   int64_t clients = 1;                    // that can take part: one when all samples are pooled
   double participants = 0;                // of a round, mean
-  bool has_losses = false;                // does the rule need the participants' losses?
+  bool has_losses = false;                // are the participants' losses measured?
   bool all_clients_first = false;         // do all clients train before each draw?
   double candidates = 0;                  // whose losses the sampler needs first, mean of a round
   double candidate_samples = 0;           // of these

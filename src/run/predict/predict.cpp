@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "assemble/protocols.hpp"
 #include "execute/execution.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
@@ -205,7 +206,11 @@ FeatureRecord record_of_run(const std::string& run) {
 
 void say_whose(const Job& job, const FeatureRecord& record, const std::string& client) {
   const bool has_own = keeps_own_tensors(job);
-  if (client.empty() && has_own) {
+  if (client.empty() && has_clusters(job)) {
+    notice(
+        "clusters have copies of tensors in this run: --cluster=N takes another copy than 0, and "
+        "--client=NAME a client's");
+  } else if (client.empty() && has_own) {
     notice(
         "clients have tensors of their own in this run: the shared model predicts; "
         "--client=NAME takes those of a client");
@@ -220,6 +225,8 @@ void say_whose(const Job& job, const FeatureRecord& record, const std::string& c
 void bind_predict(OptionTable& table, PredictQuery& query) {
   table.add("client", query.client,
             "client whose own tensors, fillings, means and deviations are taken");
+  table.add("cluster", query.cluster, at_least(0),
+            "cluster whose copy of client.clustered is taken");
   table.add("model", query.model,
             "best, model or averaged (the file of the run), or a file; auto: best if there is one");
   table.add("out", query.out, "file for the table; empty: stdout");
@@ -240,6 +247,7 @@ std::string predict_run(const std::string& run, const std::string& data, const P
   job.data.path = data;
   const auto samples = open_new_samples(job.data, record, preparation, query.unknown);
   TrainedModel trained = read_trained(job, record, file);
+  take_copy(query.cluster, trained);
   if (own) take_own_tensors(job, run, query.client, trained);
   say_whose(job, record, query.client);
   const Outputs outputs(value_of<LossRule>(job.model.loss).value(), record);

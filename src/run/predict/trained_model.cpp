@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -17,6 +18,7 @@
 #include "hanse/base/options.hpp"
 #include "hanse/base/text.hpp"
 #include "hanse/kinds/updates.hpp"
+#include "hanse/model/clustered_model.hpp"
 #include "hanse/model/threads.hpp"
 #include "hanse/rules/aggregation/aggregator.hpp"
 #include "hanse/store/checkpoint.hpp"
@@ -129,6 +131,10 @@ TrainedModel read_trained(const Job& job, const FeatureRecord& record, const std
   load_libraries(plain);
   set_model_threads(std::max<int64_t>(job.run.threads, 1));
   TrainedModel trained{make_model(job.model, record.shape, record.labels), {}};
+  if (has_clusters(job)) {
+    trained.model = std::make_unique<ClusteredModel>(
+        std::move(trained.model), split_list(job.client.clustered), job.client.models, 0);
+  }
   const ParameterLayout& layout = trained.model->layout();
   trained.row.resize(to_index(layout.n_params()));
   const Tensors tensors(file);
@@ -138,9 +144,23 @@ TrainedModel read_trained(const Job& job, const FeatureRecord& record, const std
   return trained;
 }
 
+void take_copy(int64_t cluster, TrainedModel& trained) {
+  if (cluster == 0) return;
+  const auto* const clustered = dynamic_cast<const ClusteredModel*>(trained.model.get());
+  const int64_t copies = clustered != nullptr ? clustered->places().copies() : 1;
+  if (cluster >= copies) {
+    throw InvalidArgument(fmt::format("there is no cluster {}", cluster), "--cluster",
+                          copies == 1 ? "the run has one model for all clusters"
+                                      : fmt::format("the run has those from 0 to {}", copies - 1));
+  }
+  std::vector<float> plain(to_index(clustered->places().plain_size()));
+  clustered->places().take(trained.row, cluster, plain);
+  clustered->places().put(plain, 0, trained.row);
+}
+
 bool keeps_own_tensors(const Job& job) {
   const Job trained = as_trained(job);
-  return trained.client.alone || !trained.client.personal.empty() ||
+  return has_clusters(job) || trained.client.alone || !trained.client.personal.empty() ||
          update_traits(trained.client).own_models;
 }
 

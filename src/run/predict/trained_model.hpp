@@ -21,9 +21,13 @@ struct TrainedModel {
 std::string chosen_file(const std::string& run, const std::string& choice);
 
 // Builds the job's model for samples of the record, and reads its tensors from the file; adapters
-// are added to their matrices. Throws InvalidArgument: the file lacks one of them, or has it in
-// another shape.
+// are added to their matrices; where clusters have copies, it is a ClusteredModel. Throws
+// InvalidArgument: the file lacks one of them, or has it in another shape.
 TrainedModel read_trained(const Job& job, const FeatureRecord& record, const std::string& file);
+
+// Puts the copy of this cluster where models of one copy are. Throws InvalidArgument: there is
+// none.
+void take_copy(int64_t cluster, TrainedModel& trained);
 
 // Does a client of this job keep tensors of its own, which the model's file does not have?
 bool keeps_own_tensors(const Job& job);

@@ -7,10 +7,12 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/kind.hpp"
+#include "hanse/model/distillation.hpp"
 #include "hanse/model/part_model.hpp"
 #include "hanse/model/torch_library.hpp"
 #include "model/support.hpp"
 #include "support/devices.hpp"
+#include "support/hidden_graph.hpp"
 #include "support/thread_communicator.hpp"
 
 namespace hanse {
@@ -59,6 +61,8 @@ std::vector<ModelOf> models() {
   all.push_back({small_options("transformer", "cross-entropy"), LabelForm(3, 12)});
   ModelOf norm = plain("graph");
   norm.options.path = written(picture_norm_graph());
+  all.push_back(norm);
+  norm.options.path = written(hidden_graph());
   all.push_back(norm);
   return all;
 }
@@ -201,6 +205,33 @@ TEST(DeviceModel, TrainsForTheLossesOfTheHost) {
   }
 }
 
+TEST(DeviceModel, HasTheRepresentationsOfTheHost) {
+  int64_t compared = 0;
+  for_each_model([&](const ModelOf& of, Both& both) {
+    const int64_t width = both.host->representation_width();
+    ASSERT_EQ(both.there->representation_width(), width);
+    if (width == 0) return;
+    const int64_t positions = of.labels.is_sequence() ? of.labels.values : 1;
+    const std::vector<float> row = initial_row(*both.host), received = initial_row(*both.host, 2);
+    const std::vector<float> last = initial_row(*both.host, 3);
+    const Samples samples = of.samples(5);
+    std::vector<float> here(static_cast<std::size_t>(5 * positions * width)), there = here;
+    both.host->represent(row, samples.batch(), here);
+    both.there->represent(row, samples.batch(), there);
+    for (std::size_t i = 0; i < here.size(); ++i) EXPECT_NEAR(there[i], here[i], 1e-4);
+    for (Model* model : {both.host.get(), both.there.get()}) {
+      contrast_with_models(*model, 5, 0.5);
+      model->receive({row, last});
+    }
+    const auto expected = loss_and_gradient(*both.host, received, samples.batch());
+    const auto found = loss_and_gradient(*both.there, received, samples.batch());
+    EXPECT_NEAR(found.loss, expected.loss, 1e-4 * expected.loss);
+    expect_close(both.host->layout(), found.gradient, expected.gradient, kTolerance);
+    ++compared;
+  });
+  EXPECT_GE(compared, 8);
+}
+
 TEST(DeviceModel, IsTheNetworkOfAPart) {
   for (const std::string& device : test_devices()) {
     for (const char* kind : {"mlp", "graph"}) {
@@ -214,9 +245,9 @@ TEST(DeviceModel, IsTheNetworkOfAPart) {
       PartModel here(make_model(of.options, of.shape(), of.labels), part);
       PartModel there(make_model(of.options, of.shape(), of.labels), part);
       for (PartModel* model : {&here, &there}) model->hold(*make_single_communicator(), 3);
-      auto moved = torch_library().make_device_model(*there.network(), of.options, of.shape(),
+      auto moved = torch_library().make_device_model(there.network(), of.options, of.shape(),
                                                      of.labels, device);
-      const auto host = std::exchange(there.network(), std::move(moved));
+      const auto host = there.replace_network(std::move(moved));
       std::vector<float> expected = initial_row(here), found = expected;
       for (uint64_t step = 0; step < 2; ++step) {
         RandomStream noise = noise_stream(step), same = noise_stream(step);

@@ -24,9 +24,12 @@ class ClientPasses {
   // in the layout's order; masks are drawn by a stream of this seed.
   virtual at::Tensor forward(const std::vector<at::Tensor>& leaves, const at::Tensor& samples,
                              uint64_t seed) = 0;
-  // Overwrites the gradients of the last forward() from those of its logits, one a leaf that
-  // trains; nobody asks for those that are undefined.
-  virtual void backward(const at::Tensor& delta, const std::vector<at::Tensor>& gradients) = 0;
+  // Overwrites the gradients of the last forward() from those of its logits and, where it is
+  // defined, of representation(), one a leaf that trains; nobody asks for those that are undefined.
+  virtual void backward(const at::Tensor& delta, const std::vector<at::Tensor>& gradients,
+                        const at::Tensor& of_representation = {}) = 0;
+  // What the last layer read in the last forward(); undefined: it is not told.
+  virtual at::Tensor representation() const = 0;
   // Overwrites those of `leaves` that are buffers by what the last forward() has made of them.
   virtual void move_buffers(std::span<const at::Tensor> leaves) const = 0;
   virtual bool draws() const = 0;  // does forward() use its seed?
@@ -57,8 +60,10 @@ class CohortForward {
   // Logits [C, B, outputs] of input [C, B, values of a sample], [C, B, positions, outputs] where
   // each position has a class. `leaves` are the layout's tensors, each with a leading C; masks[d]
   // [C, B, width] multiply what dropouts()[d] drops from; without masks nothing is dropped.
+  // `representation`, unless null, gets what the last layer reads.
   virtual at::Tensor logits(std::span<const at::Tensor> leaves, const at::Tensor& input,
-                            std::span<const at::Tensor> masks) const = 0;
+                            std::span<const at::Tensor> masks,
+                            at::Tensor* representation = nullptr) const = 0;
 
   // The tensors of the whole network, where `leaves` are those of a part.
   virtual std::vector<at::Tensor> whole(std::span<const at::Tensor> leaves) const {

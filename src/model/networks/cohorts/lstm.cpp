@@ -21,7 +21,7 @@ class LstmForward final : public CohortForward {
   }
 
   at::Tensor logits(std::span<const at::Tensor> leaves, const at::Tensor& input,
-                    std::span<const at::Tensor> masks) const override {
+                    std::span<const at::Tensor> masks, at::Tensor* representation) const override {
     const int64_t c = input.size(0), b = input.size(1);
     at::Tensor x = embed(leaves[0], input.to(at::kLong).transpose(1, 2));  // [C, length, B, values]
     for (int64_t k = 0; k < sizes_.layers; ++k) {
@@ -35,6 +35,7 @@ class LstmForward final : public CohortForward {
     }
     const std::size_t head = leaves.size() - 2;
     if (sizes_.every) x = x.transpose(1, 2).contiguous();  // [C, B, length, units]
+    if (representation != nullptr) *representation = x;
     return dense(products_, x, leaves[head], leaves[head + 1]);
   }
 

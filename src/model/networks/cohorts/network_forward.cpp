@@ -41,10 +41,12 @@ at::Tensor convolve(const NetworkProducts& products, const std::vector<Convoluti
 }
 
 at::Tensor dense_layers(const NetworkProducts& products, std::span<const at::Tensor> leaves,
-                        bool bias, at::Tensor x, std::span<const at::Tensor> masks) {
+                        bool bias, at::Tensor x, std::span<const at::Tensor> masks,
+                        at::Tensor* last_input) {
   const std::size_t step = bias ? 2 : 1;
   for (std::size_t leaf = 0; leaf < leaves.size(); leaf += step) {
     const at::Tensor& weight = leaves[leaf];
+    if (last_input != nullptr) *last_input = x;
     if (weight.dim() == 2) {
       x = at::linear(x, weight, bias ? leaves[leaf + 1] : at::Tensor());
     } else {
@@ -90,7 +92,7 @@ class NetworkForward final : public CohortForward {
   }
 
   at::Tensor logits(std::span<const at::Tensor> leaves, const at::Tensor& input,
-                    std::span<const at::Tensor> masks) const override {
+                    std::span<const at::Tensor> masks, at::Tensor* representation) const override {
     at::Tensor x = input;
     if (!spec_.stages.empty()) {
       const int64_t c = input.size(0), b = input.size(1);
@@ -101,7 +103,8 @@ class NetworkForward final : public CohortForward {
         masks = masks.subspan(1);
       }
     }
-    return dense_layers(products_, leaves.subspan(2 * spec_.stages.size()), spec_.bias, x, masks);
+    return dense_layers(products_, leaves.subspan(2 * spec_.stages.size()), spec_.bias, x, masks,
+                        representation);
   }
 
  private:

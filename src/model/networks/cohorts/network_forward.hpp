@@ -22,11 +22,13 @@ namespace hanse {
 at::Tensor convolve(const NetworkProducts& products, const std::vector<ConvolutionStage>& stages,
                     std::span<const at::Tensor> leaves, at::Tensor x);
 
-// Logits of x [..., B, inputs] by dense layers with ReLU between them. `leaves` are their weights,
+// Logits of x [..., B, inputs] by dense layers with ReLU between them; `last_input`, unless
+// null, gets what the last one reads. `leaves` are their weights,
 // with bias each followed by its own; of several clients all have a leading C. `masks`, when there
 // are any, multiply the hidden layers' outputs one after another.
 at::Tensor dense_layers(const NetworkProducts& products, std::span<const at::Tensor> leaves,
-                        bool bias, at::Tensor x, std::span<const at::Tensor> masks);
+                        bool bias, at::Tensor x, std::span<const at::Tensor> masks,
+                        at::Tensor* last_input = nullptr);
 
 // x [..., in] by weight [out, in], in float32, or of C clients x [C, ..., in] by weight [C, out,
 // in].

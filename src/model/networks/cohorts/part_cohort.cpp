@@ -26,27 +26,29 @@ class PartCohort final : public CohortForward, private ClientPasses {
       const auto factor = [&](const TensorSource::Factor& from) {
         return Leaf{from.own, from.own == kNone ? copy(from.frozen, from.shape) : at::Tensor()};
       };
-      tensor.whole.frozen = copy(source.frozen, source.slot.shape);
+      tensor.whole.frozen = source.narrow == nullptr
+                                ? copy(source.frozen, source.slot.shape)
+                                : narrow_copy(source.narrow, source.slot.shape, device);
       tensor.is_adapted = source.is_adapted;
       if (!source.is_adapted) continue;
       tensor.a = factor(source.a);
       tensor.b = factor(source.b);
       tensor.scale = static_cast<double>(source.scale);
-      tensor.gradient = at::empty_like(tensor.whole.frozen);
+      tensor.gradient = at::empty(source.slot.shape, at::TensorOptions(at::kFloat).device(device));
     }
   }
 
   at::Tensor logits(std::span<const at::Tensor> leaves, const at::Tensor& input,
-                    std::span<const at::Tensor> masks) const override {
-    return network_->logits(whole(leaves), input, masks);
+                    std::span<const at::Tensor> masks, at::Tensor* representation) const override {
+    return network_->logits(whole(leaves), input, masks, representation);
   }
   std::vector<at::Tensor> whole(std::span<const at::Tensor> leaves) const override {
     std::vector<at::Tensor> all;
     for (const Tensor& tensor : tensors_) {
       all.push_back(tensor.whole.of_clients(leaves));
       if (!tensor.is_adapted) continue;
-      all.back() = at::baddbmm(all.back(), tensor.b.of_clients(leaves), tensor.a.of_clients(leaves),
-                               1, tensor.scale);
+      all.back() = at::baddbmm(all.back().to(at::kFloat), tensor.b.of_clients(leaves),
+                               tensor.a.of_clients(leaves), 1, tensor.scale);
     }
     return all;
   }
@@ -60,7 +62,13 @@ class PartCohort final : public CohortForward, private ClientPasses {
  private:
   static constexpr int64_t kNone = TensorSource::kNone;
 
-  // A leaf, or what is frozen on the device.
+  static at::Tensor narrow_copy(const uint16_t* values, const std::vector<int64_t>& shape,
+                                at::Device device) {
+    return at::from_blob(const_cast<uint16_t*>(values), shape, at::kBFloat16)
+        .to(device, at::kBFloat16, /*non_blocking=*/false, /*copy=*/true);
+  }
+
+  // A leaf, or what is frozen on the device, float32 or bfloat16.
   struct Leaf {
     int64_t own = kNone;
     at::Tensor frozen = {};
@@ -99,19 +107,22 @@ class PartCohort final : public CohortForward, private ClientPasses {
         continue;
       }
       const at::Tensor product = at::mm(tensor.b.in(leaves), tensor.a.in(leaves));
-      all.push_back(whole + (tensor.scale == 1 ? product : product * tensor.scale));
+      all.push_back(whole.to(at::kFloat) + (tensor.scale == 1 ? product : product * tensor.scale));
     }
     return network_->client_passes()->forward(all, samples, seed);
   }
 
   // dA = s B^T dW,  dB = s dW A^T
-  void backward(const at::Tensor& delta, const std::vector<at::Tensor>& gradients) override {
+  at::Tensor representation() const override { return network_->client_passes()->representation(); }
+
+  void backward(const at::Tensor& delta, const std::vector<at::Tensor>& gradients,
+                const at::Tensor& of_representation) override {
     std::vector<at::Tensor> all;
     for (const Tensor& tensor : tensors_) {
       const int64_t own = tensor.whole.own;
       all.push_back(own != kNone ? gradients[to_index(own)] : tensor.gradient);
     }
-    network_->client_passes()->backward(delta, all);
+    network_->client_passes()->backward(delta, all, of_representation);
     for (const Tensor& tensor : tensors_) {
       if (!tensor.is_adapted) continue;
       const auto finish = [&](int64_t own, const at::Tensor& x, const at::Tensor& y) {

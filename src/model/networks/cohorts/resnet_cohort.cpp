@@ -19,13 +19,14 @@ class ResNetPass {
       : products_(products), leaves_(leaves), clients_(leaves[0].size(0)), groups_(groups) {}
 
   // Returns the logits [C, B, outputs].
-  at::Tensor logits(at::Tensor x) {
+  at::Tensor logits(at::Tensor x, at::Tensor* representation) {
     x = convolve(x, 1).relu_();
     for (int64_t stage = 0; stage < kStages; ++stage) {
       for (int64_t block = 0; block < kBlocks; ++block) x = pass(x, stage > 0 && block == 0);
     }
     x = x.mean({2, 3});
     x = x.view({x.size(0), clients_, -1}).transpose(0, 1);
+    if (representation != nullptr) *representation = x;
     return dense(products_, x, leaves_[next_], leaves_[next_ + 1]);
   }
 
@@ -69,8 +70,9 @@ class ResNetForward final : public CohortForward {
         products_(is_bfloat16(c.options)) {}
 
   at::Tensor logits(std::span<const at::Tensor> leaves, const at::Tensor& input,
-                    std::span<const at::Tensor>) const override {
-    return ResNetPass(products_, leaves, groups_).logits(images_side_by_side(input, sample_shape_));
+                    std::span<const at::Tensor>, at::Tensor* representation) const override {
+    return ResNetPass(products_, leaves, groups_)
+        .logits(images_side_by_side(input, sample_shape_), representation);
   }
 
  private:

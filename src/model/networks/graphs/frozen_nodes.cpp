@@ -32,9 +32,11 @@ std::string text_of(const GraphArgument& argument, const Number& number) {
 template <class Number>
 std::string text_of(const GraphNode& node, const Number& number) {
   std::string text = node.label();
-  for (const GraphArgument& argument : node.args) text += " " + text_of(argument, number);
+  for (const GraphArgument& argument : node.args) {
+    text += fmt::format(" {}", text_of(argument, number));
+  }
   for (const auto& [name, argument] : node.kwargs) {
-    text += " " + name + "=" + text_of(argument, number);
+    text += fmt::format(" {}={}", name, text_of(argument, number));
   }
   return text;
 }

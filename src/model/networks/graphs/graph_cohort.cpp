@@ -28,12 +28,16 @@ class GraphCohort final : public CohortForward, public ClientPasses {
   bool draws() const override { return passes_.draws(); }
 
   at::Tensor logits(std::span<const at::Tensor> leaves, const at::Tensor& input,
-                    std::span<const at::Tensor>) const override {
-    std::vector<at::Tensor> all, own(leaves.size());
+                    std::span<const at::Tensor>, at::Tensor* representation) const override {
+    std::vector<at::Tensor> all, seen, own(leaves.size());
     for (int64_t client = 0; client < input.size(0); ++client) {
       for (std::size_t i = 0; i < own.size(); ++i) own[i] = leaves[i][client];
       all.push_back(run(own, input[client], {}));
+      if (representation != nullptr && passes_.representation().defined()) {
+        seen.push_back(passes_.representation());
+      }
     }
+    if (!seen.empty()) *representation = at::stack(seen);
     return at::stack(all);
   }
 
@@ -47,7 +51,10 @@ class GraphCohort final : public CohortForward, public ClientPasses {
     return logits;
   }
 
-  void backward(const at::Tensor& delta, const std::vector<at::Tensor>& gradients) override {
+  at::Tensor representation() const override { return passes_.representation(); }
+
+  void backward(const at::Tensor& delta, const std::vector<at::Tensor>& gradients,
+                const at::Tensor& of_representation) override {
     const at::NoGradGuard no_grad;
     const std::vector<int64_t>& found = passes_.file().training.gradients;
     std::vector<char> wanted(found.size());
@@ -57,7 +64,8 @@ class GraphCohort final : public CohortForward, public ClientPasses {
     }
     passes_.backward(
         values_, delta.reshape(passes_.output_shape(delta.size(0))), passes_.schedule_of(wanted),
-        [&](int64_t i, const at::Tensor& gradient) { gradients[to_index(i)].copy_(gradient); });
+        [&](int64_t i, const at::Tensor& gradient) { gradients[to_index(i)].copy_(gradient); },
+        of_representation);
   }
 
   void move_buffers(std::span<const at::Tensor> leaves) const override {
@@ -76,6 +84,7 @@ class GraphCohort final : public CohortForward, public ClientPasses {
     passes_.begin(seed.has_value(), samples.reshape(shape), values_);
     for (std::size_t i = 0; i < leaves.size(); ++i) {
       values_[to_index(passes_.leaves()[i])] = leaves[i];
+      if (leaves[i].scalar_type() == at::kBFloat16) passes_.read_narrow(passes_.leaves()[i]);
     }
     return passes_.forward(values_, seed).reshape(outputs_);
   }
@@ -90,7 +99,7 @@ class GraphCohort final : public CohortForward, public ClientPasses {
     const at::Tensor samples = at::zeros({2, size_of(passes_.file().sample)}, there);
     try {
       run(leaves, samples, {});
-      backward(at::zeros_like(run(leaves, samples, 1)), leaves);
+      backward(at::zeros_like(run(leaves, samples, 1)), leaves, {});
     } catch (const std::exception& error) {
       throw InvalidArgument(fmt::format("{}, on {}", first_line(error), device.str()), "",
                             "run.device = cpu");

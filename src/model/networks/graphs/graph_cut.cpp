@@ -43,6 +43,7 @@ void for_each_cut(const GraphProgram& program, const GraphSchedule& rest,
     for (const GraphSchedule::Step& step : *steps) for_each_value(program.node(step.node), read);
   }
   read(graph.output);
+  if (graph.representation != kNoValue) read(graph.representation);
   for (const auto* results : {&graph.gradients, &graph.buffers}) {
     for (const int64_t value : *results) read(value);
   }
@@ -54,9 +55,8 @@ int64_t GraphCut::values() const { return std::accumulate(sizes.begin(), sizes.e
 
 GraphCutter::GraphCutter(const CutCase& c)
     : case_(c), evaluation_numbers_(names_.of(c.evaluation)), training_moves_(c.moves) {
-  // Training's numbers of inputs go on with delta, which no number of evaluation may be.
   training_numbers_ = names_.of(c.training);
-  training_moves_.push_back(1);
+  training_moves_.resize(to_index(c.training.graph().inputs), 1);  // gradients of the outputs
   find_common();
 }
 

@@ -12,6 +12,9 @@
 #include "graphs/graph_facts.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
+#include "hanse/model/frozen_part.hpp"
+#include "hanse/model/tensor_reader.hpp"
+#include "layers/adapter.hpp"
 #include "makers.hpp"
 #include "network_model.hpp"
 #include "networks/graphs/frozen_graph.hpp"
@@ -24,13 +27,17 @@ namespace {
 
 constexpr const char* kExporter = "hanse.export(module, sample, path) in Python writes one";
 
-class GraphNetwork final : public NetworkModel, private FrozenPart {
+class GraphNetwork final : public NetworkModel,
+                           public TensorReader,
+                           public CuttableNetwork,
+                           private FrozenPart {
  public:
   explicit GraphNetwork(const ModelCase& c)
       : NetworkModel(c.loss),
         passes_(c.options.path, at::kCPU, is_bfloat16(c.options)),
         file_(passes_.file()) {
     check_shapes(c.sample_shape);
+    if (!file_.representation.empty()) representation_width_ = file_.representation.back();
     warn_of_activation(last_activation(file_.evaluation), loss(), passes_.path());
     whole_numbers_ = whole_numbers_of(integer_parts(file_), passes_.path());
     lay_out();
@@ -97,6 +104,10 @@ class GraphNetwork final : public NetworkModel, private FrozenPart {
     const float* const values = output.data_ptr<float>();
     logits_.assign(values, values + output.numel());
     if (noise != nullptr) take_buffers();
+    if (representation_width() > 0) {
+      const at::Tensor& seen = passes_.representation();
+      represented_.assign(seen.data_ptr<float>(), seen.data_ptr<float>() + seen.numel());
+    }
     return logits_.data();
   }
 
@@ -105,15 +116,48 @@ class GraphNetwork final : public NetworkModel, private FrozenPart {
     const PassMemory::Use memory(memory_);
     const at::Tensor delta =
         at::from_blob(logits_.data(), passes_.output_shape(batch.rows), at::kFloat);
-    passes_.backward(values_, delta, schedule_for(target),
-                     [&](int64_t i, const at::Tensor& gradient) {
-                       const ParameterSlot& slot = slot_of(i);
-                       target.add(slot.offset, gradient.contiguous().data_ptr<float>(), slot.size);
-                     });
+    at::Tensor of_representation;
+    if (representation_delta() != nullptr) {
+      of_representation = at::from_blob(const_cast<float*>(representation_delta()),
+                                        passes_.representation_shape(batch.rows), at::kFloat);
+    }
+    passes_.backward(
+        values_, delta, schedule_for(target),
+        [&](int64_t i, const at::Tensor& gradient) {
+          const ParameterSlot& slot = slot_of(i);
+          target.add(slot.offset, gradient.contiguous().data_ptr<float>(), slot.size);
+        },
+        of_representation);
     add_zeros(target);
   }
 
+  const float* representation() override { return represented_.data(); }
+
  private:
+  void read_narrow(int64_t offset, const uint16_t* values) override {
+    const int64_t value = value_at(offset);
+    passes_.read_narrow(value);
+    narrow_.resize(inputs_.size());
+    narrow_[to_index(value)] = values;
+    bound_row_ = nullptr;
+  }
+
+  bool can_split(int64_t offset) const override { return passes_.can_split(value_at(offset)); }
+
+  void split(int64_t offset, int64_t rank, float scale, const AdapterFactors& factors) override {
+    const int64_t value = value_at(offset);
+    passes_.split(value);
+    split_.push_back({value, rank, scale, &factors});
+  }
+
+  // The input that lies at a place of the row.
+  int64_t value_at(int64_t offset) const {
+    const auto is_there = [&](int64_t slot) {
+      return slot != kNoValue && layout_.slots()[to_index(slot)].offset == offset;
+    };
+    return std::ranges::find_if(inputs_, is_there) - inputs_.begin();
+  }
+
   int64_t values() const override { return frozen_->cut().values(); }
 
   std::string digest(const float* row) const override {
@@ -218,6 +262,9 @@ class GraphNetwork final : public NetworkModel, private FrozenPart {
 
   at::Tensor on_row(const float* row, std::size_t input) const {
     const ParameterSlot& slot = layout_.slots()[to_index(inputs_[input])];
+    if (input < narrow_.size() && narrow_[input] != nullptr) {
+      return at::from_blob(const_cast<uint16_t*>(narrow_[input]), slot.shape, at::kBFloat16);
+    }
     return at::from_blob(const_cast<float*>(row) + slot.offset, slot.shape, at::kFloat);
   }
 
@@ -229,6 +276,7 @@ class GraphNetwork final : public NetworkModel, private FrozenPart {
       }
       bound_row_ = row;
     }
+    for (const Split& matrix : split_) passes_.set_factors(matrix.value, matrix_of(matrix));
     if (batch.rows > most_rows_) {
       memory_.trim();
       most_rows_ = batch.rows;
@@ -240,6 +288,23 @@ class GraphNetwork final : public NetworkModel, private FrozenPart {
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
       if (inputs_[i] != kNoValue) values[i] = bound_[i];
     }
+  }
+
+  // A matrix that is never formed, and where its factors are noted.
+  struct Split {
+    int64_t value, rank;
+    float scale;
+    const AdapterFactors* factors;
+  };
+
+  SplitMatrix matrix_of(const Split& split) const {
+    const auto& shape = layout_.slots()[to_index(inputs_[to_index(split.value)])].shape;
+    const auto view = [](const float* values, int64_t rows, int64_t columns) {
+      return at::from_blob(const_cast<float*>(values), {rows, columns}, at::kFloat);
+    };
+    return {.a = view(split.factors->a, split.rank, shape[1]),
+            .b = view(split.factors->b, shape[0], split.rank),
+            .scale = static_cast<double>(split.scale)};
   }
 
   void take_buffers() {
@@ -294,6 +359,8 @@ class GraphNetwork final : public NetworkModel, private FrozenPart {
   std::vector<int64_t> inputs_;  // slot of each input; kNoValue: a constant, or integers
   GraphPasses::Values bound_;    // inputs with a slot, on bound_row_
   GraphPasses::Values values_;   // of the pass that runs
+  std::vector<const uint16_t*> narrow_;  // of inputs; null: in the row
+  std::vector<Split> split_;
   PassMemory memory_, frozen_memory_;
   std::unique_ptr<FrozenGraph> frozen_;
   FrozenValues* given_ = nullptr;  // null: passes compute what is frozen
@@ -301,6 +368,7 @@ class GraphNetwork final : public NetworkModel, private FrozenPart {
   const float* bound_row_ = nullptr;
   std::vector<float> start_;        // [P] the file's values
   std::vector<float> logits_;       // [rows, output] of forward(), then their deltas
+  std::vector<float> represented_;  // [rows, representation] of forward()
   std::vector<float> new_buffers_;  // that training's last pass has made
   int64_t most_rows_ = 0;
 };

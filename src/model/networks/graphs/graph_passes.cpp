@@ -10,6 +10,7 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
+#include "networks/graphs/graph_widening.hpp"
 #include "networks/scripts/script.hpp"
 
 namespace hanse {
@@ -52,7 +53,8 @@ GraphPasses::GraphPasses(const std::string& path, at::Device device, bool narrow
       trained_(values_that_train(file_)),
       evaluates_(graph_schedule(evaluation_, {}, {}, path)),
       trains_(schedule(std::vector<char>(file_.training.gradients.size(), 1))),
-      fixed_(to_index(file_.x())) {
+      fixed_(to_index(file_.x())),
+      narrow_(to_index(file_.training.inputs), 0) {
   lay_out();
   for (std::size_t i = 0; i < file_.buffers.size(); ++i) {
     if (file_.buffers[i].is_float()) continue;
@@ -97,6 +99,12 @@ std::vector<int64_t> GraphPasses::output_shape(int64_t rows) const {
   return shape;
 }
 
+std::vector<int64_t> GraphPasses::representation_shape(int64_t rows) const {
+  std::vector<int64_t> shape = {rows};
+  shape.insert(shape.end(), file_.representation.begin(), file_.representation.end());
+  return shape;
+}
+
 void GraphPasses::begin(bool training, const at::Tensor& x, Values& values) {
   GraphProgram& program = training ? training_ : evaluation_;
   rows_ = x.size(0);
@@ -136,6 +144,11 @@ at::Tensor GraphPasses::forward(Values& values, std::optional<uint64_t> seed,
     }
     at::Tensor output =
         result(values, program.graph().output, output_shape(rows_), "its output").contiguous();
+    if (program.graph().representation != kNoValue) {
+      representation_ = result(values, program.graph().representation, representation_shape(rows_),
+                               "its representation")
+                            .contiguous();
+    }
     if (!training) values.clear();
     return output;
   } catch (const std::exception& error) {
@@ -155,8 +168,13 @@ at::Tensor GraphPasses::moved_buffer(Values& values, std::size_t i) const {
 }
 
 void GraphPasses::backward(Values& values, const at::Tensor& delta, const GraphSchedule& schedule,
-                           const Apply& apply) {
+                           const Apply& apply, const at::Tensor& of_representation) {
   values[to_index(file_.delta())] = delta;
+  if (file_.representation_delta() != kNoValue) {
+    values[to_index(file_.representation_delta())] =
+        of_representation.defined() ? of_representation
+                                    : at::zeros(representation_shape(rows_), delta.options());
+  }
   try {
     for (const int64_t gradient : schedule.apply_first) apply_one(values, gradient, apply);
     for (const int64_t value : schedule.not_kept) values[to_index(value)] = {};
@@ -177,7 +195,24 @@ void GraphPasses::backward(Values& values, const at::Tensor& delta, const GraphS
 
 void GraphPasses::run_node(GraphProgram& program, int64_t node, Values& values) {
   failing_ = &program.node(node);
-  program.run(node, values, &masks_);
+  run_widened(program, node, narrow_, values, &masks_);
+  if (split_.matrices.empty()) return;
+  const auto [begin, end] =
+      (&program == &training_ ? split_.training : split_.evaluation).equal_range(node);
+  for (auto use = begin; use != end; ++use) {
+    const at::Tensor& result = values[to_index(program.graph().inputs + node)].toTensor();
+    add_split(use->second, split_.matrices.at(use->second.matrix), values, result);
+  }
+}
+
+bool GraphPasses::can_split(int64_t value) const {
+  return split_uses(evaluation_, value) && split_uses(training_, value);
+}
+
+void GraphPasses::split(int64_t value) {
+  split_.evaluation.merge(*split_uses(evaluation_, value));
+  split_.training.merge(*split_uses(training_, value));
+  split_.matrices[value] = {};
 }
 
 void GraphPasses::apply_one(const Values& values, int64_t gradient, const Apply& apply) const {

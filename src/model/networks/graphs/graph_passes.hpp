@@ -13,6 +13,7 @@
 
 #include "hanse/base/index.hpp"
 #include "networks/graphs/graph_schedule.hpp"
+#include "networks/graphs/graph_split.hpp"
 
 namespace hanse {
 
@@ -47,6 +48,16 @@ class GraphPasses {
   // Frees the file's bytes: what the file's parameters point to.
   void drop_file() { file_.tensors.reset(); }
 
+  // From now on the caller gives this parameter as bfloat16 (graph_widening.hpp).
+  void read_narrow(int64_t value) { narrow_[to_index(value)] = 1; }
+  // Can this parameter be W_0 of a SplitMatrix?
+  bool can_split(int64_t value) const;
+  // From now on it is; and the factors of the next passes. REQUIRES: can_split().
+  void split(int64_t value);
+  void set_factors(int64_t value, SplitMatrix matrix) {
+    split_.matrices.at(value) = std::move(matrix);
+  }
+
   // The inputs of a pass over x [n, sample] on the device.
   void begin(bool training, const at::Tensor& x, Values& values);
   // The output [n, output], contiguous. With a seed it is training: masks are drawn by a stream of
@@ -60,18 +71,22 @@ class GraphPasses {
   void run(int64_t node, Values& values);
   void run(const GraphSchedule& part, Values& values);
   bool draws() const { return training_.draws(); }
+  // The representation [n, representation] of the last forward(), contiguous; undefined: not told.
+  const at::Tensor& representation() const { return representation_; }
   // The value of float buffer i that training's forward() has made, contiguous. Throws as
   // forward().
   at::Tensor moved_buffer(Values& values, std::size_t i) const;
   // Calls `apply` for each wanted gradient on the way back from delta [n, output], the loss's
   // gradient with respect to the output, but for parameters that the output does not depend on. A
-  // parameter's memory may change once its gradient is told. Frees all values.
+  // parameter's memory may change once its gradient is told. Frees all values. `of_representation`
+  // [n, representation] is the gradient with respect to that; undefined: 0.
   void backward(Values& values, const at::Tensor& delta, const GraphSchedule& schedule,
-                const Apply& apply);
+                const Apply& apply, const at::Tensor& of_representation = {});
   // Its steps where these gradients are wanted; they hold until the next call.
   const GraphSchedule& schedule_of(const std::vector<char>& wanted);
 
   std::vector<int64_t> output_shape(int64_t rows) const;
+  std::vector<int64_t> representation_shape(int64_t rows) const;
 
  private:
   at::Tensor result(const Values& values, int64_t value, const std::vector<int64_t>& shape,
@@ -93,6 +108,12 @@ class GraphPasses {
   GraphSchedule evaluates_, trains_;
   std::pair<std::vector<char>, GraphSchedule> chosen_;  // the last of schedule_of()
   Values fixed_;                                        // inputs but x and delta
+  at::Tensor representation_;                           // of the last pass
+  std::vector<char> narrow_;                            // [inputs of training]
+  struct {
+    std::map<int64_t, SplitMatrix> matrices;  // by their parameters
+    SplitUses evaluation, training;           // of these
+  } split_;
   const GraphNode* failing_ = nullptr;
   RandomStream masks_{0, Purpose::kDropout};
   int64_t rows_ = 0;  // of the pass that runs

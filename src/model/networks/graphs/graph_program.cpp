@@ -68,8 +68,8 @@ GraphProgram::GraphProgram(const OperatorGraph& graph, const std::string& path, 
                          : "hanse.export(module, sample, path) in Python writes one");
     }
   }
-  for (const auto& outputs :
-       {std::vector<int64_t>{graph_.output}, graph_.gradients, graph_.buffers}) {
+  for (const auto& outputs : {std::vector<int64_t>{graph_.output, graph_.representation},
+                              graph_.gradients, graph_.buffers}) {
     for (const int64_t value : outputs) {
       if (value != kNoValue && kinds_[to_index(value)] != kTensor) {
         throw InvalidArgument("an output of the graph is no tensor", path_, "");

@@ -69,10 +69,11 @@ class Scheduler {
 
   bool is_given(int64_t i) const { return !part_.given.empty() && part_.given[to_index(i)] != 0; }
 
-  // The output and the new buffers, or what is asked for in their place.
+  // The output, the representation and the new buffers, or what is asked for in their place.
   std::vector<int64_t> results() const {
     if (!part_.results.empty()) return part_.results;
     std::vector<int64_t> values = {graph_.output};
+    if (graph_.representation != kNoValue) values.push_back(graph_.representation);
     for (const int64_t buffer : graph_.buffers) {
       if (buffer != kNoValue) values.push_back(buffer);
     }

@@ -55,8 +55,10 @@ class ScriptObjective final : public Objective {
     if (loss_.names(ScriptLoss::kRow)) row_gradient_.resize(to_index(c.n_trainable));
   }
 
-  bool needs_received_row() const override { return loss_.names(ScriptLoss::kReceivedRow); }
-  bool needs_received_logits() const override { return loss_.names(ScriptLoss::kReceivedLogits); }
+  ObjectiveNeeds needs() const override {
+    return {.received_row = loss_.names(ScriptLoss::kReceivedRow),
+            .received_logits = loss_.names(ScriptLoss::kReceivedLogits)};
+  }
   std::span<const float> row_gradient() const override { return row_gradient_; }
 
   double loss_and_delta(const ObjectiveStep& step, RandomStream& noise, float* logits) override {
@@ -66,8 +68,8 @@ class ScriptObjective final : public Objective {
     given[ScriptLoss::kLabels] = labels(step.batch);
     given[ScriptLoss::kSampleWeights] = weights(step.batch);
     given[ScriptLoss::kRow] = view(step.row.data(), {n});
-    if (needs_received_row()) given[ScriptLoss::kReceivedRow] = view(step.received.data(), {n});
-    if (needs_received_logits()) {
+    if (needs().received_row) given[ScriptLoss::kReceivedRow] = view(step.received.data(), {n});
+    if (needs().received_logits) {
       given[ScriptLoss::kReceivedLogits] = view(step.received_logits, {rows, outputs});
     }
     std::vector<at::Tensor> by;
