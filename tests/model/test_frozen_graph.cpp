@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "hanse/model/frozen_part.hpp"
 #include "support.hpp"
 #include "support/graph_file.hpp"
 
@@ -91,10 +92,12 @@ struct Network {
     row = initial_row(*model);
   }
   FrozenPart* freeze(std::vector<char> moves) {
-    return model->freeze({.moves = std::move(moves),
-                          .row = row.data(),
-                          .samples = std::span(samples.features).first(28)});
+    return cuttable().freeze({.moves = std::move(moves),
+                              .row = row.data(),
+                              .samples = std::span(samples.features).first(28)});
   }
+  void take(FrozenValues* values) { cuttable().take_frozen(values); }
+  CuttableNetwork& cuttable() { return dynamic_cast<CuttableNetwork&>(*model); }
   // Samples 4, 5, 6, ...
   Batch batch(int64_t rows, bool has_places = true) const {
     Batch part = samples.batch();
@@ -148,7 +151,7 @@ TEST(FrozenGraph, PassesOverTheRestArePassesOverAll) {
     const LossAndGradient all = loss_and_gradient(*network.model, network.row, network.batch(7));
     const double loss = network.model->evaluate(network.row, network.batch(7)).loss;
     OneBlock values(*network.freeze({0, 0, 1, 1}), network.samples, network.row);
-    network.model->take_frozen(&values);
+    network.take(&values);
     EXPECT_NEAR(network.model->evaluate(network.row, network.batch(7)).loss, loss, 1e-5);
     RandomStream noise = noise_stream();
     HeadGradient step(network.row.size());
@@ -163,10 +166,10 @@ TEST(FrozenGraph, ValuesComeFromTheCacheWherePlacesAreKnown) {
   Network network;
   const double loss = network.model->evaluate(network.row, network.batch(7)).loss;
   OneBlock wrong(*network.freeze({0, 0, 1, 1}), network.samples, network.row, 1);
-  network.model->take_frozen(&wrong);
+  network.take(&wrong);
   EXPECT_GT(std::abs(network.model->evaluate(network.row, network.batch(7)).loss - loss), 0.01);
   EXPECT_EQ(network.model->evaluate(network.row, network.batch(7, false)).loss, loss);
-  network.model->take_frozen(nullptr);
+  network.take(nullptr);
   EXPECT_EQ(network.model->evaluate(network.row, network.batch(7)).loss, loss);
 }
 

@@ -251,7 +251,7 @@ void describe_round(const Job& job, const Workload& workload, const RoundFootpri
 // What is frozen: what it takes to keep it, and what a round would take to compute it again.
 void describe_frozen(FrozenCache& frozen, const PartModel& part, const Workload& workload,
                      PlanSheet& sheet) {
-  const double once_s = frozen.seconds_of_all(part.start());
+  const double once_s = frozen.seconds_of_all(freeze_case_of(part, false).row);
   const double samples_a_round =
       workload.all.trained / number(workload.clients) * workload.participants;
   sheet.add("frozen_cache_bytes", "what is frozen of all samples a host",
