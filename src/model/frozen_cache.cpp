@@ -65,15 +65,13 @@ const float* FrozenCache::block(const float* row, int64_t number) {
   return store_->put(number, made.values.data());
 }
 
-std::span<const float* const> FrozenCache::of(const float* row, const BatchPlaces& places,
-                                              int64_t rows) {
+void FrozenCache::gather(const float* row, const BatchPlaces& places, int64_t rows, float* out) {
   used_ = 0;
-  found_.resize(to_index(rows));
+  const int64_t size = part_.values();
   for (int64_t i = 0; i < rows; ++i) {
     const int64_t place = places[i];
-    found_[to_index(i)] = block(row, place / kBlock) + place % kBlock * part_.values();
+    out = std::copy_n(block(row, place / kBlock) + place % kBlock * size, size, out);
   }
-  return found_;
 }
 
 }  // namespace hanse

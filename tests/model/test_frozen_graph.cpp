@@ -59,16 +59,15 @@ class OneBlock final : public FrozenValues {
     part.compute(row.data(), samples.features.data(), samples.rows, values_.data());
     for (float& value : values_) value += off;
   }
-  std::span<const float* const> of(const float*, const BatchPlaces& places, int64_t rows) override {
-    found_.clear();
-    for (int64_t i = 0; i < rows; ++i) found_.push_back(values_.data() + places[i] * size_);
-    return found_;
+  void gather(const float*, const BatchPlaces& places, int64_t rows, float* out) override {
+    for (int64_t i = 0; i < rows; ++i) {
+      out = std::copy_n(values_.begin() + places[i] * size_, size_, out);
+    }
   }
 
  private:
   std::vector<float> values_;
   int64_t size_;
-  std::vector<const float*> found_;
 };
 
 // The gradient of what moves; nobody asks for another.

@@ -38,8 +38,7 @@ class FrozenCache final : public FrozenValues {
   // Seconds that the blocks of all samples take on one rank, as the first one does.
   double seconds_of_all(const float* row);
 
-  std::span<const float* const> of(const float* row, const BatchPlaces& places,
-                                   int64_t rows) override;
+  void gather(const float* row, const BatchPlaces& places, int64_t rows, float* out) override;
 
   // Blocks that this object has computed so far.
   int64_t computed() const { return computed_; }
@@ -59,7 +58,6 @@ class FrozenCache final : public FrozenValues {
   };
   std::vector<std::unique_ptr<Made>> made_;  // by the last call, the first used_
   std::size_t used_ = 0;
-  std::vector<const float*> found_;
   int64_t computed_ = 0;
 };
 

@@ -38,10 +38,9 @@ class FrozenValues {
  public:
   virtual ~FrozenValues() = default;
 
-  // [rows] for each sample of the places its FrozenPart::values(), until the next call. Throws
-  // Error as FrozenPart::compute().
-  virtual std::span<const float* const> of(const float* row, const BatchPlaces& places,
-                                           int64_t rows) = 0;
+  // out [rows, FrozenPart::values()] <- of the samples in these places. Throws Error as
+  // FrozenPart::compute().
+  virtual void gather(const float* row, const BatchPlaces& places, int64_t rows, float* out) = 0;
 };
 
 // A network that can compute its frozen part apart from the rest.

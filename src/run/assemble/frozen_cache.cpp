@@ -1,7 +1,6 @@
 #include "frozen_cache.hpp"
 
 #include <algorithm>
-#include <filesystem>
 #include <optional>
 #include <vector>
 
@@ -15,6 +14,7 @@
 #include "hanse/base/log.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/config.hpp"
+#include "hanse/data/kinds.hpp"
 #include "hanse/model/frozen_cache.hpp"
 #include "hanse/model/part_model.hpp"
 #include "hanse/model/threads.hpp"
@@ -59,12 +59,10 @@ std::string key_of(const Job& job, const Federation& federation, const FrozenCac
 
 std::string folder_of(const Job& job) {
   if (!job.model.frozen_cache_path.empty()) return job.model.frozen_cache_path;
-  if (job.data.path.empty()) {
-    throw InvalidArgument("the data has no folder for the file of frozen values",
-                          "model.frozen-cache", "model.frozen-cache-path = FOLDER");
-  }
-  const std::string folder = std::filesystem::path(job.data.path).parent_path();
-  return folder.empty() ? "." : folder;
+  const std::string folder = folder_of_data(job.data);
+  if (!folder.empty()) return folder;
+  throw InvalidArgument("the data has no folder for the file of frozen values", kKey,
+                        "model.frozen-cache-path = FOLDER");
 }
 
 // Does memory hold them? Throws InvalidArgument where the job asks for memory that is not there.

@@ -4,9 +4,11 @@
 #include <array>
 #include <cstring>
 
+#include <c10/core/InferenceMode.h>
+#include <fmt/format.h>
+
 #include "hanse/base/digest.hpp"
 #include "hanse/base/index.hpp"
-#include "hanse/model/frozen_part.hpp"
 
 namespace hanse {
 
@@ -34,6 +36,8 @@ class Looks {
   // [values]
   std::vector<SeenValue> seen() {
     seen_.resize(to_index(program_.values()));
+    SeenValue& x = seen_[to_index(c_.passes.file().x())];
+    x = {.rows = 1, .size = sample_size(), .shape = c_.passes.file().sample};
     // The first sample beside others, and the last one likewise.
     look({{0, 1, 2}, {0, 3, 4}, {5, 6, 2}}, [&](int64_t value, const auto& tensors) {
       if (of_rows(tensors[0], 3, seen_[to_index(value)]) &&
@@ -53,24 +57,27 @@ class Looks {
  private:
   using Batches = std::vector<std::vector<int64_t>>;  // samples of each
 
+  int64_t sample_size() const {
+    return std::ssize(c_.freeze.samples) / FreezeCase::kSamples;
+  }
+
   template <class Look>
   void look(const Batches& batches, const Look& see) {
-    const std::size_t size = c_.samples.size() / to_index(FreezeCase::kSamples);
     std::vector<std::vector<float>> samples;
     std::vector<Values> values(batches.size());
     for (std::size_t b = 0; b < batches.size(); ++b) {
       std::vector<float>& own = samples.emplace_back();
       for (const int64_t sample : batches[b]) {
-        const auto from = c_.samples.begin() + sample * static_cast<int64_t>(size);
-        own.insert(own.end(), from, from + static_cast<int64_t>(size));
+        const auto from = c_.freeze.samples.begin() + sample * sample_size();
+        own.insert(own.end(), from, from + sample_size());
       }
-      c_.begin(own.data(), std::ssize(batches[b]), values[b]);
+      c_.begin(c_.freeze.row, own.data(), std::ssize(batches[b]), values[b]);
     }
     for (const GraphSchedule::Step& step : steps_) {
       std::vector<at::Tensor> made;
       const int64_t result = program_.graph().inputs + step.node;
       for (Values& own : values) {
-        c_.passes.run(step.node, own);
+        c_.passes.run({&step, 1}, own);
         const c10::IValue& value = own[to_index(result)];
         made.push_back(value.isTensor() ? value.toTensor() : at::Tensor());
       }
@@ -91,6 +98,7 @@ class Looks {
     if (last_read_[to_index(result)] == kNoValue) release(result);
   }
 
+  // Does it lie sample by sample?
   static bool of_rows(const at::Tensor& tensor, int64_t rows, SeenValue& seen) {
     seen = {};
     if (tensor.scalar_type() != at::kFloat || tensor.dim() == 0) return false;
@@ -118,34 +126,56 @@ class Looks {
   std::vector<SeenValue> seen_;
 };
 
+// Parameters that move, buffers that training moves or somebody else may; [inputs of evaluation].
+std::vector<char> moving_inputs(const FrozenGraph::Case& c) {
+  const GraphFile& file = c.passes.file();
+  std::vector<char> inputs(c.slots.size() + 1, 0);  // and x
+  for (std::size_t i = 0; i < c.slots.size(); ++i) {
+    if (c.slots[i] != kNoValue) inputs[i] = c.freeze.moves[to_index(c.slots[i])];
+  }
+  for (std::size_t i = 0; i < file.training.buffers.size(); ++i) {
+    const int64_t value = file.first_buffer() + static_cast<int64_t>(i);
+    const int64_t moved = file.training.buffers[i];
+    if (moved != kNoValue && moved != value) inputs[to_index(value)] = 1;
+  }
+  return inputs;
+}
+
+std::vector<int64_t> trained_of(const GraphPasses& passes) {
+  return {passes.trained().begin(), passes.trained().end()};
+}
+
 }  // namespace
 
-FrozenGraph::FrozenGraph(GraphPasses& passes, std::vector<char> wanted, GraphCut cut)
-    : passes_(passes),
-      cut_(std::move(cut)),
-      given_(cut_.sizes.size()),
-      chosen_{std::move(wanted), cut_.trains} {}
+FrozenGraph::FrozenGraph(GraphPasses& passes, GraphCut cut, Begin begin)
+    : passes_(passes), cut_(std::move(cut)), begin_(std::move(begin)) {}
 
 std::unique_ptr<FrozenGraph> FrozenGraph::find(const Case& c) {
   const GraphPasses& passes = c.passes;
-  const std::vector<int64_t> trained(passes.trained().begin(), passes.trained().end());
+  const std::vector<int64_t> trained = trained_of(passes);
+  const auto moves = c.freeze.moves.begin();
+  const std::vector<char> wanted(moves, moves + std::ssize(trained));
+  const std::vector<char> inputs = moving_inputs(c);
   GraphCutter cutter({.evaluation = passes.evaluation(),
                       .training = passes.training(),
                       .trained = trained,
-                      .wanted = c.wanted,
-                      .moves = c.moves,
+                      .wanted = wanted,
+                      .moves = inputs,
                       .x = passes.file().x(),
                       .first_buffer = passes.file().first_buffer(),
                       .path = passes.path()});
   if (std::ranges::count(cutter.candidates(), 1) == 0) return nullptr;
   auto cut = cutter.cut(Looks(c, cutter.candidates()).seen());
   if (!cut) return nullptr;
-  return std::unique_ptr<FrozenGraph>(new FrozenGraph(c.passes, c.wanted, std::move(*cut)));
+  return std::unique_ptr<FrozenGraph>(new FrozenGraph(c.passes, std::move(*cut), c.begin));
 }
 
-std::string FrozenGraph::digest(const Values& values) const {
+std::string FrozenGraph::digest(const float* row) const {
   const GraphProgram& program = passes_.training();
   const int64_t x = passes_.file().x();
+  const std::vector<float> sample(to_index(size_of(passes_.file().sample)));
+  Values values;
+  begin_(row, sample.data(), 1, values);
   std::vector<char> is_read(to_index(x), 0);
   for (const GraphSchedule::Step& step : cut_.frozen.forward) {
     for_each_value(program.node(step.node), [&](int64_t value) {
@@ -153,12 +183,12 @@ std::string FrozenGraph::digest(const Values& values) const {
     });
   }
   std::string text = cut_.text;
-  for (const int64_t value : cut_.training) text += std::to_string(value) + " ";
+  for (const int64_t value : cut_.training) text += fmt::format("{} ", value);
   for (int64_t value = 0; value < x; ++value) {
     if (is_read[to_index(value)] == 0) continue;
     const at::Tensor tensor = values[to_index(value)].toTensor().contiguous();
     const std::span bytes(static_cast<const std::byte*>(tensor.data_ptr()), tensor.nbytes());
-    text += std::to_string(value) + " " + digest_hex(bytes) + "\n";
+    text += fmt::format("{} {}\n", value, digest_hex(bytes));
   }
   return digest_hex(std::as_bytes(std::span(text)));
 }
@@ -169,39 +199,38 @@ std::vector<int64_t> FrozenGraph::shape_of(std::size_t i, int64_t rows) const {
   return shape;
 }
 
-void FrozenGraph::compute(Values& values, int64_t rows, float* out) {
-  passes_.run(cut_.frozen, values);
+void FrozenGraph::compute(const float* row, const float* samples, int64_t rows, float* out) {
+  const c10::InferenceMode no_gradients;
+  const PassMemory::Use memory(memory_);
+  Values values;
+  begin_(row, samples, rows, values);
+  passes_.run(cut_.frozen.forward, values);
+  std::vector<at::Tensor> made;
   for (std::size_t i = 0; i < cut_.sizes.size(); ++i) {
-    const at::Tensor made = values[to_index(cut_.training[i])].toTensor().contiguous();
-    TORCH_CHECK(made.sizes() == shape_of(i, rows), "a frozen value has another shape");
-    const auto* from = made.data_ptr<float>();
-    for (int64_t r = 0; r < rows; ++r) {
-      std::copy_n(from + r * cut_.sizes[i], cut_.sizes[i], out + r * cut_.values());
-    }
-    out += cut_.sizes[i];
+    const at::Tensor& value = values[to_index(cut_.training[i])].toTensor();
+    TORCH_CHECK(value.sizes() == shape_of(i, rows), "a frozen value has another shape");
+    made.push_back(value.reshape({rows, cut_.sizes[i]}));
   }
-  values.clear();
+  at::Tensor all = at::from_blob(out, {rows, cut_.values()}, at::kFloat);
+  at::cat_out(all, made, 1);
 }
 
-void FrozenGraph::give(bool training, std::span<const float* const> samples, Values& values) {
+void FrozenGraph::give(bool training, const at::Tensor& frozen, Values& values) const {
   const std::vector<int64_t>& places = training ? cut_.training : cut_.evaluation;
   int64_t first = 0;
   for (std::size_t i = 0; i < places.size(); ++i) {
     const int64_t size = cut_.sizes[i];
-    given_[i].resize(samples.size() * to_index(size));
-    float* to = given_[i].data();
-    for (const float* sample : samples) to = std::copy_n(sample + first, size, to);
     values[to_index(places[i])] =
-        at::from_blob(given_[i].data(), shape_of(i, std::ssize(samples)), at::kFloat);
+        frozen.narrow(1, first, size).contiguous().view(shape_of(i, frozen.size(0)));
     first += size;
   }
 }
 
 const GraphSchedule& FrozenGraph::schedule_of(const std::vector<char>& wanted) {
-  if (wanted == chosen_.first) return chosen_.second;
-  const std::vector<int64_t> trained(passes_.trained().begin(), passes_.trained().end());
-  chosen_ = {wanted,
-             graph_schedule(passes_.training(), trained, wanted, passes_.path(), {cut_.given, {}})};
+  if (wanted != chosen_.first) {
+    chosen_ = {wanted, graph_schedule(passes_.training(), trained_of(passes_), wanted,
+                                      passes_.path(), {cut_.given, {}})};
+  }
   return chosen_.second;
 }
 

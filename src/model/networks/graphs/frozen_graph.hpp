@@ -8,22 +8,23 @@
 #include <utility>
 #include <vector>
 
+#include "hanse/model/frozen_part.hpp"
 #include "networks/graphs/graph_cut.hpp"
 #include "networks/graphs/graph_passes.hpp"
+#include "networks/graphs/pass_memory.hpp"
 
 namespace hanse {
 
-class FrozenGraph {
+class FrozenGraph final : public FrozenPart {
  public:
   // Sets a training pass's values for samples [rows, values of a sample].
-  using Begin =
-      std::function<void(const float* samples, int64_t rows, GraphPasses::Values& values)>;
+  using Begin = std::function<void(const float* row, const float* samples, int64_t rows,
+                                   GraphPasses::Values& values)>;
 
   struct Case {
     GraphPasses& passes;
-    std::vector<char> wanted;        // gradients, as schedule_of()'s
-    std::vector<char> moves;         // [inputs of evaluation]
-    std::span<const float> samples;  // FreezeCase::kSamples of them
+    const std::vector<int64_t>& slots;  // [inputs that are no gradients] of the row, or kNoValue
+    const FreezeCase& freeze;
     Begin begin;
   };
 
@@ -32,26 +33,30 @@ class FrozenGraph {
   // Throws as GraphPasses::forward().
   static std::unique_ptr<FrozenGraph> find(const Case& c);
 
-  const GraphCut& cut() const { return cut_; }
-  // Its operators, and digests of the frozen tensors that they read among `values`, begun.
-  std::string digest(const GraphPasses::Values& values) const;
+  int64_t values() const override { return cut_.values(); }
+  // Of its operators, and of the frozen tensors that they read.
+  std::string digest(const float* row) const override;
+  void compute(const float* row, const float* samples, int64_t rows, float* out) override;
 
-  // out [rows, cut().values()]; `values` are begun, and freed.
-  void compute(GraphPasses::Values& values, int64_t rows, float* out);
-  // Sets what the rest of a pass reads: `samples` [rows] each with cut().values(). They are read
-  // until the next call.
-  void give(bool training, std::span<const float* const> samples, GraphPasses::Values& values);
-  // The way back where these gradients are wanted, some of find()'s; until the next call.
+  // Sets what the rest of a pass reads, from `frozen` [rows, values()].
+  void give(bool training, const at::Tensor& frozen, GraphPasses::Values& values) const;
+  const GraphSchedule& rest(bool training) const {
+    return training ? cut_.trains : cut_.evaluates;
+  }
+  // The way back where these gradients are wanted, some of what moves; until the next call.
   const GraphSchedule& schedule_of(const std::vector<char>& wanted);
 
+  int64_t bytes() const { return memory_.bytes(); }  // that compute() keeps
+
  private:
-  FrozenGraph(GraphPasses& passes, std::vector<char> wanted, GraphCut cut);
+  FrozenGraph(GraphPasses& passes, GraphCut cut, Begin begin);
 
   std::vector<int64_t> shape_of(std::size_t i, int64_t rows) const;
 
   GraphPasses& passes_;
   GraphCut cut_;
-  std::vector<std::vector<float>> given_;               // one a cut, of the pass that runs
+  Begin begin_;
+  PassMemory memory_;
   std::pair<std::vector<char>, GraphSchedule> chosen_;  // the last of schedule_of()
 };
 

@@ -31,13 +31,14 @@ int64_t value_of(int64_t number, const std::vector<int64_t>& numbers) {
   return std::ranges::find(numbers, number) - numbers.begin();
 }
 
-// The values that a rest reads of marked nodes, and those that are its results.
+// The values that a rest reads of x and of marked nodes, and those that are its results.
 template <class Take>
-void for_each_cut(const GraphProgram& program, const GraphSchedule& rest,
+void for_each_cut(const GraphProgram& program, const GraphSchedule& rest, int64_t x,
                   const std::vector<char>& marks, const Take& take) {
   const OperatorGraph& graph = program.graph();
   const auto read = [&](int64_t value) {
-    if (value >= graph.inputs && marks[to_index(value - graph.inputs)] != 0) take(value);
+    const bool is_marked = value >= graph.inputs && marks[to_index(value - graph.inputs)] != 0;
+    if (is_marked || value == x) take(value);
   };
   for (const auto* steps : {&rest.forward, &rest.backward}) {
     for (const GraphSchedule::Step& step : *steps) for_each_value(program.node(step.node), read);
@@ -78,9 +79,9 @@ GraphCutter::Rests GraphCutter::rests() const {
               .trains = graph_schedule(case_.training, case_.trained, case_.wanted, case_.path,
                                        {training_, {}}),
               .cuts = {}};
-  for_each_cut(case_.evaluation, found.evaluates, evaluation_,
+  for_each_cut(case_.evaluation, found.evaluates, case_.x, evaluation_,
                [&](int64_t value) { found.cuts.insert(evaluation_numbers_[to_index(value)]); });
-  for_each_cut(case_.training, found.trains, training_,
+  for_each_cut(case_.training, found.trains, case_.x, training_,
                [&](int64_t value) { found.cuts.insert(training_numbers_[to_index(value)]); });
   return found;
 }
@@ -101,6 +102,7 @@ bool GraphCutter::ban_what_is_not_by_samples(const std::set<int64_t>& cuts,
   const std::size_t before = banned_.size();
   for (const int64_t number : cuts) {
     const int64_t value = value_of(number, training_numbers_);
+    if (value == case_.x) continue;
     const bool is_good = seen[to_index(value)].rows > 0 && is_final(case_.training, value) &&
                          is_final(case_.evaluation, value_of(number, evaluation_numbers_));
     if (!is_good) banned_.insert(number);
@@ -114,6 +116,7 @@ bool GraphCutter::ban_views(const std::set<int64_t>& cuts, const std::vector<See
   std::map<int64_t, std::set<int64_t>> views;  // by what they show
   for (const int64_t number : cuts) {
     const int64_t value = value_of(number, training_numbers_), inputs = program.graph().inputs;
+    if (value == case_.x) continue;
     const GraphCall& call = program.call(value - inputs);
     if (call.values.size() != 1 || !call.lists.empty() || !call.writes.empty()) continue;
     const int64_t source = call.values.front().value;

@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "graphs/graph_facts.hpp"
+#include "hanse/base/aligned.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
 #include "hanse/model/frozen_part.hpp"
@@ -27,10 +28,7 @@ namespace {
 
 constexpr const char* kExporter = "hanse.export(module, sample, path) in Python writes one";
 
-class GraphNetwork final : public NetworkModel,
-                           public TensorReader,
-                           public CuttableNetwork,
-                           private FrozenPart {
+class GraphNetwork final : public NetworkModel, public TensorReader, public CuttableNetwork {
  public:
   explicit GraphNetwork(const ModelCase& c)
       : NetworkModel(c.loss),
@@ -64,24 +62,24 @@ class GraphNetwork final : public NetworkModel,
   }
 
   int64_t evaluation_rows() const override { return 64; }
-  int64_t pass_bytes() const override { return memory_.bytes() + frozen_memory_.bytes(); }
+  int64_t pass_bytes() const override {
+    return memory_.bytes() + (frozen_ ? frozen_->bytes() : 0);
+  }
   int64_t compared_rows() const override { return file_.compared; }
   std::vector<WholeNumbers> whole_numbers() const override { return whole_numbers_; }
   std::string why_no_hessian() const override { return "and a graph has first derivatives alone"; }
 
   FrozenPart* freeze(const FreezeCase& c) override {
     const c10::InferenceMode no_gradients;
-    const PassMemory::Use memory(frozen_memory_);
     frozen_ = FrozenGraph::find(
         {.passes = passes_,
-         .wanted = {c.moves.begin(), c.moves.begin() + std::ssize(passes_.trained())},
-         .moves = moving_inputs(c.moves),
-         .samples = c.samples,
-         .begin = [&](const float* samples, int64_t rows, GraphPasses::Values& values) {
-           begin(c.row, {.features = samples, .rows = rows}, true, values);
+         .slots = inputs_,
+         .freeze = c,
+         .begin = [this](const float* row, const float* samples, int64_t rows,
+                         GraphPasses::Values& values) {
+           begin(row, {.features = samples, .rows = rows}, true, values);
          }});
-    frozen_memory_.trim();
-    return frozen_ ? this : nullptr;
+    return frozen_.get();
   }
   void take_frozen(FrozenValues* values) override { given_ = values; }
 
@@ -89,14 +87,18 @@ class GraphNetwork final : public NetworkModel,
   float* forward(const float* row, const Batch& batch, RandomStream* noise) override {
     const c10::InferenceMode no_gradients;
     const PassMemory::Use memory(memory_);
-    std::span<const float* const> frozen;
     is_cut_ = given_ != nullptr && batch.places.known();
-    if (is_cut_) frozen = given_->of(row, batch.places, batch.rows);
+    if (is_cut_) {  // before begin(): a block may be computed by passes of its own
+      frozen_values_.resize(to_index(batch.rows * frozen_->values()));
+      given_->gather(row, batch.places, batch.rows, frozen_values_.data());
+    }
     begin(row, batch, noise != nullptr, values_);
     const GraphSchedule* rest = nullptr;
     if (is_cut_) {
-      frozen_->give(noise != nullptr, frozen, values_);
-      rest = noise != nullptr ? &frozen_->cut().trains : &frozen_->cut().evaluates;
+      frozen_->give(noise != nullptr,
+                    at::from_blob(frozen_values_.data(), {batch.rows, frozen_->values()}),
+                    values_);
+      rest = &frozen_->rest(noise != nullptr);
     }
     std::optional<uint64_t> seed;  // of training
     if (noise != nullptr) seed = passes_.draws() ? noise->next() : 0;
@@ -156,39 +158,6 @@ class GraphNetwork final : public NetworkModel,
       return slot != kNoValue && layout_.slots()[to_index(slot)].offset == offset;
     };
     return std::ranges::find_if(inputs_, is_there) - inputs_.begin();
-  }
-
-  int64_t values() const override { return frozen_->cut().values(); }
-
-  std::string digest(const float* row) const override {
-    GraphPasses::Values values(inputs_.size());
-    for (std::size_t i = 0; i < inputs_.size(); ++i) {
-      values[i] = inputs_[i] == kNoValue ? passes_.fixed(static_cast<int64_t>(i))
-                                         : c10::IValue(on_row(row, i));
-    }
-    return frozen_->digest(values);
-  }
-
-  void compute(const float* row, const float* samples, int64_t rows, float* out) override {
-    const c10::InferenceMode no_gradients;
-    const PassMemory::Use memory(frozen_memory_);
-    GraphPasses::Values values;
-    begin(row, {.features = samples, .rows = rows}, true, values);
-    frozen_->compute(values, rows, out);
-  }
-
-  // Parameters that move, buffers that training moves or somebody else may.
-  std::vector<char> moving_inputs(const std::vector<char>& moves) const {
-    std::vector<char> inputs(inputs_.size() + 1, 0);
-    for (std::size_t i = 0; i < inputs_.size(); ++i) {
-      if (inputs_[i] != kNoValue) inputs[i] = moves[to_index(inputs_[i])];
-    }
-    for (std::size_t i = 0; i < file_.training.buffers.size(); ++i) {
-      const int64_t value = file_.first_buffer() + static_cast<int64_t>(i);
-      const int64_t moved = file_.training.buffers[i];
-      if (moved != kNoValue && moved != value) inputs[to_index(value)] = 1;
-    }
-    return inputs;
   }
 
   void check_shapes(const std::vector<int64_t>& sample_shape) const {
@@ -361,10 +330,11 @@ class GraphNetwork final : public NetworkModel,
   GraphPasses::Values values_;   // of the pass that runs
   std::vector<const uint16_t*> narrow_;  // of inputs; null: in the row
   std::vector<Split> split_;
-  PassMemory memory_, frozen_memory_;
+  PassMemory memory_;
   std::unique_ptr<FrozenGraph> frozen_;
   FrozenValues* given_ = nullptr;  // null: passes compute what is frozen
   bool is_cut_ = false;            // the pass that runs
+  AlignedFloats frozen_values_;    // of its samples
   const float* bound_row_ = nullptr;
   std::vector<float> start_;        // [P] the file's values
   std::vector<float> logits_;       // [rows, output] of forward(), then their deltas

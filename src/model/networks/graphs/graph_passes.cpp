@@ -116,18 +116,14 @@ void GraphPasses::begin(bool training, const at::Tensor& x, Values& values) {
   values[to_index(file_.x())] = x;
 }
 
-void GraphPasses::run(int64_t node, Values& values) {
+void GraphPasses::run(std::span<const GraphSchedule::Step> steps, Values& values) {
   try {
-    run_node(training_, node, values);
+    for (const GraphSchedule::Step& step : steps) {
+      run_node(training_, step.node, values);
+      for (const int64_t value : step.release) values[to_index(value)] = {};
+    }
   } catch (const std::exception& error) {
     fail(error, values);
-  }
-}
-
-void GraphPasses::run(const GraphSchedule& part, Values& values) {
-  for (const GraphSchedule::Step& step : part.forward) {
-    run(step.node, values);
-    for (const int64_t value : step.release) values[to_index(value)] = {};
   }
 }
 

@@ -66,10 +66,9 @@ class GraphPasses {
   // `rest`: what is left of the pass where the caller has given some values; null: all.
   at::Tensor forward(Values& values, std::optional<uint64_t> seed,
                      const GraphSchedule* rest = nullptr);
-  // One node of training, or several and what they free. REQUIRES: begin() of training.
-  // Throws as forward().
-  void run(int64_t node, Values& values);
-  void run(const GraphSchedule& part, Values& values);
+  // Some steps of training, which leave what the others read. REQUIRES: begin() of training. Throws
+  // as forward().
+  void run(std::span<const GraphSchedule::Step> steps, Values& values);
   bool draws() const { return training_.draws(); }
   // The representation [n, representation] of the last forward(), contiguous; undefined: not told.
   const at::Tensor& representation() const { return representation_; }
