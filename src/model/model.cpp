@@ -84,9 +84,7 @@ double Model::clipped_gradient(std::span<const float> row, const Batch& batch,
 double Model::step_by(std::span<float> row, const Batch& batch, RandomStream& noise,
                       RowStep& step) {
   const std::span<float> gradient(step.part(n_params()), row.size());
-  Batch whole = batch;  // gradients of all tensors, which a pass over a rest has not
-  whole.places = {};
-  const double loss = loss_and_gradient(row, whole, noise, gradient);
+  const double loss = loss_and_gradient(row, batch, noise, gradient);
   step.apply(0, gradient.data(), layout_.n_trainable());
   move_buffers(row);
   return loss;

@@ -54,14 +54,14 @@ GraphText two_layers(bool mixes) {
 // All samples as one block; `off` is added to each value.
 class OneBlock final : public FrozenValues {
  public:
-  OneBlock(FrozenPart& part, const Samples& samples, const std::vector<float>& row, float off = 0)
+  OneBlock(FrozenPart& part, const Samples& samples, float off = 0)
       : values_(static_cast<std::size_t>(samples.rows * part.values())), size_(part.values()) {
-    part.compute(row.data(), samples.features.data(), samples.rows, values_.data());
+    part.compute(samples.features.data(), samples.rows, values_.data());
     for (float& value : values_) value += off;
   }
-  void gather(const float*, const BatchPlaces& places, int64_t rows, float* out) override {
-    for (int64_t i = 0; i < rows; ++i) {
-      out = std::copy_n(values_.begin() + places[i] * size_, size_, out);
+  void gather(const Batch& batch, float* out) override {
+    for (int64_t i = 0; i < batch.rows; ++i) {
+      out = std::copy_n(values_.begin() + batch.places[i] * size_, size_, out);
     }
   }
 
@@ -95,15 +95,14 @@ struct Network {
                               .row = row.data(),
                               .samples = std::span(samples.features).first(28)});
   }
-  void take(FrozenValues* values) { cuttable().take_frozen(values); }
   CuttableNetwork& cuttable() { return dynamic_cast<CuttableNetwork&>(*model); }
   // Samples 4, 5, 6, ...
-  Batch batch(int64_t rows, bool has_places = true) const {
+  Batch batch(int64_t rows) const {
     Batch part = samples.batch();
     part.features += 16;
     part.labels += 4;
     part.rows = rows;
-    if (has_places) part.places = {.begin = 4};
+    part.places = {.begin = 4};
     return part;
   }
 
@@ -131,7 +130,7 @@ TEST(FrozenGraph, AnOperatorThatMixesSamplesIsNotFrozen) {
   FrozenPart* const part = network.freeze({0, 0, 1, 1});
   ASSERT_NE(part, nullptr);
   std::vector<float> values(12 * 5);
-  part->compute(network.row.data(), network.samples.features.data(), 12, values.data());
+  part->compute(network.samples.features.data(), 12, values.data());
   for (int64_t i = 0; i < 12; ++i) {
     for (int64_t o = 0; o < 5; ++o) {
       double h = network.row[static_cast<std::size_t>(20 + o)];
@@ -149,8 +148,9 @@ TEST(FrozenGraph, PassesOverTheRestArePassesOverAll) {
     Network network(mixes);
     const LossAndGradient all = loss_and_gradient(*network.model, network.row, network.batch(7));
     const double loss = network.model->evaluate(network.row, network.batch(7)).loss;
-    OneBlock values(*network.freeze({0, 0, 1, 1}), network.samples, network.row);
-    network.take(&values);
+    FrozenPart& part = *network.freeze({0, 0, 1, 1});
+    OneBlock values(part, network.samples);
+    network.cuttable().take_frozen(values, part);
     EXPECT_NEAR(network.model->evaluate(network.row, network.batch(7)).loss, loss, 1e-5);
     RandomStream noise = noise_stream();
     HeadGradient step(network.row.size());
@@ -161,25 +161,35 @@ TEST(FrozenGraph, PassesOverTheRestArePassesOverAll) {
   }
 }
 
-TEST(FrozenGraph, ValuesComeFromTheCacheWherePlacesAreKnown) {
+TEST(FrozenGraph, ValuesAreThoseThatWereGiven) {
   Network network;
   const double loss = network.model->evaluate(network.row, network.batch(7)).loss;
-  OneBlock wrong(*network.freeze({0, 0, 1, 1}), network.samples, network.row, 1);
-  network.take(&wrong);
+  FrozenPart& part = *network.freeze({0, 0, 1, 1});
+  OneBlock wrong(part, network.samples, 1);
+  network.cuttable().take_frozen(wrong, part);
   EXPECT_GT(std::abs(network.model->evaluate(network.row, network.batch(7)).loss - loss), 0.01);
-  EXPECT_EQ(network.model->evaluate(network.row, network.batch(7, false)).loss, loss);
-  network.take(nullptr);
-  EXPECT_EQ(network.model->evaluate(network.row, network.batch(7)).loss, loss);
+}
+
+// Of a whole gradient, what does not move.
+TEST(FrozenGraph, TheGradientOfWhatIsFrozenIsZero) {
+  Network network;
+  FrozenPart& part = *network.freeze({0, 0, 0, 1});
+  OneBlock values(part, network.samples);
+  const LossAndGradient all = loss_and_gradient(*network.model, network.row, network.batch(7));
+  network.cuttable().take_frozen(values, part);
+  const LossAndGradient rest = loss_and_gradient(*network.model, network.row, network.batch(7));
+  for (std::size_t i = 0; i < 40; ++i) EXPECT_EQ(rest.gradient[i], 0) << i;
+  for (std::size_t i = 40; i < 43; ++i) EXPECT_NEAR(rest.gradient[i], all.gradient[i], 1e-6) << i;
 }
 
 TEST(FrozenGraph, TheDigestIsThatOfFrozenTensorsAlone) {
   Network network;
-  FrozenPart* const part = network.freeze({0, 0, 1, 1});
-  std::vector<float> head = network.row, body = network.row;
-  head[26] += 1;
-  body[3] += 1;
-  EXPECT_EQ(part->digest(head.data()), part->digest(network.row.data()));
-  EXPECT_NE(part->digest(body.data()), part->digest(network.row.data()));
+  const FrozenPart* const part = network.freeze({0, 0, 1, 1});
+  const std::string before = part->digest();
+  network.row[26] += 1;
+  EXPECT_EQ(part->digest(), before);
+  network.row[3] += 1;
+  EXPECT_NE(part->digest(), before);
 }
 
 }  // namespace

@@ -19,6 +19,7 @@ namespace hanse {
 
 class BatchStream;
 class CohortSizes;
+class FrozenCache;
 
 // The most samples that a mini-batch of any client has: a size that the job fixes.
 int64_t largest_batch(const LocalWork& work, const Federation& federation);
@@ -42,11 +43,13 @@ class CohortTraining final : public Evaluator {
  public:
   static constexpr int64_t kEvaluationRows = 512;
 
-  // `federation` must outlive the object. `graphs`, `part`: Cohort::Settings. Throws
-  // InvalidArgument as TorchLibrary::make_cohort does.
+  // `federation` and `frozen` must outlive the object. `graphs`, `part`: Cohort::Settings;
+  // `frozen`: what the samples are in the device's memory, unless null. Throws InvalidArgument as
+  // TorchLibrary::make_cohort does.
   CohortTraining(const ClientOptions& options, const Federation& federation,
                  const ModelOptions& model, const std::string& device, int64_t clients,
-                 int64_t sample_bytes, bool graphs = true, const PartModel* part = nullptr);
+                 int64_t sample_bytes, bool graphs = true, const PartModel* part = nullptr,
+                 FrozenCache* frozen = nullptr);
   ~CohortTraining() override;
 
   int64_t clients() const { return clients_; }  // C
@@ -84,6 +87,7 @@ class CohortTraining final : public Evaluator {
   int64_t window() const { return std::max(clients_ * batch_, kEvaluationRows); }
   int64_t places_of_samples() const;
   void upload_all();
+  void read(const BatchPlaces& places, int64_t rows, float* out);
   void locate(int64_t begin, std::span<const int32_t> order, int64_t place);
   void bring(int64_t samples);
   void next_batch(std::size_t step, std::size_t place);
@@ -95,6 +99,8 @@ class CohortTraining final : public Evaluator {
 
   std::unique_ptr<CohortSizes> own_sizes_;
   const Federation& federation_;
+  FrozenCache* frozen_;  // null: the samples are the federation's
+  int64_t sample_values_;
   std::string device_;
   int64_t clients_;  // C
   int64_t batch_;    // B
@@ -112,6 +118,7 @@ class CohortTraining final : public Evaluator {
   std::vector<int64_t> rows_;            // places on the device: [steps at once, C, B], or [window]
   // On their way to the device.
   GatheredBatch staged_;                // [window]; empty when the device holds all
+  std::vector<float> changed_;          // what is frozen of a batch that was changed
   std::vector<EvaluationSums*> asked_;  // where the sums go that Cohort::evaluate() finds
 };
 

@@ -32,20 +32,22 @@ class FrozenCache final : public FrozenValues {
   void keep_in(FrozenStore store) { store_ = std::move(store); }
   bool is_kept() const { return store_.has_value(); }
   int64_t samples() const { return federation_.samples(); }
-  // The digest of the first block's samples. With that of FrozenPart and what else fixes the bits it
+  int64_t values() const { return part_.values(); }  // of a sample
+  const FrozenPart& part() const { return part_; }
+  // The digest of the first block's samples. With that of the part and what else fixes the bits it
   // names the values.
   std::string first_samples() const;
   // Seconds that the blocks of all samples take on one rank, as the first one does.
-  double seconds_of_all(const float* row);
+  double seconds_of_all();
 
-  void gather(const float* row, const BatchPlaces& places, int64_t rows, float* out) override;
+  void gather(const Batch& batch, float* out) override;
 
   // Blocks that this object has computed so far.
   int64_t computed() const { return computed_; }
 
  private:
-  const float* block(const float* row, int64_t number);
-  void compute(const float* row, int64_t number, float* out);
+  const float* block(int64_t number);
+  void compute(int64_t number, float* out);
   SampleRange samples_of(int64_t number) const;
 
   const Federation& federation_;

@@ -18,6 +18,7 @@ struct Job;
 struct KeyedJob;
 class ClusteredModel;
 class FrozenCache;
+class FrozenPart;
 class PartModel;
 struct PlanCase;
 class PlanSheet;
@@ -54,14 +55,15 @@ class Assembly {
   virtual void plan(const PlanCase& plan, PlanSheet& sheet) = 0;
 
   std::unique_ptr<Communicator> host;
-  Federation federation;                // empty if there are no samples
-  std::unique_ptr<Model> host_network;  // what a network on a GPU is made of; else null
-  std::unique_ptr<Model> model;         // null if nothing is trained
-  PartModel* part = nullptr;            // `model`, if a part of its tensors is trained
-  std::unique_ptr<FrozenCache> frozen;  // what passes take of `part`; null: they compute it
-  ClusteredModel* clustered = nullptr;  // `model`, if clusters have copies of some tensors
-  Model& client_model();                // `model`, or that of one copy
-  Model& network();                     // `model`, or what it is made of
+  Federation federation;                    // empty if there are no samples
+  std::unique_ptr<Model> host_network;      // what a network on a GPU is made of; else null
+  std::unique_ptr<Model> model;             // null if nothing is trained
+  PartModel* part = nullptr;                // `model`, if a part of its tensors is trained
+  std::shared_ptr<FrozenPart> frozen_part;  // where a GPU computes what is frozen; else null
+  std::unique_ptr<FrozenCache> frozen;      // what passes take of `part`; null: they compute it
+  ClusteredModel* clustered = nullptr;      // `model`, if clusters have copies of some tensors
+  Model& client_model();                    // `model`, or that of one copy
+  Model& network();                         // `model`, or what it is made of
   // Another of the same layout takes its place; returns the former one.
   std::unique_ptr<Model> replace_network(std::unique_ptr<Model> other);
   std::map<std::string, std::string> files;  // a digest by its key: "model.path"

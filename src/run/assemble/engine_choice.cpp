@@ -257,7 +257,7 @@ RunnerPtr make_runner(const Job& job, Engine& engine, const FederatedSettings& s
     const auto room = [&](const ClientOptions& options, int64_t places, int64_t bytes) {
       return std::make_unique<CohortTraining>(
           options, parts.federation, job.model, device.name, places, bytes,
-          job.run.device_graphs == DeviceGraphs::kAuto, parts.part);
+          job.run.device_graphs == DeviceGraphs::kAuto, parts.part, parts.frozen);
     };
     make_on_device(job, device, parts.comm, [&] {
       ClientOptions options = instructed_clients(job);

@@ -28,8 +28,7 @@ constexpr const char* kKey = "model.frozen-cache";
 constexpr int64_t kMemoryShare = 2;  // auto takes one in so many parts of what there is
 
 // Why passes compute what is frozen; empty: it can be kept.
-std::string why_not(const Job& job, bool on_gpu) {
-  if (on_gpu) return "GPUs compute what is frozen in every pass";
+std::string why_not(const Job& job) {
   const std::string changed = augmentation_key(job.client.augmentation);
   if (!changed.empty()) return changed + " changes samples, and what is frozen with them";
   return "";
@@ -47,13 +46,13 @@ std::vector<float> some_samples(const Federation& federation) {
   return samples;
 }
 
-// All that fixes the bits of the frozen values.
+// All that fixes the bits of the frozen values; `digest`: that of the frozen part.
 std::string key_of(const Job& job, const Federation& federation, const FrozenCache& cache,
-                   const FrozenPart& part, const float* row) {
+                   const std::string& digest, const std::string& device) {
   const std::string text =
-      fmt::format("{} {:016x} {} {} {} {} {} {}", kVersion, federation.digest(),
-                  cache.first_samples(), part.digest(row), kernel_family(),
-                  torch_library().version(), job.run.threads, name_of(job.model.precision));
+      fmt::format("{} {:016x} {} {} {} {} {} {} {}", kVersion, federation.digest(),
+                  cache.first_samples(), digest, device, kernel_family(), torch_library().kernels(),
+                  job.run.threads, name_of(job.model.precision));
   return digest_hex(std::as_bytes(std::span(text)));
 }
 
@@ -128,40 +127,53 @@ std::string kept_text(const Job& job, const std::optional<FrozenStore>& store,
       size);
 }
 
+// What the model's network can compute apart; null: nothing, or it is no network that is cut.
+FrozenPart* frozen_part_of(CuttableNetwork* network, const Job& job, const Assembly& assembly,
+                           Communicator& comm) {
+  FrozenPart* part = nullptr;
+  if (network == nullptr) return part;
+  agree_on(comm, [&] {
+    const std::vector<float> samples = some_samples(assembly.federation);
+    FreezeCase c = freeze_case_of(*assembly.part, job.attack.is_on());
+    c.samples = samples;
+    part = network->freeze(c);
+  });
+  return part;
+}
+
 }  // namespace
 
-void take_frozen_part(const Job& job, bool on_gpu, Communicator& comm, Assembly& assembly) {
+void take_frozen_part(const Job& job, const Engine& engine, Communicator& comm,
+                      Assembly& assembly) {
   const bool is_asked = !job.client.train.empty() || job.client.lora.is_any();
   if (assembly.part == nullptr || !is_asked || assembly.federation.samples() == 0) return;
-  PartModel& model = *assembly.part;
-  const std::string reason = why_not(job, on_gpu);
-  const bool is_default = job.model.frozen_cache == FrozenKept::kAuto;
-  if (!reason.empty()) {
-    if (!is_default) assembly.greeting.push_back(fmt::format("model.frozen-cache: {}", reason));
-    return;
-  }
-  auto* const network = dynamic_cast<CuttableNetwork*>(&model.network());
-  FreezeCase frozen = freeze_case_of(model, job.attack.is_on());
+  auto* const network = dynamic_cast<CuttableNetwork*>(&assembly.part->network());
+  std::string reason = why_not(job);
+  const FrozenPart* found = nullptr;
   FrozenPart* part = nullptr;
-  agree_on(comm, [&] {
-    if (network == nullptr) return;
-    const std::vector<float> samples = some_samples(assembly.federation);
-    frozen.samples = samples;
-    part = network->freeze(frozen);
-  });
-  if (part == nullptr) {
-    if (!is_default) {
-      assembly.greeting.push_back(
-          "model.frozen-cache: nothing is frozen before the first tensor that moves");
-    }
-    return;
+  if (reason.empty()) {
+    found = part = frozen_part_of(network, job, assembly, comm);
+    if (part == nullptr) reason = "nothing is frozen before the first tensor that moves";
   }
-  auto cache = std::make_unique<FrozenCache>(assembly.federation, *part);
+  if (!reason.empty()) {
+    if (job.model.frozen_cache == FrozenKept::kAuto) return;
+    return assembly.greeting.push_back(fmt::format("{}: {}", kKey, reason));
+  }
+  const Federation& federation = assembly.federation;
+  if (engine.on_gpu()) {
+    agree_on(comm, [&] {
+      assembly.frozen_part = torch_library().make_device_frozen_part(
+          *found, *assembly.part, job.model, federation.sample_shape(), federation.label_form(),
+          engine.device.name);
+    });
+    part = assembly.frozen_part.get();
+  }
+  auto cache = std::make_unique<FrozenCache>(federation, *part);
   std::string key;
   double seconds = 0;
   agree_on(comm, [&] {
-    key = key_of(job, assembly.federation, *cache, *part, frozen.row);
-    if (comm.rank() == 0) seconds = cache->seconds_of_all(frozen.row);
+    key = key_of(job, federation, *cache, found->digest(), engine.trains_on());
+    if (comm.rank() == 0) seconds = cache->seconds_of_all();
   });
   auto store = store_for(job, key, cache->shape(), comm, *assembly.host);
   assembly.greeting.push_back(fmt::format(
@@ -169,7 +181,7 @@ void take_frozen_part(const Job& job, bool on_gpu, Communicator& comm, Assembly&
       "samples take {:.2g} s of a rank",
       part->values(), kept_text(job, store, cache->shape()), seconds));
   if (store) cache->keep_in(std::move(*store));
-  network->take_frozen(cache.get());
+  network->take_frozen(*cache, *found);
   assembly.frozen = std::move(cache);
 }
 

@@ -249,9 +249,8 @@ void describe_round(const Job& job, const Workload& workload, const RoundFootpri
 }
 
 // What is frozen: what it takes to keep it, and what a round would take to compute it again.
-void describe_frozen(FrozenCache& frozen, const PartModel& part, const Workload& workload,
-                     PlanSheet& sheet) {
-  const double once_s = frozen.seconds_of_all(freeze_case_of(part, false).row);
+void describe_frozen(FrozenCache& frozen, const Workload& workload, PlanSheet& sheet) {
+  const double once_s = frozen.seconds_of_all();
   const double samples_a_round =
       workload.all.trained / number(workload.clients) * workload.participants;
   sheet.add("frozen_cache_bytes", "what is frozen of all samples a host",
@@ -347,7 +346,7 @@ void FederatedAssembly::plan(const PlanCase& plan, PlanSheet& sheet) {
   if (part != nullptr) {
     sheet.add("frozen_parameters", "frozen parameters", part->all_tensors().n_frozen());
   }
-  if (frozen != nullptr) describe_frozen(*frozen, *part, *workload, sheet);
+  if (frozen != nullptr) describe_frozen(*frozen, *workload, sheet);
   if (clustered != nullptr) {
     const int64_t row = model->n_params();
     sheet.add("received_bytes", "bytes to a client a round",

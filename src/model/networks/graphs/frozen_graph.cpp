@@ -7,6 +7,7 @@
 #include <c10/core/InferenceMode.h>
 #include <fmt/format.h>
 
+#include "device/download.hpp"
 #include "hanse/base/digest.hpp"
 #include "hanse/base/index.hpp"
 
@@ -57,9 +58,7 @@ class Looks {
  private:
   using Batches = std::vector<std::vector<int64_t>>;  // samples of each
 
-  int64_t sample_size() const {
-    return std::ssize(c_.freeze.samples) / FreezeCase::kSamples;
-  }
+  int64_t sample_size() const { return std::ssize(c_.freeze.samples) / FreezeCase::kSamples; }
 
   template <class Look>
   void look(const Batches& batches, const Look& see) {
@@ -71,7 +70,7 @@ class Looks {
         const auto from = c_.freeze.samples.begin() + sample * sample_size();
         own.insert(own.end(), from, from + sample_size());
       }
-      c_.begin(c_.freeze.row, own.data(), std::ssize(batches[b]), values[b]);
+      c_.begin(own.data(), std::ssize(batches[b]), values[b]);
     }
     for (const GraphSchedule::Step& step : steps_) {
       std::vector<at::Tensor> made;
@@ -170,12 +169,15 @@ std::unique_ptr<FrozenGraph> FrozenGraph::find(const Case& c) {
   return std::unique_ptr<FrozenGraph>(new FrozenGraph(c.passes, std::move(*cut), c.begin));
 }
 
-std::string FrozenGraph::digest(const float* row) const {
+FrozenGraph::FrozenGraph(GraphPasses& passes, const FrozenGraph& other, Begin begin)
+    : FrozenGraph(passes, other.cut_, std::move(begin)) {}
+
+std::string FrozenGraph::digest() const {
   const GraphProgram& program = passes_.training();
   const int64_t x = passes_.file().x();
   const std::vector<float> sample(to_index(size_of(passes_.file().sample)));
   Values values;
-  begin_(row, sample.data(), 1, values);
+  begin_(sample.data(), 1, values);
   std::vector<char> is_read(to_index(x), 0);
   for (const GraphSchedule::Step& step : cut_.frozen.forward) {
     for_each_value(program.node(step.node), [&](int64_t value) {
@@ -199,11 +201,11 @@ std::vector<int64_t> FrozenGraph::shape_of(std::size_t i, int64_t rows) const {
   return shape;
 }
 
-void FrozenGraph::compute(const float* row, const float* samples, int64_t rows, float* out) {
+void FrozenGraph::compute(const float* samples, int64_t rows, float* out) {
   const c10::InferenceMode no_gradients;
   const PassMemory::Use memory(memory_);
   Values values;
-  begin_(row, samples, rows, values);
+  begin_(samples, rows, values);
   passes_.run(cut_.frozen.forward, values);
   std::vector<at::Tensor> made;
   for (std::size_t i = 0; i < cut_.sizes.size(); ++i) {
@@ -211,8 +213,7 @@ void FrozenGraph::compute(const float* row, const float* samples, int64_t rows, 
     TORCH_CHECK(value.sizes() == shape_of(i, rows), "a frozen value has another shape");
     made.push_back(value.reshape({rows, cut_.sizes[i]}));
   }
-  at::Tensor all = at::from_blob(out, {rows, cut_.values()}, at::kFloat);
-  at::cat_out(all, made, 1);
+  download(at::cat(made, 1), out);
 }
 
 void FrozenGraph::give(bool training, const at::Tensor& frozen, Values& values) const {
@@ -227,10 +228,11 @@ void FrozenGraph::give(bool training, const at::Tensor& frozen, Values& values) 
 }
 
 const GraphSchedule& FrozenGraph::schedule_of(const std::vector<char>& wanted) {
-  if (wanted != chosen_.first) {
-    chosen_ = {wanted, graph_schedule(passes_.training(), trained_of(passes_), wanted,
-                                      passes_.path(), {cut_.given, {}})};
-  }
+  if (wanted == chosen_.first) return chosen_.second;
+  std::vector<char> moving = wanted;
+  for (std::size_t i = 0; i < moving.size(); ++i) moving[i] &= cut_.moves[i];
+  chosen_ = {wanted, graph_schedule(passes_.training(), trained_of(passes_), moving, passes_.path(),
+                                    {cut_.given, {}})};
   return chosen_.second;
 }
 

@@ -17,9 +17,9 @@ namespace hanse {
 
 class FrozenGraph final : public FrozenPart {
  public:
-  // Sets a training pass's values for samples [rows, values of a sample].
-  using Begin = std::function<void(const float* row, const float* samples, int64_t rows,
-                                   GraphPasses::Values& values)>;
+  // Sets a training pass's values for samples [rows, values of a sample] in the host's memory.
+  using Begin =
+      std::function<void(const float* samples, int64_t rows, GraphPasses::Values& values)>;
 
   struct Case {
     GraphPasses& passes;
@@ -32,19 +32,20 @@ class FrozenGraph final : public FrozenPart {
   // same bits whatever samples stand beside theirs. Cost: 11 samples' passes over what is frozen.
   // Throws as GraphPasses::forward().
   static std::unique_ptr<FrozenGraph> find(const Case& c);
+  // Cut as `other` is, whose passes are over the same file.
+  FrozenGraph(GraphPasses& passes, const FrozenGraph& other, Begin begin);
 
   int64_t values() const override { return cut_.values(); }
   // Of its operators, and of the frozen tensors that they read.
-  std::string digest(const float* row) const override;
-  void compute(const float* row, const float* samples, int64_t rows, float* out) override;
+  std::string digest() const override;
+  void compute(const float* samples, int64_t rows, float* out) override;
 
   // Sets what the rest of a pass reads, from `frozen` [rows, values()].
   void give(bool training, const at::Tensor& frozen, GraphPasses::Values& values) const;
-  const GraphSchedule& rest(bool training) const {
-    return training ? cut_.trains : cut_.evaluates;
-  }
-  // The way back where these gradients are wanted, some of what moves; until the next call.
+  const GraphSchedule& rest(bool training) const { return training ? cut_.trains : cut_.evaluates; }
+  // The way back where these gradients are wanted, of what moves(); until the next call.
   const GraphSchedule& schedule_of(const std::vector<char>& wanted);
+  bool moves(int64_t gradient) const { return cut_.moves[to_index(gradient)] != 0; }
 
   int64_t bytes() const { return memory_.bytes(); }  // that compute() keeps
 

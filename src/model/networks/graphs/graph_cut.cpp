@@ -150,6 +150,7 @@ GraphCut GraphCutter::made(Rests rests, const std::vector<SeenValue>& seen) cons
   cut.evaluates = std::move(rests.evaluates);
   cut.trains = std::move(rests.trains);
   cut.given = training_;
+  cut.moves = case_.wanted;
   return cut;
 }
 

@@ -24,6 +24,7 @@ struct GraphCut {
   GraphSchedule frozen;                       // of training's program
   GraphSchedule evaluates, trains;            // the rests
   std::vector<char> given;                    // [nodes of training] of the frozen part
+  std::vector<char> moves;                    // [gradients]
   std::string text;                           // the frozen part's operators
 
   int64_t values() const;  // of a sample

@@ -62,42 +62,38 @@ class GraphNetwork final : public NetworkModel, public TensorReader, public Cutt
   }
 
   int64_t evaluation_rows() const override { return 64; }
-  int64_t pass_bytes() const override {
-    return memory_.bytes() + (frozen_ ? frozen_->bytes() : 0);
-  }
+  int64_t pass_bytes() const override { return memory_.bytes() + (frozen_ ? frozen_->bytes() : 0); }
   int64_t compared_rows() const override { return file_.compared; }
   std::vector<WholeNumbers> whole_numbers() const override { return whole_numbers_; }
   std::string why_no_hessian() const override { return "and a graph has first derivatives alone"; }
 
   FrozenPart* freeze(const FreezeCase& c) override {
     const c10::InferenceMode no_gradients;
-    frozen_ = FrozenGraph::find(
-        {.passes = passes_,
-         .slots = inputs_,
-         .freeze = c,
-         .begin = [this](const float* row, const float* samples, int64_t rows,
-                         GraphPasses::Values& values) {
-           begin(row, {.features = samples, .rows = rows}, true, values);
-         }});
+    frozen_ = FrozenGraph::find({.passes = passes_,
+                                 .slots = inputs_,
+                                 .freeze = c,
+                                 .begin = [this, row = c.row](const float* samples, int64_t rows,
+                                                              GraphPasses::Values& values) {
+                                   begin(row, {.features = samples, .rows = rows}, true, values);
+                                 }});
     return frozen_.get();
   }
-  void take_frozen(FrozenValues* values) override { given_ = values; }
+  void take_frozen(FrozenValues& values, const FrozenPart&) override { given_ = &values; }
 
  protected:
   float* forward(const float* row, const Batch& batch, RandomStream* noise) override {
     const c10::InferenceMode no_gradients;
     const PassMemory::Use memory(memory_);
-    is_cut_ = given_ != nullptr && batch.places.known();
-    if (is_cut_) {  // before begin(): a block may be computed by passes of its own
+    const bool is_cut = given_ != nullptr;
+    if (is_cut) {  // before begin(): a block may be computed by passes of its own
       frozen_values_.resize(to_index(batch.rows * frozen_->values()));
-      given_->gather(row, batch.places, batch.rows, frozen_values_.data());
+      given_->gather(batch, frozen_values_.data());
     }
     begin(row, batch, noise != nullptr, values_);
     const GraphSchedule* rest = nullptr;
-    if (is_cut_) {
+    if (is_cut) {
       frozen_->give(noise != nullptr,
-                    at::from_blob(frozen_values_.data(), {batch.rows, frozen_->values()}),
-                    values_);
+                    at::from_blob(frozen_values_.data(), {batch.rows, frozen_->values()}), values_);
       rest = &frozen_->rest(noise != nullptr);
     }
     std::optional<uint64_t> seed;  // of training
@@ -288,12 +284,14 @@ class GraphNetwork final : public NetworkModel, public TensorReader, public Cutt
     return layout_.slots()[to_index(gradient)];  // the first slots are those that train
   }
 
-  // Parameters that the output does not depend on.
+  // Parameters that the output does not depend on, or that are frozen in a pass over a rest.
   void add_zeros(const GradientTarget& target) const {
     std::vector<float> zeros;
     for (int64_t g = 0; g < std::ssize(file_.training.gradients); ++g) {
       const ParameterSlot& slot = slot_of(g);
-      if (file_.training.gradients[to_index(g)] != kNoValue || !target.wants(slot.offset)) continue;
+      const bool is_found = file_.training.gradients[to_index(g)] != kNoValue &&
+                            (given_ == nullptr || frozen_->moves(g));
+      if (is_found || !target.wants(slot.offset)) continue;
       zeros.resize(std::max(zeros.size(), to_index(slot.size)), 0.0F);
       target.add(slot.offset, zeros.data(), slot.size);
     }
@@ -304,7 +302,7 @@ class GraphNetwork final : public NetworkModel, public TensorReader, public Cutt
     for (std::size_t g = 0; g < wanted.size(); ++g) {
       wanted[g] = target.wants(slot_of(static_cast<int64_t>(g)).offset) ? 1 : 0;
     }
-    return is_cut_ ? frozen_->schedule_of(wanted) : passes_.schedule_of(wanted);
+    return given_ != nullptr ? frozen_->schedule_of(wanted) : passes_.schedule_of(wanted);
   }
 
   // A pass on zeros, before the first round.
@@ -325,15 +323,14 @@ class GraphNetwork final : public NetworkModel, public TensorReader, public Cutt
   GraphPasses passes_;
   const GraphFile& file_;
   std::vector<WholeNumbers> whole_numbers_;
-  std::vector<int64_t> inputs_;  // slot of each input; kNoValue: a constant, or integers
-  GraphPasses::Values bound_;    // inputs with a slot, on bound_row_
-  GraphPasses::Values values_;   // of the pass that runs
+  std::vector<int64_t> inputs_;          // slot of each input; kNoValue: a constant, or integers
+  GraphPasses::Values bound_;            // inputs with a slot, on bound_row_
+  GraphPasses::Values values_;           // of the pass that runs
   std::vector<const uint16_t*> narrow_;  // of inputs; null: in the row
   std::vector<Split> split_;
   PassMemory memory_;
   std::unique_ptr<FrozenGraph> frozen_;
-  FrozenValues* given_ = nullptr;  // null: passes compute what is frozen
-  bool is_cut_ = false;            // the pass that runs
+  FrozenValues* given_ = nullptr;  // null: passes are not cut
   AlignedFloats frozen_values_;    // of its samples
   const float* bound_row_ = nullptr;
   std::vector<float> start_;        // [P] the file's values
