@@ -63,13 +63,11 @@ CohortTraining::CohortTraining(const ClientOptions& options, const Federation& f
                                int64_t clients, int64_t sample_bytes, bool graphs,
                                const PartModel* part, FrozenCache* frozen)
     : own_sizes_(std::make_unique<CohortSizes>(options, clients)),
-      federation_(federation),
-      frozen_(frozen),
-      sample_values_(frozen != nullptr ? frozen->values() : federation.sample_values()),
+      source_{federation, frozen},
       device_(device),
       clients_(clients),
       batch_(largest_batch(options, federation)),
-      holds_all_(federation.samples() * (sample_values_ + federation.label_form().values) * 4 <=
+      holds_all_(federation.samples() * (source_.values() + federation.label_form().values) * 4 <=
                  sample_bytes),
       changes_(options.poison.kind != Poison::kNone ||
                !augmentation_key(options.augmentation).empty()),
@@ -90,16 +88,29 @@ CohortTraining::CohortTraining(const ClientOptions& options, const Federation& f
   if (holds_all_) {
     upload_all();
   } else {
-    staged_.features.resize(room * to_index(sample_values_));
+    staged_.features.resize(room * to_index(source_.values()));
     const std::size_t values = room * to_index(federation.label_form().values);
     (federation.classes() > 0 ? staged_.labels.resize(values) : staged_.targets.resize(values));
+  }
+}
+
+int64_t CohortTraining::Source::values() const {
+  return frozen != nullptr ? frozen->values() : federation.sample_values();
+}
+
+void CohortTraining::Source::read(const BatchPlaces& places, int64_t rows, float* out) const {
+  if (frozen != nullptr) return frozen->gather({.rows = rows, .places = places}, out);
+  if (places.order != nullptr) {
+    federation.gather(places.begin, {places.order, to_index(rows)}, out);
+  } else {
+    federation.copy({places.begin, places.begin + rows}, out);
   }
 }
 
 // On the device: of all samples, or of what is due; behind all samples those that are changed.
 int64_t CohortTraining::places_of_samples() const {
   if (!holds_all_) return window();
-  return federation_.samples() + (changes_ ? clients_ * batch_ : 0);
+  return source_.federation.samples() + (changes_ ? clients_ * batch_ : 0);
 }
 
 CohortTraining::~CohortTraining() = default;
@@ -119,21 +130,12 @@ void CohortTraining::move_by(const Movement& movement, int64_t trained) {
 
 void CohortTraining::upload_all() {
   constexpr int64_t kChunk = 4096;
-  std::vector<float> features(to_index(std::min(kChunk, federation_.samples()) * sample_values_));
-  for (int64_t begin = 0; begin < federation_.samples(); begin += kChunk) {
-    const SampleRange chunk{begin, std::min(begin + kChunk, federation_.samples())};
-    read({.begin = begin}, chunk.size(), features.data());
-    cohort_->put(begin, batch_of(federation_, chunk, features.data()));
-  }
-}
-
-// What is on the device of the samples in these places.
-void CohortTraining::read(const BatchPlaces& places, int64_t rows, float* out) {
-  if (frozen_ != nullptr) return frozen_->gather({.rows = rows, .places = places}, out);
-  if (places.order != nullptr) {
-    federation_.gather(places.begin, {places.order, to_index(rows)}, out);
-  } else {
-    federation_.copy({places.begin, places.begin + rows}, out);
+  std::vector<float> features(
+      to_index(std::min(kChunk, source_.federation.samples()) * source_.values()));
+  for (int64_t begin = 0; begin < source_.federation.samples(); begin += kChunk) {
+    const SampleRange chunk{begin, std::min(begin + kChunk, source_.federation.samples())};
+    source_.read({.begin = begin}, chunk.size(), features.data());
+    cohort_->put(begin, batch_of(source_.federation, chunk, features.data()));
   }
 }
 
@@ -142,17 +144,17 @@ void CohortTraining::read(const BatchPlaces& places, int64_t rows, float* out) {
 void CohortTraining::locate(int64_t begin, std::span<const int32_t> order, int64_t place) {
   auto at = static_cast<std::size_t>(place);
   if (!holds_all_) {
-    read({begin, order.data()}, std::ssize(order),
-         staged_.features.data() + place * sample_values_);
+    source_.read({begin, order.data()}, std::ssize(order),
+                 staged_.features.data() + place * source_.values());
   }
-  const std::size_t values = to_index(federation_.label_form().values);
+  const std::size_t values = to_index(source_.federation.label_form().values);
   const auto copy = [&](const auto& all, auto& to, std::size_t sample) {
     if (!to.empty()) std::copy_n(all.begin() + sample * values, values, &to[at * values]);
   };
   for (const int32_t offset : order) {
     const auto sample = static_cast<std::size_t>(begin + offset);
-    copy(federation_.labels(), staged_.labels, sample);
-    copy(federation_.targets(), staged_.targets, sample);
+    copy(source_.federation.labels(), staged_.labels, sample);
+    copy(source_.federation.targets(), staged_.targets, sample);
     rows_[at] = holds_all_ ? begin + offset : static_cast<int64_t>(at);
     ++at;
   }
@@ -162,13 +164,14 @@ void CohortTraining::locate(int64_t begin, std::span<const int32_t> order, int64
 // samples.
 int64_t CohortTraining::put_changed(std::size_t place) {
   Batch batch = streams_[place].next();
-  if (frozen_ != nullptr) {
-    changed_.resize(to_index(batch.rows * sample_values_));
-    frozen_->gather(batch, changed_.data());
-    batch.features = changed_.data();
+  if (source_.frozen != nullptr) {
+    AlignedFloats& frozen = staged_.features;  // which no batch is in now
+    frozen.resize(std::max(frozen.size(), to_index(batch.rows * source_.values())));
+    source_.frozen->gather(batch, frozen.data());
+    batch.features = frozen.data();
   }
   const int64_t at = static_cast<int64_t>(place) * batch_;
-  const int64_t first = at + (holds_all_ ? federation_.samples() : 0);
+  const int64_t first = at + (holds_all_ ? source_.federation.samples() : 0);
   cohort_->put(first, batch);
   std::iota(rows_.begin() + at, rows_.begin() + at + batch.rows, first);
   return batch.rows;

@@ -170,7 +170,6 @@ TEST(FrozenGraph, ValuesAreThoseThatWereGiven) {
   EXPECT_GT(std::abs(network.model->evaluate(network.row, network.batch(7)).loss - loss), 0.01);
 }
 
-// Of a whole gradient, what does not move.
 TEST(FrozenGraph, TheGradientOfWhatIsFrozenIsZero) {
   Network network;
   FrozenPart& part = *network.freeze({0, 0, 0, 1});

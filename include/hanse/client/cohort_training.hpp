@@ -87,7 +87,6 @@ class CohortTraining final : public Evaluator {
   int64_t window() const { return std::max(clients_ * batch_, kEvaluationRows); }
   int64_t places_of_samples() const;
   void upload_all();
-  void read(const BatchPlaces& places, int64_t rows, float* out);
   void locate(int64_t begin, std::span<const int32_t> order, int64_t place);
   void bring(int64_t samples);
   void next_batch(std::size_t step, std::size_t place);
@@ -97,10 +96,17 @@ class CohortTraining final : public Evaluator {
   void evaluate(int64_t begin, std::span<const int32_t> order, SampleResults results,
                 EvaluationSums& sums);
 
+  // What the device has of the samples.
+  struct Source {
+    const Federation& federation;
+    FrozenCache* frozen;  // null: themselves
+
+    int64_t values() const;  // of a sample
+    void read(const BatchPlaces& places, int64_t rows, float* out) const;
+  };
+
   std::unique_ptr<CohortSizes> own_sizes_;
-  const Federation& federation_;
-  FrozenCache* frozen_;  // null: the samples are the federation's
-  int64_t sample_values_;
+  Source source_;
   std::string device_;
   int64_t clients_;  // C
   int64_t batch_;    // B
@@ -118,7 +124,6 @@ class CohortTraining final : public Evaluator {
   std::vector<int64_t> rows_;            // places on the device: [steps at once, C, B], or [window]
   // On their way to the device.
   GatheredBatch staged_;                // [window]; empty when the device holds all
-  std::vector<float> changed_;          // what is frozen of a batch that was changed
   std::vector<EvaluationSums*> asked_;  // where the sums go that Cohort::evaluate() finds
 };
 

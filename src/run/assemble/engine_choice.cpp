@@ -246,6 +246,18 @@ void move_model(const Job& job, Engine& engine, Communicator& comm, Assembly& as
   if (engine.on_gpu()) assembly.host_network = assembly.replace_network(std::move(moved));
 }
 
+std::shared_ptr<FrozenPart> move_frozen_part(const Job& job, const Engine& engine,
+                                             const FrozenPart& host, Communicator& comm,
+                                             const Assembly& assembly) {
+  std::shared_ptr<FrozenPart> moved;
+  agree_on(comm, [&] {
+    moved = torch_library().make_device_frozen_part(
+        host, *assembly.part, job.model, assembly.federation.sample_shape(),
+        assembly.federation.label_form(), engine.device.name);
+  });
+  return moved;
+}
+
 RunnerPtr make_runner(const Job& job, Engine& engine, const FederatedSettings& settings,
                       const RunnerParts& parts) {
   RankGpu& device = engine.device;

@@ -48,11 +48,11 @@ std::vector<float> some_samples(const Federation& federation) {
 
 // All that fixes the bits of the frozen values; `digest`: that of the frozen part.
 std::string key_of(const Job& job, const Federation& federation, const FrozenCache& cache,
-                   const std::string& digest, const std::string& device) {
+                   const std::string& digest, const std::string& trained_on) {
   const std::string text =
       fmt::format("{} {:016x} {} {} {} {} {} {} {}", kVersion, federation.digest(),
-                  cache.first_samples(), digest, device, kernel_family(), torch_library().kernels(),
-                  job.run.threads, name_of(job.model.precision));
+                  cache.first_samples(), digest, trained_on, kernel_family(),
+                  torch_library().kernels(), job.run.threads, name_of(job.model.precision));
   return digest_hex(std::as_bytes(std::span(text)));
 }
 
@@ -161,11 +161,7 @@ void take_frozen_part(const Job& job, const Engine& engine, Communicator& comm,
   }
   const Federation& federation = assembly.federation;
   if (engine.on_gpu()) {
-    agree_on(comm, [&] {
-      assembly.frozen_part = torch_library().make_device_frozen_part(
-          *found, *assembly.part, job.model, federation.sample_shape(), federation.label_form(),
-          engine.device.name);
-    });
+    assembly.frozen_part = move_frozen_part(job, engine, *found, comm, assembly);
     part = assembly.frozen_part.get();
   }
   auto cache = std::make_unique<FrozenCache>(federation, *part);

@@ -36,7 +36,6 @@ class FrozenGraph final : public FrozenPart {
   FrozenGraph(GraphPasses& passes, const FrozenGraph& other, Begin begin);
 
   int64_t values() const override { return cut_.values(); }
-  // Of its operators, and of the frozen tensors that they read.
   std::string digest() const override;
   void compute(const float* samples, int64_t rows, float* out) override;
 
