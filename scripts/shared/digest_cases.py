@@ -3,16 +3,14 @@
 The names of the kinds come from `hanse list`, so that a new kind is run without a change here. What
 a kind needs beside its name, and further variants worth a run, are in the tables below.
 """
-import csv
 import dataclasses
 import os
 import pathlib
-import random
 import re
-import subprocess
 
 from hanse.program import ask, mpirun
 
+from shared.digest_inputs import Made, words
 from shared.sweeping import ROOT
 
 SHORT = {"run.rounds": 8, "evaluate.every": 4, "checkpoint.every": 0}
@@ -28,6 +26,7 @@ IMAGES = {**SHORT, "data.kind": "random", "data.shape": "1,6,6", "data.classes":
 PICTURES = {**IMAGES, "data.standardize": "none", "federation.partition": "iid",
             "model.loss": "cross-entropy", "sampler.kind": "uniform"}
 HIDDEN = {"model.kind": "mlp", "model.hidden": 8}
+GRAPH = {"model.kind": "graph", "model.path": Made("graph")}
 BANDIT = {"run.protocol": "bandit", "run.rounds": 10, "run.repeats": 2, "federation.clients": 6,
           "bandit.arms": "hartmann-6", "bandit.count": 20, "evaluate.every": 5,
           "checkpoint.every": 0}
@@ -97,6 +96,7 @@ FAMILIES = {
         "resnet18": {"data.shape": "3,8,8", "model.channels": 8, "model.groups": 2},
         "lstm": {**SEQUENCES, "model.units": 16},
         "transformer": {**SEQUENCES, "model.embedding": 16, "model.heads": 2},
+        "graph": GRAPH,
     }),
     "data": (SHORT, {
         "idx": {"data.path": "data/tiny-idx", "data.test-fraction": 0,
@@ -109,8 +109,10 @@ FAMILIES = {
         "synthetic-classification": {"federation.clients": 10, "data.dimension": 5},
         "text": {**SEQUENCES, "data.shape": None, "data.tokens": None, "data.classes": None,
                  "data.window": 8, "model.kind": "lstm", "model.units": 16,
-                 "federation.min-samples": 2, "sampler.kind": "full"},
-        "hanse": {key: value for key, value in HEART.items() if not key.startswith("data.")},
+                 "federation.min-samples": 2, "sampler.kind": "full",
+                 "data.path": Made("plays")},
+        "hanse": {**{key: value for key, value in HEART.items() if not key.startswith("data.")},
+                  "data.path": Made("converted", HEART)},
     }),
     "partitions": (IMAGES, {
         "dirichlet": {"federation.alpha": 0.5, "federation.min-samples": 2},
@@ -134,7 +136,6 @@ NEEDS_FILE = {"data/tff": "needs a file of TensorFlow Federated",
               "data/images": "needs pictures",
               "data/cifar": "needs the files of CIFAR",
               "data/npz": "needs a file of NumPy",
-              "models/graph": "needs a network that Python exports",
               **{f"{family}/plugin": "needs a library of the user's own"
                  for family in ("samplers", "aggregators", "optimizers")}}
 
@@ -175,6 +176,7 @@ VARIANTS = {
     "aggregators/fedavg": {"uniform": {"aggregator.weights": "uniform"},
                            "unbiased": {"aggregator.estimator": "unbiased"},
                            "fast": {"comm.reduction": "fast"},
+                           "extrapolate": {"server.extrapolate": "true"},
                            "decay": {"client.lr-decay": 0.5, "client.lr-decay-every": 2,
                                      "server.lr-decay": 0.9}},
     "aggregators/propfair": {"reference": {"aggregator.variant": "reference",
@@ -220,14 +222,29 @@ VARIANTS = {
                     "tuned": {"model.kind": "mlp", "model.hidden": 8, "client.train": "fc1.*",
                               "evaluate.tune-steps": 2, "evaluate.tune": "*"},
                     "personalised": {"evaluate.view": "personalised"},
-                    **{f"clusters-{by}": {**PICTURES, "model.kind": "mlp", "model.hidden": 8,
-                                          "client.clustered": "fc2.*", "federation.models": 3,
-                                          "client.cluster-by": by}
-                       for by in ("loss", "labels")},
-                    **{f"lora-{kind}": {"model.kind": "mlp", "model.hidden": 8, "client.lora": 2,
-                                        "client.lora-kind": kind, "client.lora-alpha": alpha}
+                    **{f"clusters-{by}": {**PICTURES, **HIDDEN, "client.clustered": "fc2.*",
+                                          "federation.models": 3, "client.cluster-by": by, **more}
+                       for by, more in (("loss", {}), ("labels", {}), ("file", {
+                           "federation.clusters-path": Made("numbers", {"cluster": 0})}))},
+                    **{f"lora-{kind}": {**HIDDEN, "client.lora": 2, "client.lora-kind": kind,
+                                        "client.lora-alpha": alpha}
                        for kind, alpha in (("plain", "auto"), ("ffa", 4), ("fedsa", 4),
-                                           ("rolora", 2), ("flora", 4))}},
+                                           ("rolora", 2), ("flora", 4))},
+                    "lora-ranks": {**PICTURES, **HIDDEN, "client.lora": 3,
+                                   "client.lora-kind": "flora", "client.lora-alpha": 4,
+                                   "client.lora-ranks": Made("numbers", {"rank": 1})},
+                    "lora-scale": {**HIDDEN, "client.lora": 2, "client.lora-alpha": 3,
+                                   "client.lora-scale": "root", "client.lora-dropout": 0.3,
+                                   "evaluate.metrics": "lora-gap"},
+                    "lora-tensors": {**HIDDEN, "client.lora": 2, "client.lora-layers": "fc1.*",
+                                     "client.train": "fc2.*,*.lora_B"},
+                    **{f"lora-{path}{precision}": {
+                        **PICTURES, **GRAPH, "client.lora": 2, "client.lora-alpha": 4,
+                        "client.lora-dropout": 0.2, "client.lora-path": path,
+                        "model.base-precision": precision[1:] or None}
+                       for path in ("split", "merged") for precision in ("", "-bfloat16")},
+                    "train-bfloat16": {**PICTURES, **HIDDEN, "client.train": "fc2.*",
+                                       "model.base-precision": "bfloat16"}},
     "updates/prox": {"mu": {"client.mu": 1},
                      "stragglers": {"client.epochs": 4, "client.stragglers": 0.7}},
     "updates/ditto": {"lambda": {"client.lambda": 0.1}},
@@ -290,9 +307,9 @@ class Case:
     job: pathlib.Path = None
 
 
-def words(options):
-    """The program's arguments."""
-    return [f"--{key}={value}" for key, value in options.items() if value is not None]
+def reads_file(case):
+    """Does the case read a file that is not the program's?"""
+    return case.name in NEEDS_FILE or any(isinstance(value, Made) for value in case.options.values())
 
 
 def command_of(program, ranks, job, options):
@@ -325,60 +342,6 @@ def job_cases(folder, sources):
         yield Case(name, {**short, **more}, job)
 
 
-class Sources:
-    """The data of job files: found on the machine, or made in their shape."""
-
-    def __init__(self, given, scratch):
-        self.given, self.scratch = given, scratch
-
-    def options(self, job):
-        """Options that name the job's data, and whether the data are made."""
-        path = re.search(r"^path *= *(\S+)", job.read_text(), re.M)
-        if path is None or (ROOT / path.group(1)).exists():
-            return {}, False
-        path = pathlib.Path(path.group(1))
-        if path.suffix == ".csv":
-            return self.table(path.stem)
-        if path.suffix == ".txt":
-            found = self.given and self.given / path.stem / "input.txt"
-            return ({"data.path": found}, False) if found and found.is_file() else (
-                {"data.path": self.plays()}, True)
-        found = self.given and self.given / path.name
-        if found and found.is_dir():
-            return {"data.path": found}, False
-        return {"data.kind": "random", "data.shape": "1,28,28", "data.classes": 10}, True
-
-    def table(self, name):
-        """magic04.data and shuttle.trn without a header, or samples of their shape."""
-        out = self.scratch / f"{name}.csv"
-        raw = sorted((self.given / name).glob(f"{name}*.*")) if self.given else []
-        if raw:
-            lines = [re.split(r"[,\s]+", line.strip()) for line in raw[0].open() if line.strip()]
-        else:
-            draw = random.Random(1)
-            lines = [[*(f"{draw.gauss(0, 1):.4f}" for _ in range(9)), i % 2] for i in range(2000)]
-        with out.open("w", newline="") as file:
-            csv.writer(file).writerows(
-                [[*(f"f{i}" for i in range(len(lines[0]) - 1)), "label"], *lines])
-        return {"data.path": out}, not raw
-
-    def plays(self):
-        """A text of roles, for data.kind = text."""
-        draw, out = random.Random(1), self.scratch / "plays.txt"
-        words = ["love", "night", "king", "sword", "and", "the", "of", "thy", "heart", "crown"]
-        roles = [f"ROLE {role}:\n" + " ".join(draw.choices(words, k=4000)) + "\n\n"
-                 for role in "ABCDE"]
-        out.write_text("".join(roles))
-        return out
-
-    def converted(self, program):
-        """The hearts' file of Hanse."""
-        out = self.scratch / "heart.h5"
-        subprocess.run([program, "convert", os.devnull, out, *words(HEART)], cwd=ROOT,
-                       capture_output=True, stdin=subprocess.DEVNULL, check=False)
-        return out
-
-
 def listed(program, family):
     """(key, names) of the family's kinds."""
     return kind_lines(ask("list", family, program=program))
@@ -389,8 +352,6 @@ def all_cases(program, sources):
     cases = list(job_cases(ROOT / "jobs", sources))
     for family in FAMILIES:
         cases += kind_cases(family, *listed(program, family))
-    made = {"data/text": sources.plays, "data/hanse": lambda: sources.converted(program)}
     for case in cases:
-        if case.name in made:
-            case.options["data.path"] = made[case.name]()
+        case.options = sources.filled(case.options)
     return cases

@@ -46,5 +46,5 @@ def cases(program):
         key, kinds = families[family]
         found += [(f"{key} = {case.name.split('/')[1]}", {**case.options, **SHORT})
                   for case in digest_cases.kind_cases(family, key, kinds)
-                  if case.name not in digest_cases.NEEDS_FILE and "+" not in case.name]
+                  if not digest_cases.reads_file(case) and "+" not in case.name]
     return found + [(name, {**combinations.BASE, **SHORT, **more}) for name, more in ROWS.items()]

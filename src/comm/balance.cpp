@@ -195,7 +195,8 @@ std::vector<int64_t> by_start(std::span<const double> costs, std::span<const int
     starts[i] = end;
     end += costs[i];
   }
-  std::ranges::stable_sort(order, {}, [&](int64_t item) { return starts[to_index(item)]; });
+  const auto start_of = [&](int64_t item) { return starts[to_index(item)]; };
+  if (!std::ranges::is_sorted(order, {}, start_of)) std::ranges::stable_sort(order, {}, start_of);
   return order;
 }
 

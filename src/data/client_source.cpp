@@ -1,6 +1,7 @@
 #include "client_source.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <numeric>
 
@@ -160,14 +161,19 @@ uint64_t digest_of(const ClientLayout& layout, const SampleArrays& arrays) {
     add(form, sizeof form);
   }
   add(layout.shape.data(), layout.shape.size() * sizeof(int64_t));
-  std::vector<int64_t> ranges, validation;
-  for (const ClientRanges& own : layout.clients) {
-    ranges.insert(ranges.end(), {own.begin, own.train_end, own.end});
-    validation.push_back(own.validation);
-  }
-  add(ranges.data(), ranges.size() * sizeof(int64_t));
-  if (std::ranges::any_of(validation, [](int64_t samples) { return samples > 0; })) {
-    add(validation.data(), validation.size() * sizeof(int64_t));
+  // As add() of an array of all clients' numbers, which would take as much memory as the clients.
+  const auto add_each = [&](auto numbers_of) {
+    XXH3_state_t state;
+    XXH3_64bits_reset_withSeed(&state, digest);
+    for (const ClientRanges& own : layout.clients) {
+      const auto numbers = numbers_of(own);
+      XXH3_64bits_update(&state, numbers.data(), sizeof numbers);
+    }
+    digest = XXH3_64bits_digest(&state);
+  };
+  add_each([](const ClientRanges& own) { return std::array{own.begin, own.train_end, own.end}; });
+  if (std::ranges::any_of(layout.clients, [](const auto& own) { return own.validation > 0; })) {
+    add_each([](const ClientRanges& own) { return std::array{own.validation}; });
   }
   for (const auto* names : {&layout.client_names, &layout.class_names}) {
     for (const std::string& name : *names) add(name.c_str(), name.size() + 1);

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "hanse/data/dataset.hpp"
@@ -77,6 +78,7 @@ class ClientSource {
   const ClientLayout& layout() const { return layout_; }  // of all samples
   // Writes every sample. Called at most once. Throws InvalidArgument.
   virtual void write(const SampleArrays& out) = 0;
+  ClientLayout take_layout() { return std::move(layout_); }  // behind write(), instead of a copy
 
  protected:
   ClientLayout layout_;  // filled by the constructor

@@ -191,6 +191,7 @@ void complete(Dataset& dataset, const Partition& partition, const std::vector<ch
     throw InvalidArgument("something stands in the place of a missing value", "data.missing",
                           "keep is for run.protocol = statistics");
   }
+  if (dataset.record.values.empty() && dataset.open.empty()) return;  // no table
   const Clients clients(partition, held_out);
   record_columns(dataset, clients, missing, scope);
   if (dataset.open.empty()) return;

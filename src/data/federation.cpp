@@ -25,8 +25,8 @@ namespace {
 
 // The data that the first rank of a host finds.
 struct Found {
-  std::unique_ptr<ClientSource> source;  // null: the samples are mapped
-  ClientLayout layout;                   // clients as the file has them
+  std::unique_ptr<ClientSource> source;  // null: the samples are mapped, or in memory
+  ClientLayout layout;                   // clients as the file has them; a source has its own
   FederationSizes sizes;
 };
 
@@ -64,8 +64,9 @@ Found find_file(const DataOptions& data, const FederationOptions& federation) {
 Found find_source(const DataOptions& data, const FederationOptions& federation, uint64_t seed) {
   Found found;
   found.source = make_client_source(data, federation, seed);
-  found.layout = found.source->layout();
-  found.sizes = sizes_of(found.layout, place(found.layout));
+  const ClientLayout& layout = found.source->layout();
+  found.layout.shape = layout.shape;
+  found.sizes = sizes_of(layout, place(layout));
   require_memory(found.sizes.places.bytes, "the samples take", data.path,
                  "hanse convert JOB.cfg OUT.h5 writes a file that runs map and do not load");
   return found;
@@ -88,8 +89,9 @@ std::shared_ptr<std::byte> hold_samples(Found& found, const DataOptions& data, i
     arrays.rows = rows;
     if (rows) std::iota(rows, rows + found.sizes.samples, int64_t{0});
     found.source->write(arrays);
-    found.sizes.digest = static_cast<int64_t>(digest_of(found.layout, arrays));
+    found.layout = found.source->take_layout();
     found.source.reset();
+    found.sizes.digest = static_cast<int64_t>(digest_of(found.layout, arrays));
   });
   return memory;
 }
@@ -105,9 +107,14 @@ std::shared_ptr<int64_t> hold_rows(const FederationSizes& sizes, const DataOptio
   return {memory, reinterpret_cast<int64_t*>(memory.get())};
 }
 
-// Collective. Shares them, so that a host has one copy for all its ranks.
-std::shared_ptr<std::byte> hold_ranges(const std::vector<ClientRanges>& ranges,
+// Collective. Shares them, so that a host has one copy for all its ranks; one rank keeps those that
+// it has.
+std::shared_ptr<std::byte> hold_ranges(std::vector<ClientRanges>&& ranges,
                                        const FederationSizes& sizes, Communicator& host) {
+  if (host.size() == 1) {
+    const auto own = std::make_shared<std::vector<ClientRanges>>(std::move(ranges));
+    return {own, reinterpret_cast<std::byte*>(own->data())};
+  }
   const auto bytes = (sizes.clients + sizes.held_out) * static_cast<int64_t>(sizeof(ClientRanges));
   std::shared_ptr<std::byte> memory;
   agree_on(host, [&] { memory = host.allocate_shared(bytes); });
@@ -266,16 +273,18 @@ Federation Federation::load(const DataOptions& data, const FederationOptions& fe
     if (first) hold_out_clients(found, federation, seed);
   });
   share(found.sizes, host);
-  result.ranges_memory_ = hold_ranges(found.layout.clients, found.sizes, host);
-  result.names_.clients = Names::share(found.layout.client_names, host);
-  result.names_.classes = Names::share(found.layout.class_names, host);
-  host.barrier();  // samples and ranges are there
   result.sizes_ = found.sizes;
   auto* memory = const_cast<std::byte*>(result.samples_memory_.get());
   const SampleArrays arrays = arrays_at(found.sizes.places, memory);
   result.features_ = arrays.features;
   result.labels_ = arrays.labels;
   result.targets_ = arrays.targets;
+  const bool tells = first && find_data_kind(data.kind).traits.reads_a_file;
+  const std::string line = tells ? data_line(found.layout, result.labels()) : "";
+  result.ranges_memory_ = hold_ranges(std::move(found.layout.clients), found.sizes, host);
+  result.names_.clients = Names::share(found.layout.client_names, host);
+  result.names_.classes = Names::share(found.layout.class_names, host);
+  host.barrier();  // samples and ranges are there
   result.ranges_ = reinterpret_cast<const ClientRanges*>(result.ranges_memory_.get());
   result.scales_ = share_scales(data.normalize, result, host);
   if (first) {
@@ -286,9 +295,7 @@ Federation Federation::load(const DataOptions& data, const FederationOptions& fe
     }
     result.names_.features = std::make_shared<const FeatureRecord>(std::move(record));
   }
-  if (first && find_data_kind(data.kind).traits.reads_a_file) {
-    notice(data_line(found.layout, result.labels()));
-  }
+  if (!line.empty()) notice(line);
   return result;
 }
 
@@ -298,6 +305,7 @@ Federation Federation::of(std::span<const int64_t> clients) const {
   sizes.clients = sizes.held_out = sizes.validation_clients = 0;
   sizes.train_samples = sizes.validation_samples = 0;
   std::vector<ClientRanges> ranges;
+  ranges.reserve(clients.size());
   for (const int64_t client : clients) {
     ranges.push_back(ranges_[client]);
     const bool is_trained = client < this->clients();
@@ -311,7 +319,7 @@ Federation Federation::of(std::span<const int64_t> clients) const {
     if (!is_trained && !is_for_tests) ++sizes.validation_clients;
   }
   sizes.digest = digest_of_text(fmt::format("{} {}", digest(), fmt::join(clients, " ")));
-  view.ranges_memory_ = hold_ranges(ranges, sizes, *make_single_communicator());
+  view.ranges_memory_ = hold_ranges(std::move(ranges), sizes, *make_single_communicator());
   view.ranges_ = reinterpret_cast<const ClientRanges*>(view.ranges_memory_.get());
   view.names_.clients = names_.clients.of(clients);
   return view;
@@ -329,16 +337,9 @@ Federation Federation::with_idle(int64_t more) const {
   ranges.resize(ranges.size() + to_index(more), {samples(), samples(), samples(), 0});
   sizes.clients += more;
   sizes.digest = digest_of_text(fmt::format("{} and {}", digest(), more));
-  view.ranges_memory_ = hold_ranges(ranges, sizes, *make_single_communicator());
+  view.ranges_memory_ = hold_ranges(std::move(ranges), sizes, *make_single_communicator());
   view.ranges_ = reinterpret_cast<const ClientRanges*>(view.ranges_memory_.get());
   return view;
-}
-
-std::string feature_label(const Federation& federation, int64_t feature) {
-  const auto& record = federation.names().features;
-  return record && record->has_columns()
-             ? fmt::format("column '{}'", record->values[to_index(feature)].column)
-             : fmt::format("feature {}", feature);
 }
 
 int64_t Federation::bytes() const {

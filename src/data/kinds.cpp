@@ -37,8 +37,13 @@ using Options = DataOptions;
 const auto key = keys_of<Options>("data");
 const auto federation_key = keys_of<FederationOptions>("federation");
 
-const Keys<Options> kFile = key("path", &Options::path, "file");
-const Keys<Options> kFolder = key("path", &Options::path, "folder");
+// Fashion-MNIST's folder by default, which scripts/setup installs, and nothing for other kinds.
+const Keys<Options> kDigits = key("path", &Options::path, "folder");
+Keys<Options> path_key(const std::string& what) {
+  return with_default(key("path", &Options::path, what), &Options::path, std::string());
+}
+const Keys<Options> kFile = path_key("file");
+const Keys<Options> kFolder = path_key("folder");
 const Keys<Options> kTask =
     key.choice("task", &Options::task, {"classification", "regression"}, "what the labels are");
 const Keys<Options> kArrayTask =
@@ -89,7 +94,7 @@ Keys<FederationOptions> samples_key(const std::string& help) {
 }
 
 const std::vector<DataKind> kDataKinds = {
-    {{{"idx", "MNIST's format, plain or gzip", {kFolder, kTestSet}}},
+    {{{"idx", "MNIST's format, plain or gzip", {kDigits, kTestSet}}},
      {},
      [](const DataOptions& data, int64_t, int64_t, uint64_t) {
        return read_idx_folder(data.path);
@@ -253,6 +258,10 @@ void check_star(const DataOptions& data, const DataKind& kind) {
 
 void check_data(const DataOptions& data, const FederationOptions& federation) {
   const DataKind& kind = find_data_kind(data.kind);
+  if (kind.traits.reads_a_file && data.path.empty()) {
+    throw InvalidArgument(fmt::format("data.kind = {} needs a file or a folder", data.kind),
+                          "data.path", "--data.path=PATH says where it lies");
+  }
   if (kind.traits.reads_a_file) check_star(data, kind);
   if (kind.traits.reads_a_file && !data_exist(data.path)) {
     throw InvalidArgument(

@@ -20,9 +20,9 @@ class PartitionedSource final : public ClientSource {
   // test set, whose labels are `common_labels`.
   PartitionedSource(Dataset dataset, Partition partition, std::vector<std::string> names,
                     const std::vector<int32_t>& common_labels)
-      : dataset_(std::move(dataset)), partition_(std::move(partition)) {
+      : dataset_(std::move(dataset)), order_(std::move(partition.order)) {
     for (const int32_t label : common_labels) {
-      partition_.order.push_back(dataset_.size());
+      order_.push_back(dataset_.size());
       dataset_.labels.push_back(label);
     }
     layout_.common_test = std::ssize(common_labels);
@@ -40,16 +40,19 @@ class PartitionedSource final : public ClientSource {
     layout_.classes = dataset_.classes;
     layout_.label_values = dataset_.label_values;
     layout_.multi_label = dataset_.multi_label;
-    for (std::size_t c = 0; c < partition_.train_end.size(); ++c) {
-      layout_.clients.push_back({partition_.offsets[c], partition_.train_end[c],
-                                 partition_.offsets[c + 1],
-                                 partition_.validation.empty() ? 0 : partition_.validation[c]});
+    layout_.clients.reserve(partition.train_end.size());
+    for (std::size_t c = 0; c < partition.train_end.size(); ++c) {
+      layout_.clients.push_back({partition.offsets[c], partition.train_end[c],
+                                 partition.offsets[c + 1],
+                                 partition.validation.empty() ? 0 : partition.validation[c]});
     }
   }
 
   void write(const SampleArrays& out) override {
-    const std::vector<int64_t>& order = partition_.order;
+    const std::vector<int64_t>& order = order_;
     copy_ordered(out.features, dataset_.features.data(), order, 0, dataset_.sample_bytes());
+    dataset_.features.clear();  // memory for the labels' second copy
+    dataset_.features.shrink_to_fit();
     auto* labels = reinterpret_cast<std::byte*>(out.labels);
     auto* targets = reinterpret_cast<std::byte*>(out.targets);
     const int64_t width = layout_.label_bytes();
@@ -62,7 +65,7 @@ class PartitionedSource final : public ClientSource {
 
  private:
   Dataset dataset_;
-  Partition partition_;  // behind all clients' samples stands the common test set
+  std::vector<int64_t> order_;  // behind all clients' samples stands the common test set
 };
 
 // Takes the labels of the source's own test samples out of the dataset; clients then share the

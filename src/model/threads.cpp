@@ -59,12 +59,17 @@ void set_model_threads(int64_t threads) {
   const FlushSubnormals flush;  // inherited by the threads that start here
   openblas_set_num_threads(static_cast<int>(threads));
   if (uses_torch()) torch_library().set_threads(threads);
-#ifdef __GLIBC__
-  mallopt(M_MMAP_THRESHOLD, 32 << 20);   // bytes, the largest value it takes
-  mallopt(M_TRIM_THRESHOLD, 512 << 20);  // bytes
-#endif
+  keep_freed_memory(true);
   static std::once_flag written;  // repeats come here again
   std::call_once(written, write_product_memory);
+}
+
+void keep_freed_memory([[maybe_unused]] bool keep) {
+#ifdef __GLIBC__
+  // Bytes: the largest value that the first takes, and a few pages of vectors.
+  mallopt(M_MMAP_THRESHOLD, keep ? 32 << 20 : 1 << 20);
+  mallopt(M_TRIM_THRESHOLD, keep ? 512 << 20 : 1 << 20);
+#endif
 }
 
 void check_kernels() {

@@ -9,6 +9,8 @@ namespace hanse {
 
 namespace {
 
+constexpr float kUnknown = -1;
+
 // REQUIRES: values.
 double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
@@ -18,9 +20,13 @@ double median(std::vector<double> values) {
 
 }  // namespace
 
+double CostModel::known_seconds(int64_t client) const {
+  return client < std::ssize(seconds_of_) ? static_cast<double>(seconds_of_[to_index(client)])
+                                          : kUnknown;
+}
+
 double CostModel::predict(int64_t client, double units) const {
-  const auto found = seconds_of_.find(client);
-  if (found != seconds_of_.end()) return found->second;
+  if (const double known = known_seconds(client); known >= 0) return known;
   if (!has_measured()) return units;
   const double spread = measured_ * squared_units_ - units_ * units_;
   const double slope = (measured_ * units_seconds_ - units_ * seconds_) / spread;
@@ -46,7 +52,10 @@ void CostModel::observe(std::span<const Measurement> round) {
   for (const Measurement& one : round) {
     const double slowness = slowness_.empty() ? 1 : slowness_[to_index(one.worker)];
     const double seconds = one.seconds / slowness;
-    seconds_of_[one.client] = seconds;
+    if (one.client >= std::ssize(seconds_of_)) {
+      seconds_of_.resize(to_index(one.client) + 1, kUnknown);
+    }
+    seconds_of_[to_index(one.client)] = static_cast<float>(seconds);
     measured_ += 1;
     units_ += one.units;
     seconds_ += seconds;

@@ -193,9 +193,13 @@ void write_lines(const std::string& path, std::string head, std::size_t count,
 
 void sync_file(const std::string& path) { Descriptor(path, O_RDWR).sync(); }
 
+// Lines of a thousand participants: a call of the system for each 4 KB took 2 % of a small round.
+constexpr std::size_t kBufferBytes = std::size_t{1} << 16;
+
 GrowingFile::GrowingFile(const std::string& path, const char* mode)
     : path_(path), file_(std::fopen(path.c_str(), mode)) {
   if (!file_) hanse::fail("cannot write", path);
+  std::setvbuf(file_.get(), nullptr, _IOFBF, kBufferBytes);
   std::fseek(file_.get(), 0, SEEK_END);
 }
 

@@ -1,5 +1,7 @@
 // FedSAM and its momentum form on quadratics, where everything can be followed by hand.
+#include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -68,6 +70,39 @@ TEST(FedSam, StepsByTheGradientAbove) {
     EXPECT_NEAR(mine.outcome.loss, loss, 1e-5);
   }
   expect_pure_function(*sam);
+}
+
+// Notes the first number of each gradient's noise, of which dropout makes its masks.
+class Drawing final : public Model {
+ public:
+  Drawing() { layout_.add("w", {3}, 1); }
+  double loss_and_gradient(std::span<const float> row, const Batch&, RandomStream& noise,
+                           std::span<float> gradient) override {
+    drawn.push_back(noise.uniform());
+    std::ranges::copy(row, gradient.begin());
+    return 0;
+  }
+  double sgd_step(std::span<float>, const Batch&, RandomStream&, double, double) override {
+    return 0;
+  }
+  EvaluationSums evaluate(std::span<const float>, const Batch&, SampleResults) override {
+    return {};
+  }
+
+  std::vector<double> drawn;
+};
+
+TEST(FedSam, DropsTheSameUnitsAbove) {
+  const Regression r(random_clients());
+  Drawing model;
+  const auto sam = make_fedsam(sam_options(0.3, 0), r.federation, model);
+  OneRound mine(*sam, kTheta);
+  mine.train(*sam, 0);
+  ASSERT_EQ(model.drawn.size(), 10);  // two a step
+  for (std::size_t i = 0; i < 10; i += 2) {
+    EXPECT_EQ(model.drawn[i], model.drawn[i + 1]);
+    if (i > 0) EXPECT_NE(model.drawn[i], model.drawn[i - 1]);
+  }
 }
 
 // Clipping acts on the gradient above, and momentum adds those up.

@@ -70,6 +70,16 @@ TEST(Movement, HasTheTensorsOfEachPhase) {
   EXPECT_EQ(all.phases[3].part.size(), 3);
 }
 
+TEST(Movement, TellsPersonalFromClusteredTensors) {
+  ClientOptions options = asked("personal 1, clustered 1, shared 1", "fc2.bias");
+  options.clustered = "fc1.*";
+  options.models = 2;
+  const Movement parts = movement_of(options, five_tensors());
+  EXPECT_EQ(borders(parts.phases[0].part), (Borders{{12, 13}}));
+  EXPECT_EQ(borders(parts.phases[1].part), (Borders{{0, 8}}));
+  EXPECT_EQ(borders(parts.phases[2].part), (Borders{{8, 12}}));
+}
+
 TEST(Movement, KeepsToWhatMovesAtAll) {
   ClientOptions options;
   EXPECT_TRUE(movement_of(options, five_tensors()).phases.empty());
@@ -84,6 +94,20 @@ TEST(Movement, KeepsToWhatMovesAtAll) {
   const Movement phases = movement_of(options, five_tensors());
   EXPECT_EQ(borders(phases.phases[0].part), (Borders{{6, 8}}));
   EXPECT_EQ(borders(phases.phases[1].part), (Borders{{0, 8}}));
+}
+
+TEST(Movement, TellsWhatOfARowARoundMoves) {
+  const ParameterLayout layout = five_tensors();
+  ClientOptions options;
+  const auto moved = [&](int64_t round) {
+    MovingPart part;
+    part.parts = movement_of(options, layout).moved_in(round, layout);
+    return borders(part);
+  };
+  EXPECT_EQ(moved(1), (Borders{{0, 16}}));
+  options.alternate = "fc1.*, fc2.bias";
+  EXPECT_EQ(moved(1), (Borders{{0, 8}, {13, 16}}));  // and the buffers
+  EXPECT_EQ(moved(2), (Borders{{12, 13}, {13, 16}}));
 }
 
 TEST(Movement, RefusesWhatMovesNothing) {

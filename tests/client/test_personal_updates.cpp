@@ -142,6 +142,25 @@ TEST(Apfl, ShareMovesAlongItsDerivative) {
   EXPECT_NEAR((a - static_cast<double>(mine.state[3])) / lr, slope, 2e-3 * std::abs(slope));
 }
 
+TEST(Apfl, ShareStaysBetweenNoughtAndOne) {
+  const Regression r(random_clients());
+  Numbers gradient;
+  r.loss_and_gradient(0, numbers(kTheta), gradient);
+  for (const double along : {1e-3, -1e-3}) {  // v - w along the gradient: a falls
+    const ClientOptions options{
+        {.steps = 1, .batch = 0}, {.lr = 1e6}, {.kind = "apfl", .mixture = 0.5}};
+    const auto apfl = make_apfl(options, r.federation, *r.model);
+    OneRound mine(*apfl, kTheta);
+    for (std::size_t j = 0; j < 3; ++j) {
+      mine.state[j] = static_cast<float>(kTheta[j] + along * gradient[j]);
+    }
+    mine.state[3] = 0.5;
+    mine.state[4] = 1;
+    mine.train(*apfl, 0);
+    EXPECT_EQ(mine.state[3], along > 0 ? 0 : 1);
+  }
+}
+
 TEST(Apfl, IsAPureFunctionAndTellsWhatItShows) {
   const Regression r(random_clients());
   const auto apfl = make_apfl(apfl_options(0.5, true), r.federation, *r.model);
@@ -188,6 +207,43 @@ TEST(PFedMe, FollowsTheAlgorithm) {
 }
 
 // With K = 1 and no pull x makes the steps of SGD, and w does not move.
+// A model that counts its steps in a buffer.
+class Counting final : public Model {
+ public:
+  Counting() {
+    layout_.add("w", {3}, 1);
+    layout_.add_buffer("steps", {1});
+  }
+  double loss_and_gradient(std::span<const float> row, const Batch&, RandomStream&,
+                           std::span<float> gradient) override {
+    steps_ = row[3] + 1;
+    std::ranges::copy(row, gradient.begin());
+    return 0;
+  }
+  void move_buffers(std::span<float> row) const override { row[3] = steps_; }
+  double sgd_step(std::span<float>, const Batch&, RandomStream&, double, double) override {
+    return 0;
+  }
+  EvaluationSums evaluate(std::span<const float>, const Batch&, SampleResults) override {
+    return {};
+  }
+
+ private:
+  float steps_ = 0;
+};
+
+TEST(PFedMe, BuffersAreThoseOfTheInnerSteps) {
+  const Regression r(random_clients());
+  Counting model;
+  const ClientOptions options{
+      {.steps = 2, .batch = 0}, {.lr = 0.1}, {.kind = "pfedme", .mu = 2, .inner = 3}};
+  const auto pfedme = make_pfedme(options, r.federation, model);
+  OneRound mine(*pfedme, {1, -2, 0.5, 4});
+  mine.train(*pfedme, 0);
+  EXPECT_EQ(mine.row[3], 4 + 2 * 3);
+  EXPECT_EQ(mine.state[3], mine.row[3]);
+}
+
 TEST(PFedMe, WithoutAPullTheOwnModelIsSgd) {
   const Regression r(random_clients());
   ClientOptions options = pfedme_options(1, 0);

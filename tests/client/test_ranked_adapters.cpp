@@ -81,6 +81,15 @@ TEST(RankedAdapters, TrainAsAdaptersOfTheirRank) {
   }
 }
 
+TEST(AdapterScale, IsAlphaOverTheRankOrItsRoot) {
+  PartOptions options;
+  EXPECT_EQ(adapter_scale(options, 8), 1);
+  options.lora_alpha = 6;
+  EXPECT_DOUBLE_EQ(adapter_scale(options, 4), 1.5);
+  options.lora_scale = LoraScale::kRoot;
+  EXPECT_DOUBLE_EQ(adapter_scale(options, 4), 3);
+}
+
 TEST(RankedAdapters, SendTheirRankAlone) {
   const Regression r(random_clients());
   const auto model = adapted(r, kRank);

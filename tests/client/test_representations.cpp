@@ -1,6 +1,7 @@
 // MOON and FedProto as updates: what clients keep, send and start from.
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 
 #include <gtest/gtest.h>
 
@@ -10,6 +11,7 @@
 #include "hanse/client/updates.hpp"
 #include "hanse/model/distillation.hpp"
 #include "support/errors.hpp"
+#include "support/scratch_folder.hpp"
 
 namespace hanse {
 namespace {
@@ -171,6 +173,34 @@ TEST(FedProto, SendsTheMeansOfItsClasses) {
       }
       expect_close(mine.change, expected, 1e-6);
     }
+  }
+}
+
+// Positions without a label are in no mean.
+TEST(FedProto, SendsTheMeansOfLabelledPositions) {
+  const ScratchFolder folder;
+  std::ofstream(folder / "play.txt") << "A:\naababbbaaa\n";
+  const DataOptions data{.kind = "text",
+                         .path = folder / "play.txt",
+                         .test_fraction = 0,
+                         .vocabulary = Characters::kData,
+                         .window = 4,
+                         .targets = TextTargets::kEvery};
+  const auto comm = make_single_communicator();
+  const Federation federation = Federation::load(data, {.clients = 1}, 5, *comm);
+  const auto labels = federation.labels();
+  ASSERT_GT(std::ranges::count(labels, -1), 0);
+  const auto model =
+      make_model({.kind = "lstm"}, federation.sample_shape(), federation.label_form());
+  const auto proto = make_fedproto(options_of("fedproto"), federation, *model);
+  OneRound mine(*proto, first_row(*model));
+  mine.change.assign(mine.change.size(), 0);
+  mine.train(*proto, 0);
+  const auto block = static_cast<std::size_t>(proto->control_block());
+  const auto all = static_cast<float>(std::ssize(labels) - std::ranges::count(labels, -1));
+  for (int32_t label = 0; label < federation.classes(); ++label) {
+    const auto n = static_cast<float>(std::ranges::count(labels, label));
+    EXPECT_FLOAT_EQ(mine.change[(static_cast<std::size_t>(label) + 1) * block - 1], n / all);
   }
 }
 

@@ -83,6 +83,19 @@ TEST(Squares, CostNobodyABit) {
   }
 }
 
+// Gradients at other models leave those of the row that is trained.
+TEST(Squares, OfSeveralGradientsAreThoseOfTheRow) {
+  Regression r(random_clients());
+  ClientOptions options{{.steps = 1, .batch = 0}, {.lr = 0.1}, {.mu = 2, .inner = 3}};
+  options.second_order.rho = 0.5;
+  for (const auto make : {make_fedsam, make_pfedme, make_apfl}) {
+    const auto update = make(options, r.federation, *r.model);
+    EXPECT_TRUE(update->finds_squares());
+    EXPECT_NEAR(train(*update, 3, true).outcome.squares, sum_of_squares(r.clients[2], Row(3, 0.3F)),
+                1e-4);
+  }
+}
+
 // A step of L-BFGS takes a second gradient of its batch.
 TEST(Squares, OfQuasiNewtonStepsAreThoseOfItsRow) {
   Regression r(random_clients());

@@ -368,6 +368,7 @@ TEST(CheckJob, RefusesCombinationsThatCannotWork) {
         parts);
   };
   refused({{"data.kind", "csv"}, {"data.path", "/no/such.csv"}}, {"/no/such.csv", "data.path"});
+  refused({{"data.kind", "csv"}}, {"data.kind = csv needs a file or a folder", "data.path"});
   refused({{"data.shape", ""}}, {"data.shape"});
   refused({{"model.kind", "mlp"}, {"model.hidden", ""}}, {"model.hidden"});
   refused({{"comm.reduction", "fast"}, {"comm.dispatch", "shared"}}, {"comm.dispatch", "planned"});

@@ -53,6 +53,35 @@ TEST(UpdatesOfJobs, DittoTakesMomentumThatClientsDoNotKeep) {
                                 {"ditto", "(client.optimizer-state)", "hint: "});
 }
 
+// The steps of an evaluation: those of training, and of per-fedavg the inner ones; any tensors.
+TEST(UpdatesOfJobs, EvaluationsTuneByTheStepsOfTheUpdate) {
+  const auto families = kind_families();
+  KeyedJob job(families);
+  job.client.lr = 0.3;
+  job.client.inner_lr = 0.02;
+  job.client.steps = 9;
+  job.client.batch = 7;
+  job.client.momentum = 0.5;
+  job.client.optimizer.state = Moments::kKept;
+  job.client.train = job.client.personal = "fc1.*";
+  job.evaluate.tune_steps = 4;
+  job.evaluate.tune = "fc2.*";
+  const std::vector<std::pair<std::string, double>> rates = {
+      {"sgd", 0.3}, {"apfl", 0.3}, {"per-fedavg", 0.02}};
+  for (const auto& [kind, lr] : rates) {
+    job.client.kind = kind;
+    const ClientOptions tuner = tuner_options(job);
+    EXPECT_EQ(tuner.kind, "sgd");
+    EXPECT_EQ(tuner.lr, lr) << kind;
+    EXPECT_EQ(tuner.momentum, 0.5);
+    EXPECT_EQ(tuner.optimizer.state, Moments::kFresh);
+    EXPECT_EQ(tuner.steps, 4);
+    EXPECT_EQ(tuner.batch, 7);
+    EXPECT_EQ(tuner.moves, "fc2.*");
+    EXPECT_EQ(tuner.personal, "");
+  }
+}
+
 TEST(UpdatesOfJobs, WhatIsNoPlainGradientIsRefused) {
   const std::vector<std::pair<std::string, void (*)(ClientOptions&)>> changes = {
       {"client.momentum", [](ClientOptions& o) { o.momentum = 0.5; }},

@@ -277,6 +277,7 @@ TEST(Adapters, AMergeOfOneIsItsMatrix) {
 TEST(Adapters, FreshFactorsDifferByRound) {
   const auto model = part_of(rank_2());
   std::vector<float> first(initial_row(*model).size()), second(first.size());
+  std::ranges::fill(first, 7.0F);  // what the round before has left
   model->adapters().refresh(1, first);
   model->adapters().refresh(2, second);
   EXPECT_EQ(first, initial_row(*model));

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstddef>
 #include <fstream>
 #include <limits>
 #include <sstream>
@@ -9,6 +10,7 @@
 #include <c10/util/BFloat16.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include "hanse/base/short_floats.hpp"
 #include "hanse/comm/communicator.hpp"
@@ -73,6 +75,37 @@ GraphText scaled_graph() {
   return graph;
 }
 
+// W [3, 4] (value 0), M [3, 3] (1), b [3] (2), x [4] (3), delta (4): z = (M' W x')' + b, whose
+// matrices stand before what they multiply.
+GraphText columns_graph() {
+  GraphText graph;
+  graph.add_parameter("weight", "[3,4]", spread_values(12));
+  graph.add_parameter("mix", "[3,3]", spread_values(9));
+  graph.add_parameter("bias", "[3]", {0.5F, -1, 0.25F});
+  const auto node = [](const std::string& op, const std::vector<std::string>& args,
+                       const std::string& overload = "") {
+    return graph_node(op, graph_nodes(args), overload);
+  };
+  const auto v = graph_value;
+  const auto forward = [&](int64_t first) {
+    return std::vector<std::string>{
+        node("aten::t", {v(3)}),         node("aten::mm", {v(0), v(first)}),
+        node("aten::t", {v(1)}),         node("aten::mm", {v(first + 2), v(first + 1)}),
+        node("aten::t", {v(first + 3)}), node("aten::add", {v(first + 4), v(2)}, "Tensor")};
+  };
+  graph.evaluation = graph_nodes(forward(4));
+  graph.evaluation_output = "9";
+  std::vector<std::string> nodes = forward(5);  // 5 ... 10
+  for (const std::string& one :
+       {node("aten::t", {v(4)}), node("aten::mm", {v(6), v(4)}), node("aten::mm", {v(1), v(11)}),
+        node("aten::mm", {v(13), v(3)}), node("aten::sum", {v(4), "[0]"}, "dim_IntList")}) {
+    nodes.push_back(one);
+  }
+  graph.training = graph_nodes(nodes);
+  graph.outputs = R"({"output":10,"gradients":[14,12,15],"buffers":[]})";
+  return graph;
+}
+
 struct Part {
   GraphText graph;
   TrainedPart part;
@@ -118,6 +151,7 @@ TrainedPart adapters(AdapterPath path, std::vector<std::string> train = {}) {
 }
 
 Part tied(TrainedPart part) { return {tied_graph(), std::move(part), {2}, 5}; }
+Part columns(TrainedPart part) { return {columns_graph(), std::move(part), {4}, 3}; }
 Part linear(TrainedPart part) { return {linear_graph(), std::move(part), {4}, 3}; }
 
 void expect_same_steps(PartModel& one, PartModel& other, const Batch& batch) {
@@ -210,12 +244,12 @@ TEST(NarrowBase, IsTheSameOnAllRanksOfAHost) {
 
 TEST(Split, IsTheMergedMatrixButForRounding) {
   const Samples tokens({2}, 5, 7, 3, 5), numbers({4}, 3, 7);
-  for (const auto& of : {tied, linear}) {
+  for (const auto& of : {tied, linear, columns}) {
     const auto merged = made(of(adapters(AdapterPath::kMerged)));
     const auto split = made(of(adapters(AdapterPath::kSplit)));
     EXPECT_EQ(merged->adapters().split_count(), 0);
     EXPECT_EQ(split->adapters().split_count(), split->adapters().count());
-    const Batch batch = (split->n_params() > 30 ? tokens : numbers).batch();
+    const Batch batch = (of == tied ? tokens : numbers).batch();
     const std::vector<float> row = moved(*split);
     const auto found = loss_and_gradient(*split, row, batch);
     const auto expected = loss_and_gradient(*merged, row, batch);
@@ -306,6 +340,24 @@ TEST(NarrowBase, TakesTheMemoryThatItSays) {
       EXPECT_NEAR(found.shared, shared, 0.02 * shared);
       EXPECT_NEAR(found.own, own, 0.02 * 4 * kOut * kIn);
     }
+  }
+}
+
+double allocated_bytes() {
+  const struct mallinfo2 all = mallinfo2();
+  return static_cast<double>(all.uordblks + all.hblkhd);
+}
+
+// What the file gives lies in the host's memory alone, beside what passes take.
+TEST(NarrowBase, HasNoCopyOfItsOwn) {
+  constexpr int64_t kOut = 400, kIn = 4000;
+  for (const bool narrow : {false, true}) {
+    Part of{wide_graph(kOut, kIn), adapters(AdapterPath::kSplit), {kIn}, kOut};
+    of.part.narrow = narrow;
+    const double before = allocated_bytes();
+    const auto model = made(of);
+    const double own = allocated_bytes() - before - static_cast<double>(model->pass_bytes());
+    EXPECT_LT(own, 0.1 * 4 * kOut * kIn) << narrow;
   }
 }
 

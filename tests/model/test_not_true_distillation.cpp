@@ -150,6 +150,25 @@ TEST(NotTrueDistillation, HasTheGradientOfItsLossInEveryNetwork) {
   }
 }
 
+// A sample counts once, however many of its positions have labels.
+TEST(NotTrueDistillation, IsTheMeanOverLabelledPositions) {
+  const std::vector<int64_t> shape = small_shape("lstm");
+  const LabelForm form(4, 12);
+  Samples samples(shape, form, 1, 2, 11);
+  const auto model = make_model(small_options("lstm", "cross-entropy"), shape, form);
+  distill_not_true(*model, 3, 2);
+  const std::vector<float> row = scaled_row(*model, 1), received = scaled_row(*model, 2);
+  model->receive({received});
+  const auto loss = [&](const std::vector<int32_t>& labels) {
+    samples.labels = labels;
+    return loss_and_gradient(*model, row, samples.batch()).loss;
+  };
+  std::vector<int32_t> first(samples.labels.size(), -1), second = first, both = first;
+  first[0] = both[0] = 3;
+  second[1] = both[1] = 7;
+  EXPECT_NEAR(loss(both), (loss(first) + loss(second)) / 2, 1e-6);
+}
+
 TEST(NotTrueDistillation, SaysWhatItNeeds) {
   const auto two = make_model({.kind = "linear"}, {kFeatures}, 2);
   expect_error<InvalidArgument>([&] { distill_not_true(*two, 1, 1); },

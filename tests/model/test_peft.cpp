@@ -83,6 +83,23 @@ TEST(Peft, WhatIsWrittenIsReadAgain) {
   EXPECT_FALSE(file.adapters[2].is_embedding);
 }
 
+// What PEFT makes of them is in the configuration.
+TEST(Peft, ConfigurationsTellTheScaleAndHowLayersAreStored) {
+  const auto ours = some_adapters();
+  const ParameterLayout all;
+  const auto config = [&](std::size_t count, bool root) {
+    return json::parse(write_peft(std::span(ours).first(count), {2, 6, root}, 0.1, all).config);
+  };
+  const json turned = config(2, true), dense = config(1, false);
+  EXPECT_EQ(turned["r"], 2);
+  EXPECT_EQ(turned["lora_alpha"], 6);
+  EXPECT_EQ(turned["lora_dropout"], 0.1);
+  EXPECT_EQ(turned["use_rslora"], true);
+  EXPECT_EQ(turned["fan_in_fan_out"], true);
+  EXPECT_EQ(dense["use_rslora"], false);
+  EXPECT_EQ(dense["fan_in_fan_out"], false);
+}
+
 // PEFT saves the matrices of embeddings with their adapters.
 TEST(Peft, MatricesBesideAdaptersAreKept) {
   const ScratchFolder folder;

@@ -115,6 +115,20 @@ TEST(ModelContrast, DoesNotMoveWithoutALastModel) {
   EXPECT_NE(loss_and_gradient(*model, row, samples.batch()).gradient, expected.gradient);
 }
 
+// Each position has its share of a sample's contrast.
+TEST(ModelContrast, IsTheMeanOverPositions) {
+  const std::vector<int64_t> shape = small_shape("lstm");
+  const LabelForm form(4, 12);
+  const Samples samples(shape, form, 3, 2, 11);
+  const auto make = [&] { return make_model(small_options("lstm", "cross-entropy"), shape, form); };
+  const auto plain = make(), model = make();
+  contrast_with_models(*model, 2, 0.7);
+  const std::vector<float> row = initial_row(*model, 1);
+  model->receive({initial_row(*model, 2)});
+  EXPECT_NEAR(loss_and_gradient(*model, row, samples.batch()).loss,
+              loss_and_gradient(*plain, row, samples.batch()).loss + 2 * std::numbers::ln2, 1e-5);
+}
+
 // Means of representations; class 1 has none.
 std::vector<float> some_means(int64_t classes, int64_t width) {
   std::vector<float> means;

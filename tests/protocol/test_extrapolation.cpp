@@ -21,15 +21,20 @@ TEST(Extrapolation, IsThePapersFactor) {
   EXPECT_DOUBLE_EQ(extrapolation(0, 0, 0), 1) << "no update";
 }
 
-// Hears what sum_i c_i |D_i|^2 is.
+// Hears what sum_i c_i |D_i|^2 is, with the weights of those who are left out given to the others.
 class Heard final : public RoundPart {
  public:
   explicit Heard(double& squares) : squares_(squares) {}
   void trained(const TrainedRound& round) override {
-    squares_ = 0;
+    double sum = 0, there = 0, all = 0;
     for (const Assignment& entry : round.plan.entries()) {
-      squares_ += entry.coefficient * round.squared_norms[static_cast<std::size_t>(entry.position)];
+      const double norm = round.squared_norms[static_cast<std::size_t>(entry.position)];
+      all += entry.coefficient;
+      if (std::isnan(norm)) continue;
+      there += entry.coefficient;
+      sum += entry.coefficient * norm;
     }
+    squares_ = sum * all / there;
   }
 
  private:
@@ -52,6 +57,59 @@ TEST(Extrapolation, LengthensTheStepOfTheMean) {
     for (std::size_t i = 0; i < start.size(); ++i) {
       EXPECT_NEAR(longer[i], start[i] + factor * (plain[i] - start[i]), 1e-5) << epsilon;
     }
+  }
+}
+
+// What is no parameter takes the mean's step, and has no share in its length.
+TEST(Extrapolation, LeavesBuffersAlone) {
+  TinyJob job{.sampler = "full"};
+  const std::vector<float> start = train_threads(1, job, 0);
+  double squares = 0;
+  job.round_part = [&](Communicator&) { return std::make_unique<Heard>(squares); };
+  const std::vector<float> plain = train_threads(1, job, 1);
+  constexpr int64_t kTrained = kParams - 4;
+  double mean = 0;
+  for (std::size_t i = 0; i < kTrained; ++i) mean += std::pow(plain[i] - start[i], 2);
+  const double factor = squares / (2 * mean);
+  EXPECT_GT(factor, 1.2);
+  job.round_part = [&](Communicator&) { return make_extrapolation(kTrained, 0); };
+  const std::vector<float> longer = train_threads(1, job, 1);
+  for (std::size_t i = 0; i < start.size(); ++i) {
+    const double by = i < kTrained ? factor : 1;
+    EXPECT_NEAR(longer[i], start[i] + by * (plain[i] - start[i]), 1e-5) << i;
+  }
+}
+
+struct Ticks final : Clock {
+  double now_s() const override { return 0.25 * quarters; }
+  int quarters = 0;
+};
+
+// Four clients of eleven start within the second that a round has.
+TEST(Extrapolation, IsOfThoseWhoTrained) {
+  Ticks ticks;
+  TinyJob job{.sampler = "full", .clock = &ticks, .round_seconds = 1};
+  double squares = 0;
+  const auto comm = make_single_communicator();
+  const auto trained = [&](const auto& part, int rounds) {
+    job.round_part = part;
+    TinyTraining training(*comm, job);
+    training.update->spoil = [&](const ClientTask&, ClientOutcome&) { ++ticks.quarters; };
+    for (int round = 0; round < rounds; ++round) training.trainer->round(false);
+    const auto row = training.trainer->model_row();
+    return std::vector<float>(row.begin(), row.end());
+  };
+  const auto hears = [&](Communicator&) { return std::make_unique<Heard>(squares); };
+  const std::vector<float> start = trained(hears, 0), plain = trained(hears, 1);
+  EXPECT_EQ(ticks.quarters, 4);
+  const auto farther = [](Communicator&) { return make_extrapolation(kParams, 0); };
+  const std::vector<float> longer = trained(farther, 1);
+  double mean = 0;
+  for (std::size_t i = 0; i < start.size(); ++i) mean += std::pow(plain[i] - start[i], 2);
+  const double factor = squares / (2 * mean);
+  EXPECT_GT(factor, 1.05);
+  for (std::size_t i = 0; i < start.size(); ++i) {
+    EXPECT_NEAR(longer[i], start[i] + factor * (plain[i] - start[i]), 1e-5);
   }
 }
 

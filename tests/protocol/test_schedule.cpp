@@ -233,6 +233,14 @@ TEST(CostModel, LearnsSecondsAndSecondsAUnit) {
   EXPECT_TRUE(model.slowness().empty());
 }
 
+TEST(CostModel, KnowsOnlyTheClientsThatItHasMeasured) {
+  CostModel model;
+  model.observe(std::vector<Measurement>{{.client = 5, .units = 1, .seconds = 3}});
+  EXPECT_EQ(model.predict(5, 2), 3);
+  EXPECT_EQ(model.predict(2, 2), 6);  // 3 a unit
+  EXPECT_EQ(model.predict(9, 2), 6);
+}
+
 // The line through the measurements is one that nobody could have measured: the mean instead.
 TEST(CostModel, TakesSecondsAUnitWhereTheLineIsNone) {
   const auto predicted = [](Costs units, Costs seconds, double of) {

@@ -324,6 +324,31 @@ class BenchTest(ScriptTest):
         self.assertIn("16 1 800 10 30 5 850 1.00 200 13.2".split(), lines)
         self.assertIn("1024 16 800 10 30 5 850 0.02 200 13.2".split(), lines)
 
+    def test_round(self):
+        """The share beside is the median of the runs, and a client's bytes are those of the slope."""
+        self.make_program("hanse-bench-round", """#!/bin/sh
+echo x >>"$0.calls"
+count=$(wc -l <"$0.calls")
+echo '{"seconds_per_round": 0.002, "arithmetic_seconds": 0.0018, "share_beside": 0.'$count'}'
+""")
+        self.make_program("hanse", """#!/bin/sh
+for option; do
+  case $option in
+    --run.out=*) out=${option#--run.out=} ;;
+    --federation.clients=*) clients=${option#*=} ;;
+  esac
+done
+if [ "$1" = plan ]; then echo '{"peak_bytes": '$((1000000 + 46 * clients))'}'; exit; fi
+echo '{"peak_memory_bytes": '$((9000000 + 96 * clients))'}' >"$out/summary.json"
+""")
+        result = self.bench("--only", "round", "--pairs", "3")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        lines = [line.split() for line in result.stdout.splitlines()]
+        self.assertIn("uniform 100 2 1.8 0.200 0.100-0.300 0.10 over".split(), lines)
+        self.assertIn("all clients 1000 2 1.8 0.500 0.400-0.600 0.10 over".split(), lines)
+        self.assertIn("fedavg, uniform 80.0 80.0-80.0 30.0 64 over".split(), lines)
+        self.assertIn("oort 80.0 80.0-80.0 30.0".split(), lines)
+
     def test_markdown(self):
         result = self.bench("--only", "mlp", "--pairs", "1", "--markdown")
         self.assertIn("| mlp | 11 | 10 | 1.100 | 1.100-1.100 | 1.20 | ok |", result.stdout)

@@ -5,7 +5,7 @@ import unittest
 from support import SCRIPTS, ScriptTest
 
 sys.path.insert(0, str(SCRIPTS))
-from shared import digest_cases  # noqa: E402
+from shared import digest_cases, digest_inputs  # noqa: E402
 
 # Lists two kinds of each family. A run has the seed of its kind as digest, and bad jobs an error.
 PROGRAM = '''#!/usr/bin/env python3
@@ -79,6 +79,23 @@ class CasesTest(unittest.TestCase):
     def test_variants_are_of_families_that_run(self):
         for name in [*digest_cases.VARIANTS, *digest_cases.NEEDS_FILE]:
             self.assertIn(name.split("/")[0], digest_cases.FAMILIES)
+
+
+class InputsTest(ScriptTest):
+    def test_cases_name_files_that_can_be_made(self):
+        sources = digest_inputs.Sources(None, self.folder, "true")
+        cases = [case for family in digest_cases.FAMILIES for case in digest_cases.kind_cases(
+            family, "key", ["sgd", "graph", "text", "hanse"])]
+        made = [case for case in cases if digest_cases.reads_file(case)]
+        self.assertIn("updates/sgd+clusters-file", [case.name for case in made])
+        for case in made:
+            options = sources.filled(case.options)
+            paths = [options[key] for key, value in case.options.items()
+                     if isinstance(value, digest_inputs.Made)]
+            for path in paths:
+                self.assertTrue(path.exists() or path.suffix == ".h5", path)  # the program writes it
+        self.assertEqual((self.folder / "ranks.csv").read_text().splitlines()[:4],
+                         ["client,rank", "0,1", "1,2", "2,3"])
 
 
 class CompareTest(ScriptTest):

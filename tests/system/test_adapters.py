@@ -67,6 +67,33 @@ class Kinds(harness.Case):
         plain = harness.summary(self.train(self.job(ADAPTERS, "both.cfg"), "both", 3))
         self.assertLess(sent, plain["bytes_per_round"])
 
+    def test_fedsa_keeps_b_and_writes_the_same_adapters(self):
+        alone, run = self.compare_places({**ADAPTERS, "client.lora-kind": "fedsa",
+                                          "client.lora-alpha": 4, "client.lora-scale": "root",
+                                          "run.adapters": "peft"})
+        self.assertEqual(harness.text(run, "clients.csv"), harness.text(alone, "clients.csv"))
+        for matrix, (a, b) in factors(run).items():
+            self.assertEqual(abs(b).max(), 0)  # the server has that of the start
+            self.assertGreater(abs(a).max(), 0)
+        for name in ("adapter_model.safetensors", "adapter_config.json"):
+            with open(f"{run}/adapters/{name}", "rb") as one, \
+                    open(f"{alone}/adapters/{name}", "rb") as other:
+                self.assertEqual(one.read(), other.read(), name)
+        start = {**MLP, "client.lora": "auto", "model.start": alone + "/adapters"}
+        again = [self.train(self.job(start, "again.cfg"), f"again-{ranks}", ranks,
+                            {"run.rounds": rounds}) for ranks, rounds in ((1, 6), (2, 3))]
+        self.hanse("resume", again[1], "--run.rounds=6", ranks=3)
+        self.assert_digest(*again)
+
+    def test_a_bfloat16_base_on_any_ranks(self):
+        """What reads its row in one piece trains on rounded tensors."""
+        changes = {**MLP, "client.train": "fc3.*", "model.base-precision": "bfloat16"}
+        alone, run = self.compare_places(changes)
+        for name, values in tensors(run).items():
+            if name.startswith(("fc1.", "fc2.")):
+                self.assertFalse((values.view("u4") & 0xffff).any(), name)
+                numpy.testing.assert_array_equal(values, tensors(alone)[name])
+
     def test_scale_and_dropout_on_any_ranks(self):
         alone, run = self.compare_places({**ADAPTERS, "client.lora-alpha": 3,
                                           "client.lora-scale": "root", "client.lora-dropout": 0.3})
@@ -114,13 +141,27 @@ class Flora(harness.Case):
             self.assertGreater(abs(tensors(run)[matrix] - tensors(start)[matrix]).max(), 1e-3)
             self.assertEqual(abs(b).max(), 0)
 
+    def test_each_round_starts_from_adapters_of_its_own(self):
+        runs = [self.train(self.job(self.CHANGES), f"rounds-{n}", changes={"run.rounds": n})
+                for n in (1, 2)]
+        for matrix, (a, b) in factors(runs[0]).items():
+            self.assertGreater(abs(factors(runs[1])[matrix][0] - a).max(), 0.01)
+            self.assertEqual(abs(b).max(), 0)
+
     def test_one_client_is_what_it_would_merge(self):
         one = {**ADAPTERS, "client.lora-alpha": 4, "federation.clients": 1, "run.rounds": 1,
                "sampler.kind": "full"}
         plain = self.train(self.job(one), "plain", changes={"run.merge-adapters": "true"})
-        flora = self.train(self.job(one), "flora", changes={"client.lora-kind": "flora"})
-        for matrix in factors(flora):
-            numpy.testing.assert_allclose(tensors(flora)[matrix], tensors(plain)[matrix], atol=2e-7)
+        start = tensors(self.train(self.job(one), "start", changes={
+            "client.lr": 1e-30, "run.merge-adapters": "true"}))
+        for rate in (1, 0.5):
+            flora = self.train(self.job(one), f"flora-{rate}", changes={
+                "client.lora-kind": "flora", "server.lr": rate})
+            for matrix in factors(flora):
+                step = tensors(plain)[matrix] - start[matrix]
+                self.assertGreater(abs(step).max(), 1e-3)
+                numpy.testing.assert_allclose(tensors(flora)[matrix], start[matrix] + rate * step,
+                                              atol=2e-7)
 
     def test_what_else_trains_is_averaged(self):
         job = self.job({**self.CHANGES, "client.train": "fc3.*"})

@@ -20,6 +20,7 @@ JOBS = {
     "head": {**MLP, "client.clustered": "fc2.*", "client.momentum": 0.5, "aggregator.kind": "term",
              "federation.held-out": 3, "evaluate.tune-steps": 2},
     "labels": {**MLP, "client.cluster-by": "labels", "server.optimizer": "adam", "server.lr": 0.02},
+    "file": {**MLP, "client.cluster-by": "file", "server.optimizer": "adam", "server.lr": 0.02},
     "personal": {**MLP, "client.clustered": "fc1.*", "client.personal": "fc2.bias",
                  "client.phases": "personal 1, clustered 1, shared 1",
                  "client.update": "prox", "client.mu": 0.3},
@@ -69,8 +70,8 @@ def purity(clusters, groups):
 class SameBits(harness.Case):
     """On one to four ranks, and from the half of the run on."""
 
-    def check(self, name):
-        job = {"run.rounds": 6, **JOBS[name]}
+    def check(self, name, **more):
+        job = {"run.rounds": 6, **JOBS[name], **more}
         alone, run = self.compare_places(job)
         self.assertEqual(harness.text(run, "clients.csv"), harness.text(alone, "clients.csv"))
         last = [harness.text(one, "evaluations.csv").splitlines()[-1] for one in (run, alone)]
@@ -88,6 +89,11 @@ class SameBits(harness.Case):
 
     def test_clusters_by_labels(self):
         self.check("labels")
+
+    def test_clusters_of_a_file(self):
+        path = self.write("clusters.csv", "client,cluster\n" + "".join(
+            f"{client},{client * 7 % 5 % 3}\n" for client in range(23)))
+        self.check("file", **{"federation.clusters-path": path})
 
     def test_personal_tensors_beside_them(self):
         self.check("personal")
@@ -213,6 +219,9 @@ class Choice(harness.Case):
         self.assertGreater(len(set(drawn)), 2)
         other = self.train(job, "other", changes={"client.seed": 77})
         self.assertNotEqual(harness.column(other, "clients.csv", "cluster"), drawn)
+        # In every round anew, while nothing tells them apart.
+        still = self.train(job, "still", changes={"run.rounds": 2, "client.lr": 1e-30})
+        self.assertNotEqual(harness.column(still, "clients.csv", "cluster"), drawn)
 
     def test_ifca_finds_the_groups(self):
         job = self.job(self.table(**{"run.rounds": 15, "run.seed": 4, "data.test-fraction": 0.3}))
@@ -233,7 +242,8 @@ class Choice(harness.Case):
         self.assertAlmostEqual(float(last), min(means), places=9)
 
     def test_clusters_of_labels(self):
-        shares = [(9, 1), (1, 9), (8, 2), (5, 5), (2, 8), (9, 1), (5, 5)]
+        # However many samples a client has.
+        shares = [(9, 1), (1, 9), (8, 2), (5, 5), (2, 8), (45, 5), (5, 5)]
         lines = ["label,site,a"] + [
             f"{label},c{client},{label + 0.1 * i}" for client, both in enumerate(shares)
             for label, count in enumerate(both) for i in range(count)]

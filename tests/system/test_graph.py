@@ -177,6 +177,24 @@ class Parts(GraphCase):
         self.assertGreater(abs(found["fc.bias"] - graph.tensors["fc.bias"]).max(), 0)
 
 
+class Clusters(GraphCase):
+    def test_buffers_have_no_copies(self):
+        """Where all take one copy, and where two are taken while nothing moves but buffers."""
+        plain = self.train(self.job(self.keys()), "plain")
+        still = self.keys(**{"client.lr": 1e-30})
+        alone = self.train(self.job(still, "still.cfg"), "alone")
+        for name, keys, expected, copies in (("one", self.keys(), plain, [0] * 5),
+                                             ("two", still, alone, [0, 1, 0, 1, 1])):
+            path = self.write(f"{name}.csv", "client,cluster\n" + "".join(
+                f"{client},{copy}\n" for client, copy in enumerate(copies)))
+            run = self.train(self.job({**keys, "client.clustered": "*", "federation.models": 2,
+                                       "client.cluster-by": "file",
+                                       "federation.clusters-path": path}, f"{name}.cfg"), name, 2)
+            for tensor in ("fc.weight", "fc.bias", "bn.running_mean", "bn.running_var"):
+                numpy.testing.assert_array_equal(tensors(run)[tensor], tensors(expected)[tensor])
+            self.assertIn("cluster1.fc.weight", tensors(run))
+
+
 class Told(GraphCase):
     """What is odd but allowed is said in a line at the start."""
 

@@ -1,5 +1,6 @@
 """Memory of a rank grows neither with its participants nor with the ranks that share the data."""
 
+import json
 import signal
 
 import harness
@@ -16,6 +17,18 @@ def proportional_bytes(pid):
         if line.startswith("Pss:"):
             return 1024 * int(line.split()[1])
     raise AssertionError(f"no Pss of process {pid}")
+
+
+def common_bytes(pid):
+    """What a process takes of memory that ranks make together, as proportional_bytes()."""
+    found, counts = 0, False
+    for line in harness.text(f"/proc/{pid}/smaps").splitlines():
+        first, *rest = line.split()
+        if not first.endswith(":"):
+            counts = "memfd:hanse" in line
+        elif counts and first == "Pss:":
+            found += 1024 * int(rest[0])
+    return found
 
 
 @harness.measures_memory
@@ -44,6 +57,45 @@ class Memory(harness.Case):
         self.assertGreater(used[1], DATA_BYTES)
         # Three more copies of the data would be 612 MB, beside what three more processes take.
         self.assertLess(used[4], used[1] + 2.5 * DATA_BYTES, f"bytes on the host: {used}")
+
+    def test_frozen_tensors_of_more_ranks(self):
+        """One copy a host, and on each rank what steps form of them, as `hanse plan` says."""
+        wide = {"model.kind": "mlp", "model.hidden": "2000,2000", "data.shape": "1,28,28",
+                "federation.clients": 6, "sampler.kind": "full", "client.steps": 1,
+                "run.rounds": 10000000, "evaluate.every": 0}
+        for number, changes in enumerate(({"client.train": "fc3.*"},
+                                          {"client.lora": 4, "client.lora-layers": "fc1.*"})):
+            job = self.job({**wide, **changes})
+            plan = json.loads(self.hanse("plan", job, "--json").stdout())
+            for ranks in (1, 3):
+                run = self.path(f"run-{number}-{ranks}")
+                process = self.start("run", job, f"--run.out={run}", ranks=ranks)
+                self.wait_for_rounds(process, run, 5)
+                found = sum(common_bytes(pid) for pid in process.ranks().values())
+                process.signal(signal.SIGUSR1)
+                self.assertEqual(process.wait().status, harness.STOPPED, process.describe())
+                self.assertAlmostEqual(found, plan["frozen_bytes"] + ranks * plan["formed_bytes"],
+                                       delta=0.05 * plan["frozen_bytes"], msg=f"{changes} {ranks}")
+
+    def test_clients(self):
+        """64 bytes each beyond 2 samples of 8 bytes, at the peak, and hanse plan says so, too."""
+        job = self.job({"data.shape": "1,2,2", "data.classes": 2, "data.test-fraction": 0,
+                        "federation.samples": 2, "federation.partition": "iid", "client.batch": 2,
+                        "sampler.per-round": 100, "run.rounds": 2, "evaluate.every": 0,
+                        "evaluate.clients": 1})
+        runs, plans = [], []
+        for clients in (100_000, 500_000):
+            changes = {"federation.clients": clients}
+            runs.append(self.peak(job, f"run-{clients}", **changes))
+            plan = self.hanse("plan", job, "--json", f"--federation.clients={clients}")
+            plans.append(json.loads(plan.stdout())["peak_bytes"])
+        for few, many in (runs, plans):
+            self.assertLess((many - few) / 400_000, 16 + 64)
+
+    def test_started_by_a_large_process(self):
+        """Its memory is not the run's."""
+        large = bytearray(b"1") * int(400 * MB)
+        self.assertLess(self.peak(self.job({"run.rounds": 1}), "run"), len(large) / 2)
 
     def test_participants(self):
         # One row has 9.5 MB; a rank that kept those of all participants would need 460 MB more.

@@ -93,6 +93,15 @@ MODELS = {
         "client.stragglers": 0.5,
         "client.epochs": 3,
     },
+    "fedexp": {
+        "model.kind": "mlp",
+        "model.hidden": "17,9",
+        "federation.partition": "power-law",
+        "server.extrapolate": "true",
+        "server.extrapolate-epsilon": 1e-5,
+        "client.stragglers": 0.5,
+        "client.epochs": 3,
+    },
     "oort": {
         "model.kind": "mlp",
         "model.hidden": "9",
@@ -180,6 +189,14 @@ class SameBits(harness.Case):
 
     def test_moon_and_a_resume(self):
         self.check_sampler("moon")
+
+    def test_fedexp_and_a_resume(self):
+        self.check_sampler("fedexp")
+        factors = [float(x) for x in harness.column(self.path("alone"), "rounds.csv", "extrapolation")]
+        self.assertGreater(max(factors), 1)
+        for run in ("place-1", "stopped"):
+            self.assertEqual(harness.column(self.path(run), "rounds.csv", "extrapolation"),
+                             harness.column(self.path("alone"), "rounds.csv", "extrapolation"))
 
     def test_fedproto_and_a_resume(self):
         self.check_sampler("fedproto")

@@ -15,11 +15,15 @@ void require_model_threads(int64_t threads);
 
 // Sets the threads that one operation of the calling thread may use, in LibTorch, oneDNN and
 // OpenBLAS. Call it before the first model is built. Throws InvalidArgument when threads < 1. It
-// also makes the C library keep freed blocks of up to 32 MiB (512 MiB in all): activations of this
-// size are freed and allocated in every step, and fetching them from the system anew costs a
-// convolutional network a fifth of its time. The first call multiplies two matrices (2 ms), so that
+// also calls keep_freed_memory(true). The first call multiplies two matrices (2 ms), so that
 // OpenBLAS has written the memory of later products.
 void set_model_threads(int64_t threads);
+
+// Makes the C library keep freed blocks of up to 32 MiB (512 MiB in all): activations of this size
+// are freed and allocated in every step, and fetching them from the system anew costs a
+// convolutional network a fifth of its time. Or makes it return those of 1 MiB and more, as while
+// data are read: of a million clients 50 bytes each would stay behind.
+void keep_freed_memory(bool keep);
 
 // Throws InvalidArgument unless HANSE_KERNELS, where it is set, names a family of kernels that this
 // processor runs.

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
 namespace hanse {
@@ -40,7 +39,9 @@ class CostModel {
  private:
   void observe_workers(std::span<const Measurement> round);
 
-  std::unordered_map<int64_t, double> seconds_of_;
+  double known_seconds(int64_t client) const;  // below 0: never measured
+
+  std::vector<float> seconds_of_;  // by client, as far as the last one measured; below 0: unknown
   // Over all measurements: their number, sums, sums of squares and of products.
   double measured_ = 0, units_ = 0, seconds_ = 0, squared_units_ = 0, units_seconds_ = 0;
   std::vector<double> slowness_;  // [workers]

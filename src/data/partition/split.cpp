@@ -302,6 +302,9 @@ void require_left(const FederationOptions& federation, std::span<const std::stri
 
 std::vector<char> untrained_clients(int64_t n, std::vector<std::string> names,
                                     const FederationOptions& federation, uint64_t seed) {
+  if (federation.held_out.is_none() && federation.validation_clients.is_none()) {
+    return std::vector<char>(to_index(n));
+  }
   std::vector<ClientRanges> clients(to_index(n));
   for (int64_t c = 0; c < n; ++c) clients[to_index(c)].begin = c;  // its number
   int64_t held_out = 0;

@@ -95,9 +95,9 @@ class ClientRunner {
   std::vector<float> state_copy(int64_t client) const;
   bool has_states() const { return states_ != nullptr; }
   bool has_state(int64_t client) const { return states_ && states_->contains(client); }
-  // Seconds since the round's start.
+  // Seconds since the round's start, for its deadline; without one nobody looks at the clock.
   double elapsed_s(const RoundContext& round) const {
-    return settings_.clock->now_s() - round.start_s;
+    return settings_.round_seconds > 0 ? settings_.clock->now_s() - round.start_s : 0;
   }
 
   // A client's state: the update's own, the stages', the sink's.

@@ -78,7 +78,7 @@ void KeptVersions::share(Communicator& comm) {
     write(loaded_[i], std::span(loaded_models_).subspan(i * size_, size_));
   }
   loaded_.clear();
-  loaded_models_ = {};
+  loaded_models_ = std::vector<float>();  // {} would keep its memory
 }
 
 }  // namespace hanse

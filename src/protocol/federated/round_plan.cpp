@@ -92,7 +92,7 @@ RoundPlan::RoundPlan(Communicator& comm, Communicator& host, const Federation& f
   if (dispatch == Dispatch::kSharedQueue) queue_ = make_shared_queue(host_, workers_);
   if (dispatch == Dispatch::kServedQueue) queue_ = make_served_queue(comm_);
   // A queue hands a slow rank less by itself, and nobody knows there who trained whom.
-  if (!queue_) costs_ = CostModel(workers_);
+  if (!queue_ && workers_ > 1) costs_ = CostModel(workers_);
 }
 
 double RoundPlan::samples_of(int64_t client, int64_t steps) const {
@@ -135,8 +135,10 @@ void RoundPlan::assign(const RoundTurnout& turnout, std::span<const double> impo
   for (std::size_t i = 0; i < clients.size(); ++i) {
     if (trained[i] >= 0) worker_of[i] = trained[i];
   }
-  auto order = by_start(costs, worker_of);
-  if (in_groups) std::iota(order.begin(), order.end(), int64_t{0});
+  // One worker trains them as they are drawn: often by number, as their samples lie in memory.
+  std::vector<int64_t> order(clients.size());
+  std::iota(order.begin(), order.end(), int64_t{0});
+  if (!in_groups && workers_ > 1) order = by_start(costs, worker_of);
   clear();
   kept_versions_ = turnout.kept;
   for (const int64_t position : order) {

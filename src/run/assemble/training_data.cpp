@@ -200,8 +200,10 @@ void load_samples_and_model(const Job& job, Communicator& comm, Assembly& assemb
     const Scope phase(Phase::kReading);
     DataOptions data = job.data;
     data.rows = job.evaluate.scores && protocol_kind(job).reading.reads("evaluate.scores");
+    keep_freed_memory(false);
     assembly.federation =
         Federation::load(data, job.federation, seed_of(job, job.data.seed), *assembly.host);
+    keep_freed_memory(true);
   });
   const int64_t idle =
       protocol_kind(job).reading.reads("attack.idle") ? idle_attackers(job.attack) : 0;

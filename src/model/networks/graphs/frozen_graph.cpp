@@ -20,7 +20,7 @@ using Values = GraphPasses::Values;
 class Looks {
  public:
   Looks(const FrozenGraph::Case& c, const std::vector<char>& candidates)
-      : c_(c), program_(c.passes.training()), candidates_(candidates) {
+      : c_(c), program_(c.passes.program(true)), candidates_(candidates) {
     std::vector<int64_t> results;
     for (int64_t i = 0; i < program_.nodes(); ++i) {
       if (candidates_[to_index(i)] != 0) results.push_back(program_.graph().inputs + i);
@@ -154,8 +154,8 @@ std::unique_ptr<FrozenGraph> FrozenGraph::find(const Case& c) {
   const auto moves = c.freeze.moves.begin();
   const std::vector<char> wanted(moves, moves + std::ssize(trained));
   const std::vector<char> inputs = moving_inputs(c);
-  GraphCutter cutter({.evaluation = passes.evaluation(),
-                      .training = passes.training(),
+  GraphCutter cutter({.evaluation = passes.program(false),
+                      .training = passes.program(true),
                       .trained = trained,
                       .wanted = wanted,
                       .moves = inputs,
@@ -172,7 +172,7 @@ FrozenGraph::FrozenGraph(GraphPasses& passes, const FrozenGraph& other, Begin be
     : FrozenGraph(passes, other.cut_, std::move(begin)) {}
 
 std::string FrozenGraph::digest() const {
-  const GraphProgram& program = passes_.training();
+  const GraphProgram& program = passes_.program(true);
   const int64_t x = passes_.file().x();
   const std::vector<float> sample(to_index(size_of(passes_.file().sample)));
   Values values;
@@ -230,7 +230,7 @@ const GraphSchedule& FrozenGraph::schedule_of(const std::vector<char>& wanted) {
   if (wanted == chosen_.first) return chosen_.second;
   std::vector<char> moving = wanted;
   for (std::size_t i = 0; i < moving.size(); ++i) moving[i] &= cut_.moves[i];
-  chosen_ = {wanted, graph_schedule(passes_.training(), trained_of(passes_), moving, passes_.path(),
+  chosen_ = {wanted, graph_schedule(passes_.program(true), trained_of(passes_), moving, passes_.path(),
                                     {cut_.given, {}})};
   return chosen_.second;
 }

@@ -53,7 +53,7 @@ class GraphNetwork final : public NetworkModel, public TensorReader, public Cutt
   }
 
   void forget_start() override {
-    start_ = {};
+    start_ = std::vector<float>();  // {} would keep its memory
     bound_row_ = nullptr;
   }
 

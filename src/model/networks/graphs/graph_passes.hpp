@@ -41,8 +41,7 @@ class GraphPasses {
   std::span<const int64_t> leaves() const { return leaves_; }
   const std::vector<int64_t>& leaf_shape(std::size_t i) const { return shapes_[i]; }
   std::size_t float_buffers() const { return float_buffers_.size(); }
-  const GraphProgram& evaluation() const { return evaluation_; }
-  const GraphProgram& training() const { return training_; }
+  const GraphProgram& program(bool training) const { return training ? training_ : evaluation_; }
   // Integer buffers and constants, as begin() sets them; undefined: the caller's.
   const c10::IValue& fixed(int64_t value) const { return fixed_[to_index(value)]; }
   // Frees the file's bytes: what the file's parameters point to.

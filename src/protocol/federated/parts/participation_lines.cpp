@@ -1,5 +1,6 @@
 // The lines of participation.csv: who took part in a round, and with what.
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <string>
@@ -71,6 +72,8 @@ class ParticipationLines final : public RoundPart {
     for (std::size_t i = 0; i < round.plan.size(); ++i) {
       lines[to_index(round.plan.entries()[i].position)] = line_of(round, i);
     }
+    constexpr std::size_t kLineBytes = 64;  // about
+    lines_.reserve(lines_.size() + kLineBytes * lines.size());
     for (const ParticipationLine& line : lines) add(round.round, line);
     for (const UncountedTask& task : turnout.uncounted) {
       add(round.round, hanse::line_of(task, parts_.federation.train(task.client).size()));
@@ -115,15 +118,22 @@ class ParticipationLines final : public RoundPart {
 
   void add(int64_t round, const ParticipationLine& line) {
     const auto put = [&](int64_t number) {
-      if (number != kNone) lines_ += fmt::format_int(number).str();
+      const fmt::format_int digits(number);
+      if (number != kNone) lines_.append(digits.data(), digits.size());
       lines_ += ',';
     };
     put(round);
     put(line.client);
-    lines_ += number_or_nothing(line.weight) + ",";
+    if (line.weight != weight_ || weight_text_.empty()) {  // often that of the line before
+      weight_ = line.weight;
+      weight_text_ = number_or_nothing(weight_) + ",";
+    }
+    lines_ += weight_text_;
     put(line.samples);
     put(line.steps);
-    if (!std::isnan(line.seconds)) lines_ += fmt::format("{:.6g}", line.seconds);
+    if (!std::isnan(line.seconds)) {
+      fmt::format_to(std::back_inserter(lines_), "{:.6g}", line.seconds);
+    }
     lines_ += ',';
     put(line.received);
     put(line.staleness);
@@ -144,6 +154,8 @@ class ParticipationLines final : public RoundPart {
   bool has_header_ = false;
   std::vector<double> weights_;  // what updates count, in the draw's order; empty: by layers
   std::string lines_;
+  double weight_ = 0;        // the last one that was written
+  std::string weight_text_;  // its field
 };
 
 }  // namespace

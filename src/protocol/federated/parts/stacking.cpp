@@ -111,7 +111,7 @@ class Stacking final : public RoundPart {
     base_.resize(to_index(size));
     of_.comm.bcast(std::span(base_), 0);
     of_.model.adapters().set_base(of_.host, base_);
-    base_ = {};
+    base_ = std::vector<float>();  // {} would keep its memory
   }
 
  private:

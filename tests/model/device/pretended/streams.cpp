@@ -263,4 +263,10 @@ void Device::release_pool(int64_t pool) {
   memory.release(pool);
 }
 
+int64_t Device::pool_holders() const {
+  int64_t all = 0;
+  for (const auto& [pool, holders] : holders_) all += holders;
+  return all;
+}
+
 }  // namespace hanse::pretended

@@ -124,6 +124,8 @@ class Device {
   // Throws where the last holder has released it, as LibTorch does.
   void hold_pool(int64_t pool);
   void release_pool(int64_t pool);
+  // The graphs of all pools, and recordings that hold one.
+  int64_t pool_holders() const;
 
  private:
   Device();

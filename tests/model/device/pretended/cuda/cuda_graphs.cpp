@@ -1,6 +1,9 @@
 #include "model/device/pretended/cuda/cuda_graphs.hpp"
 
+#include <algorithm>
 #include <set>
+#include <thread>
+#include <utility>
 
 #include <c10/util/Exception.h>
 
@@ -14,7 +17,39 @@ std::set<uint64_t>& allocating() {
   return *pools;
 }
 
+void allocate_to(uint64_t pool) {
+  allocating().insert(pool);
+  hanse::pretended::recordings().allocating = static_cast<int>(allocating().size());
+}
+
+bool end_allocating(uint64_t pool) {
+  const bool was_there = allocating().erase(pool) == 1;
+  hanse::pretended::recordings().allocating = static_cast<int>(allocating().size());
+  return was_there;
+}
+
+// LibTorch's generator has a list of the graphs, without a lock.
+void enter_list() {
+  auto& counts = hanse::pretended::recordings();
+  counts.most = std::max(counts.most, ++counts.open);
+}
+
 }  // namespace
+
+namespace hanse::pretended {
+
+Recordings& recordings() {
+  static auto* const counts = new Recordings;
+  return *counts;
+}
+
+}  // namespace hanse::pretended
+
+int cudaGetLastError() {
+  const std::lock_guard lock(pretended_device().mutex);
+  ++hanse::pretended::recordings().errors;
+  return 0;
+}
 
 namespace c10::cuda {
 
@@ -44,7 +79,7 @@ namespace c10::cuda::CUDACachingAllocator {
 
 void endAllocateToPool(int, Pool pool) {
   const std::lock_guard lock(pretended_device().mutex);
-  TORCH_CHECK(allocating().erase(pool.second) == 1, "the pool is not recorded to");
+  TORCH_CHECK(end_allocating(pool.second), "the pool is not recorded to");
 }
 
 void releasePool(int, Pool pool) {
@@ -75,14 +110,17 @@ MempoolId_t graph_pool_handle() {
 void CUDAGraph::capture_begin(MempoolId_t pool, cudaStreamCaptureMode) {
   const std::lock_guard lock(pretended_device().mutex);
   pretended_device().hold_pool(static_cast<int64_t>(pool.second));
-  allocating().insert(pool.second);
+  allocate_to(pool.second);
   pretended_device().begin_recording(static_cast<int64_t>(pool.second));
+  is_open_ = true;
+  enter_list();
 }
 
 void CUDAGraph::capture_end() {
   const std::lock_guard lock(pretended_device().mutex);
+  if (std::exchange(is_open_, false)) --hanse::pretended::recordings().open;
   graph_ = std::make_shared<const hanse::pretended::Graph>(pretended_device().end_recording());
-  allocating().erase(static_cast<uint64_t>(graph_->pool));
+  end_allocating(static_cast<uint64_t>(graph_->pool));
 }
 
 void CUDAGraph::replay() {
@@ -91,7 +129,13 @@ void CUDAGraph::replay() {
 }
 
 CUDAGraph::~CUDAGraph() {
+  {
+    const std::lock_guard lock(pretended_device().mutex);
+    enter_list();
+  }
+  std::this_thread::yield();
   const std::lock_guard lock(pretended_device().mutex);
+  --hanse::pretended::recordings().open;
   if (graph_) pretended_device().release_pool(graph_->pool);
 }
 

@@ -13,7 +13,7 @@
 #include "model/device/pretended/streams.hpp"
 
 enum cudaStreamCaptureMode { cudaStreamCaptureModeThreadLocal };
-inline int cudaGetLastError() { return 0; }
+int cudaGetLastError();
 
 extern "C" {
 using cudaStream_t = struct CUstream_st*;
@@ -21,6 +21,19 @@ enum cudaError_t { cudaSuccess = 0, cudaErrorNotReady = 600 };
 cudaError_t cudaStreamQuery(cudaStream_t stream);
 const char* cudaGetErrorString(cudaError_t error);
 }
+
+namespace hanse::pretended {
+
+// What LibTorch and CUDA keep of recordings, for tests of who makes them.
+struct Recordings {
+  int open = 0;        // threads that record, or give a graph back
+  int most = 0;        // ... at a time
+  int allocating = 0;  // pools that the allocator takes memory from
+  int errors = 0;      // of CUDA that were taken by who made them
+};
+Recordings& recordings();
+
+}  // namespace hanse::pretended
 
 namespace c10::cuda {
 
@@ -90,6 +103,7 @@ class CUDAGraph {
 
  private:
   std::shared_ptr<const hanse::pretended::Graph> graph_;  // null: none was recorded
+  bool is_open_ = false;
 };
 
 }  // namespace at::cuda

@@ -1,1 +1,0 @@
-#include "model/device/fake_graph/fake_graph.hpp"
