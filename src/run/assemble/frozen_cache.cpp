@@ -146,7 +146,8 @@ FrozenPart* frozen_part_of(CuttableNetwork* network, const Job& job, const Assem
 void take_frozen_part(const Job& job, const Engine& engine, Communicator& comm,
                       Assembly& assembly) {
   const bool is_asked = !job.client.train.empty() || job.client.lora.is_any();
-  if (assembly.part == nullptr || !is_asked || assembly.federation.samples() == 0) return;
+  if (assembly.part == nullptr || !is_asked || job.simulate.is_on()) return;
+  if (assembly.federation.samples() == 0) return;
   auto* const network = dynamic_cast<CuttableNetwork*>(&assembly.part->network());
   std::string reason = why_not(job);
   const FrozenPart* found = nullptr;

@@ -230,8 +230,8 @@ const GraphSchedule& FrozenGraph::schedule_of(const std::vector<char>& wanted) {
   if (wanted == chosen_.first) return chosen_.second;
   std::vector<char> moving = wanted;
   for (std::size_t i = 0; i < moving.size(); ++i) moving[i] &= cut_.moves[i];
-  chosen_ = {wanted, graph_schedule(passes_.program(true), trained_of(passes_), moving, passes_.path(),
-                                    {cut_.given, {}})};
+  chosen_ = {wanted, graph_schedule(passes_.program(true), trained_of(passes_), moving,
+                                    passes_.path(), {cut_.given, {}})};
   return chosen_.second;
 }
 
