@@ -27,6 +27,10 @@ std::string digest_hex(std::span<const std::byte> bytes) {
   return hex(XXH3_128bits(bytes.data(), bytes.size()));
 }
 
+uint64_t hash_of(std::span<const std::byte> bytes, uint64_t seed) {
+  return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed);
+}
+
 std::string file_digest_hex(const std::string& path, int64_t offset,
                             const std::vector<ByteRange>& without) {
   std::ifstream file(path, std::ios::binary);

@@ -77,6 +77,7 @@ void Augmentation::start(const ClientTask& task) {
 
 void Augmentation::apply(GatheredBatch& batch, Batch& view) {
   if (image_.empty()) return;
+  view.places = {};
   const auto size = std::ssize(image_);
   for (int64_t i = 0; i < batch.rows; ++i) {
     float* image = batch.features.data() + i * size;

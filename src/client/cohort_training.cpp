@@ -6,6 +6,7 @@
 #include "batch_stream.hpp"
 #include "cohort_sizes.hpp"
 #include "hanse/base/index.hpp"
+#include "hanse/model/frozen_cache.hpp"
 #include "hanse/model/torch_library.hpp"
 
 namespace hanse {
@@ -17,7 +18,7 @@ constexpr int64_t kStepsAtOnce = 32;
 
 Cohort::Settings cohort_settings(const ClientOptions& options, const std::string& device,
                                  int64_t clients, int64_t batch, int64_t samples, bool graphs,
-                                 const PartModel* part) {
+                                 const PartModel* part, const FrozenCache* frozen) {
   return {
       .device = device,
       .clients = clients,
@@ -37,6 +38,7 @@ Cohort::Settings cohort_settings(const ClientOptions& options, const std::string
       .weighs = options.class_weights != "none",
       .mixes = options.augmentation.mixup > 0,
       .part = part,
+      .frozen = frozen != nullptr ? &frozen->part() : nullptr,
   };
 }
 
@@ -59,20 +61,20 @@ int64_t largest_batch(const LocalWork& work, const Federation& federation) {
 CohortTraining::CohortTraining(const ClientOptions& options, const Federation& federation,
                                const ModelOptions& model, const std::string& device,
                                int64_t clients, int64_t sample_bytes, bool graphs,
-                               const PartModel* part)
+                               const PartModel* part, FrozenCache* frozen)
     : own_sizes_(std::make_unique<CohortSizes>(options, clients)),
-      federation_(federation),
+      source_{federation, frozen},
       device_(device),
       clients_(clients),
       batch_(largest_batch(options, federation)),
-      holds_all_(federation.samples() *
-                     (federation.sample_values() + federation.label_form().values) * 4 <=
+      holds_all_(federation.samples() * (source_.values() + federation.label_form().values) * 4 <=
                  sample_bytes),
       changes_(options.poison.kind != Poison::kNone ||
                !augmentation_key(options.augmentation).empty()),
-      cohort_(torch_library().make_cohort(
-          model, federation.sample_shape(), federation.label_form(),
-          cohort_settings(options, device, clients, batch_, places_of_samples(), graphs, part))) {
+      cohort_(
+          torch_library().make_cohort(model, federation.sample_shape(), federation.label_form(),
+                                      cohort_settings(options, device, clients, batch_,
+                                                      places_of_samples(), graphs, part, frozen))) {
   const auto places = static_cast<std::size_t>(clients);
   const std::size_t room = to_index(window());
   streams_.reserve(places);
@@ -86,16 +88,29 @@ CohortTraining::CohortTraining(const ClientOptions& options, const Federation& f
   if (holds_all_) {
     upload_all();
   } else {
-    staged_.features.resize(room * static_cast<std::size_t>(federation.sample_values()));
+    staged_.features.resize(room * to_index(source_.values()));
     const std::size_t values = room * to_index(federation.label_form().values);
     (federation.classes() > 0 ? staged_.labels.resize(values) : staged_.targets.resize(values));
+  }
+}
+
+int64_t CohortTraining::Source::values() const {
+  return frozen != nullptr ? frozen->values() : federation.sample_values();
+}
+
+void CohortTraining::Source::read(const BatchPlaces& places, int64_t rows, float* out) const {
+  if (frozen != nullptr) return frozen->gather({.rows = rows, .places = places}, out);
+  if (places.order != nullptr) {
+    federation.gather(places.begin, {places.order, to_index(rows)}, out);
+  } else {
+    federation.copy({places.begin, places.begin + rows}, out);
   }
 }
 
 // On the device: of all samples, or of what is due; behind all samples those that are changed.
 int64_t CohortTraining::places_of_samples() const {
   if (!holds_all_) return window();
-  return federation_.samples() + (changes_ ? clients_ * batch_ : 0);
+  return source_.federation.samples() + (changes_ ? clients_ * batch_ : 0);
 }
 
 CohortTraining::~CohortTraining() = default;
@@ -115,11 +130,12 @@ void CohortTraining::move_by(const Movement& movement, int64_t trained) {
 
 void CohortTraining::upload_all() {
   constexpr int64_t kChunk = 4096;
-  std::vector<float> features(static_cast<std::size_t>(kChunk * federation_.sample_values()));
-  for (int64_t begin = 0; begin < federation_.samples(); begin += kChunk) {
-    const SampleRange chunk{begin, std::min(begin + kChunk, federation_.samples())};
-    federation_.copy(chunk, features.data());
-    cohort_->put(begin, batch_of(federation_, chunk, features.data()));
+  std::vector<float> features(
+      to_index(std::min(kChunk, source_.federation.samples()) * source_.values()));
+  for (int64_t begin = 0; begin < source_.federation.samples(); begin += kChunk) {
+    const SampleRange chunk{begin, std::min(begin + kChunk, source_.federation.samples())};
+    source_.read({.begin = begin}, chunk.size(), features.data());
+    cohort_->put(begin, batch_of(source_.federation, chunk, features.data()));
   }
 }
 
@@ -128,17 +144,17 @@ void CohortTraining::upload_all() {
 void CohortTraining::locate(int64_t begin, std::span<const int32_t> order, int64_t place) {
   auto at = static_cast<std::size_t>(place);
   if (!holds_all_) {
-    float* features = staged_.features.data() + place * federation_.sample_values();
-    federation_.gather(begin, order, features);
+    source_.read({begin, order.data()}, std::ssize(order),
+                 staged_.features.data() + place * source_.values());
   }
-  const std::size_t values = to_index(federation_.label_form().values);
+  const std::size_t values = to_index(source_.federation.label_form().values);
   const auto copy = [&](const auto& all, auto& to, std::size_t sample) {
     if (!to.empty()) std::copy_n(all.begin() + sample * values, values, &to[at * values]);
   };
   for (const int32_t offset : order) {
     const auto sample = static_cast<std::size_t>(begin + offset);
-    copy(federation_.labels(), staged_.labels, sample);
-    copy(federation_.targets(), staged_.targets, sample);
+    copy(source_.federation.labels(), staged_.labels, sample);
+    copy(source_.federation.targets(), staged_.targets, sample);
     rows_[at] = holds_all_ ? begin + offset : static_cast<int64_t>(at);
     ++at;
   }
@@ -147,9 +163,15 @@ void CohortTraining::locate(int64_t begin, std::span<const int32_t> order, int64
 // Brings a client's next mini-batch to the device, where its places are in rows_ then. Returns its
 // samples.
 int64_t CohortTraining::put_changed(std::size_t place) {
-  const Batch batch = streams_[place].next();
+  Batch batch = streams_[place].next();
+  if (source_.frozen != nullptr) {
+    AlignedFloats& frozen = staged_.features;  // which no batch is in now
+    frozen.resize(std::max(frozen.size(), to_index(batch.rows * source_.values())));
+    source_.frozen->gather(batch, frozen.data());
+    batch.features = frozen.data();
+  }
   const int64_t at = static_cast<int64_t>(place) * batch_;
-  const int64_t first = at + (holds_all_ ? federation_.samples() : 0);
+  const int64_t first = at + (holds_all_ ? source_.federation.samples() : 0);
   cohort_->put(first, batch);
   std::iota(rows_.begin() + at, rows_.begin() + at + batch.rows, first);
   return batch.rows;

@@ -67,6 +67,7 @@ void Poisoning::apply(GatheredBatch& batch) const {
     label = static_cast<int32_t>(wanted_class(options_, label, classes_));
     image_.mark(batch.features.data() + i * values);
   }
+  if (options_.kind == Poison::kBackdoor) batch.forget_places();
 }
 
 }  // namespace hanse

@@ -224,6 +224,11 @@ const std::vector<DataKind> kDataKinds = {
 
 }  // namespace
 
+std::string folder_of_data(const DataOptions& data) {
+  if (!find_data_kind(data.kind).traits.reads_a_file) return "";
+  return std::filesystem::absolute(data.path + "/..").lexically_normal();
+}
+
 // A name that the system refuses is no file's.
 bool data_exist(const std::string& path) {
   std::error_code error;

@@ -63,6 +63,7 @@ std::optional<double> attack_success(const PoisonOptions& options, const Federat
     for (int64_t i = 0; i < batch.rows; ++i) {
       image.mark(batch.features.data() + i * federation.sample_values());
     }
+    batch.forget_places();
     count += fooled(options, federation.classes(), model, row, batch.view());
   }
   comm.reduce(std::span(&count, 1), ReduceOp::kSum, 0);

@@ -112,6 +112,13 @@ void bind_model(OptionTable& table, ModelOptions& model) {
   table.add("model.precision", model.precision,
             "format of products' factors; sums are float32. tf32 is for GPUs; graph has float32 "
             "alone");
+  may_change(table.add(
+      "model.frozen-cache", model.frozen_cache,
+      "where graphs keep what they compute of a sample before the first tensor that client.train "
+      "or client.lora moves: memory of a host, a mapped file that runs share, or nowhere; auto: "
+      "memory if it fits; the bits are the same"));
+  may_change(table.add("model.frozen-cache-path", model.frozen_cache_path,
+                       "folder of such files; empty: that of data.path"));
   bind_seed(table, "model", model.seed, "the initial parameters");
   table.add(
       "model.base-precision", model.base_precision,

@@ -69,6 +69,7 @@ double Model::clipped_gradient(std::span<const float> row, const Batch& batch,
     Batch one = batch;
     one.rows = 1;
     one.features += i * sizes.features;
+    one.places = batch.places.from(i);
     if (one.labels != nullptr) one.labels += i * sizes.labels;
     if (one.targets != nullptr) one.targets += i * sizes.labels;
     if (one.sample_losses != nullptr) one.sample_losses += i;

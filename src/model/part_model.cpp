@@ -132,6 +132,20 @@ PartMemory memory_of(const PartModel& part) {
           .is_narrow = !part.narrow_.empty()};
 }
 
+FreezeCase freeze_case_of(const PartModel& part, bool buffers_move) {
+  FreezeCase c{.moves = {}, .row = part.start_.get(), .samples = {}};
+  const auto has = [](const auto& places, int64_t offset, auto member) {
+    return std::ranges::find(places, offset, member) != places.end();
+  };
+  for (const ParameterSlot& slot : part.whole_->layout().slots()) {
+    const bool moves = has(part.trained_, slot.offset, &PartTensor::whole) ||
+                       has(part.adapters_->places(), slot.offset, &PartAdapter::weight) ||
+                       (buffers_move && has(part.buffers_, slot.offset, &PartTensor::whole));
+    c.moves.push_back(moves ? 1 : 0);
+  }
+  return c;
+}
+
 std::string PartModel::start_digest() const {
   return shared_row_digest(start_.get(), whole_->n_params() + adapters_->frozen_values(), narrow_);
 }

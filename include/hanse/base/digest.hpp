@@ -13,6 +13,9 @@ namespace hanse {
 // Cost: about 10 GB/s.
 std::string digest_hex(std::span<const std::byte> bytes);
 
+// XXH3-64 with a seed.
+uint64_t hash_of(std::span<const std::byte> bytes, uint64_t seed);
+
 struct ByteRange {
   int64_t begin = 0;
   int64_t end = 0;  // exclusive

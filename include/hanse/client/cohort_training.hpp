@@ -19,6 +19,7 @@ namespace hanse {
 
 class BatchStream;
 class CohortSizes;
+class FrozenCache;
 
 // The most samples that a mini-batch of any client has: a size that the job fixes.
 int64_t largest_batch(const LocalWork& work, const Federation& federation);
@@ -42,11 +43,13 @@ class CohortTraining final : public Evaluator {
  public:
   static constexpr int64_t kEvaluationRows = 512;
 
-  // `federation` must outlive the object. `graphs`, `part`: Cohort::Settings. Throws
-  // InvalidArgument as TorchLibrary::make_cohort does.
+  // `federation` and `frozen` must outlive the object. `graphs`, `part`: Cohort::Settings;
+  // `frozen`: what the samples are in the device's memory, unless null. Throws InvalidArgument as
+  // TorchLibrary::make_cohort does.
   CohortTraining(const ClientOptions& options, const Federation& federation,
                  const ModelOptions& model, const std::string& device, int64_t clients,
-                 int64_t sample_bytes, bool graphs = true, const PartModel* part = nullptr);
+                 int64_t sample_bytes, bool graphs = true, const PartModel* part = nullptr,
+                 FrozenCache* frozen = nullptr);
   ~CohortTraining() override;
 
   int64_t clients() const { return clients_; }  // C
@@ -93,8 +96,17 @@ class CohortTraining final : public Evaluator {
   void evaluate(int64_t begin, std::span<const int32_t> order, SampleResults results,
                 EvaluationSums& sums);
 
+  // What the device has of the samples.
+  struct Source {
+    const Federation& federation;
+    FrozenCache* frozen;  // null: themselves
+
+    int64_t values() const;  // of a sample
+    void read(const BatchPlaces& places, int64_t rows, float* out) const;
+  };
+
   std::unique_ptr<CohortSizes> own_sizes_;
-  const Federation& federation_;
+  Source source_;
   std::string device_;
   int64_t clients_;  // C
   int64_t batch_;    // B

@@ -20,7 +20,8 @@ inline Batch batch_of(const Federation& federation, SampleRange range, const flo
   return {.features = features,
           .labels = labels.empty() ? nullptr : labels.data() + first,
           .targets = targets.empty() ? nullptr : targets.data() + first,
-          .rows = range.size()};
+          .rows = range.size(),
+          .places = {.begin = range.begin}};
 }
 
 // Calls work(batch, its place in the range) with the samples of a range, in batches of at most
@@ -45,6 +46,7 @@ inline Batch part_of(const Batch& whole, SampleRange range, int64_t sample_value
   if (part.labels) part.labels += range.begin * label_values;
   if (part.targets) part.targets += range.begin * label_values;
   part.rows = range.size();
+  part.places = whole.places.from(range.begin);
   return part;
 }
 
@@ -54,21 +56,28 @@ struct GatheredBatch {
   std::vector<int32_t> labels;  // [rows, values of a label] or empty
   std::vector<float> targets;   // likewise
   int64_t rows = 0;
+  BatchPlaces places;
 
-  // Samples begin + order[i]; `next` are expected soon. What view() gave before is no longer valid.
+  // Samples begin + order[i]; `next` are expected soon. What view() gave before is no longer valid,
+  // and what it gives reads `order`.
   void gather(const Federation& federation, int64_t begin, std::span<const int32_t> order,
               ListedSamples next = {}) {
     rows = std::ssize(order);
+    places = {begin, order.data()};
     features.resize(static_cast<std::size_t>(rows * federation.sample_values()));
     federation.gather(begin, order, features.data(), next);
     federation.gather_labels(begin, order, labels, targets);
   }
 
+  // Call it when features were changed: they are no samples of the data any more.
+  void forget_places() { places = {}; }
+
   Batch view() const {
     return {.features = features.data(),
             .labels = labels.empty() ? nullptr : labels.data(),
             .targets = targets.empty() ? nullptr : targets.data(),
-            .rows = rows};
+            .rows = rows,
+            .places = places};
   }
 };
 

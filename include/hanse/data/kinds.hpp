@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "hanse/base/kind.hpp"
@@ -20,6 +21,9 @@ std::vector<DataKindRow> data_kinds();
 
 // Is there a file or folder of this path, or one that a `*` in its name stands for (read_csv)?
 bool data_exist(const std::string& path);
+
+// The folder in which data.path lies; empty: the kind reads no file.
+std::string folder_of_data(const DataOptions& data);
 
 // Checks the options of the chosen kinds, and that the files are there. Throws InvalidArgument.
 void check_data(const DataOptions& data, const FederationOptions& federation);

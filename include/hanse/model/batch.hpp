@@ -7,6 +7,21 @@
 
 namespace hanse {
 
+// Where the samples of a batch stand in the data: places begin + order[i].
+struct BatchPlaces {
+  static constexpr int64_t kUnknown = -1;
+
+  int64_t begin = kUnknown;        // unknown: the samples are no data's as it is
+  const int32_t* order = nullptr;  // null: begin, begin + 1, ...
+
+  bool known() const { return begin != kUnknown; }
+  int64_t operator[](int64_t i) const { return begin + (order != nullptr ? order[i] : i); }
+  BatchPlaces from(int64_t row) const {
+    if (!known()) return {};
+    return order != nullptr ? BatchPlaces{begin, order + row} : BatchPlaces{begin + row, nullptr};
+  }
+};
+
 // Samples of one client, borrowed from the caller.
 struct Batch {
   const float* features = nullptr;  // [rows, product of the sample shape]
@@ -16,6 +31,7 @@ struct Batch {
   const float* class_weights = nullptr;  // [classes], for smooth_labels() and train_for(); null: 1
   const MixedLabels* mixed = nullptr;    // in training: the loss adds both losses, by shares
   double* sample_losses = nullptr;  // [rows] in training: gets model.loss of each; null: not wanted
+  BatchPlaces places = {};          // of the features, as they are in the data
 };
 
 // Values of a sample, and of its label.

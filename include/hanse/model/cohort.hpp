@@ -17,6 +17,7 @@ class Tensor;
 
 namespace hanse {
 
+class FrozenPart;
 class PartModel;
 
 // Some steps of C clients, borrowed from the caller. Unused places must hold finite values.
@@ -60,6 +61,9 @@ class Cohort {
     // Where clients train a part of the model: the rows are its rows, and of what is frozen the
     // device has one copy. It is read once, behind its hold(). Null: the rows have all tensors.
     const PartModel* part = nullptr;
+    // Samples are what is frozen of them, as this frozen part of the part's network makes it. Null:
+    // they are as they are.
+    const FrozenPart* frozen = nullptr;
   };
   // A RandomStream with Purpose::kDropout.
   struct NoiseKey {

@@ -18,6 +18,10 @@ constexpr auto choices_of(ModelInit) { return std::array{"auto", "uniform", "zer
 enum class Precision { kFloat32, kBfloat16, kTf32 };
 constexpr auto choices_of(Precision) { return std::array{"float32", "bfloat16", "tf32"}; }
 
+// Where what a network computes of a sample before its first trained tensor is kept.
+enum class FrozenKept { kAuto, kOff, kMemory, kFile };
+constexpr auto choices_of(FrozenKept) { return std::array{"auto", "off", "memory", "file"}; }
+
 // How frozen tensors lie in memory.
 enum class BasePrecision { kFloat32, kBfloat16 };
 constexpr auto choices_of(BasePrecision) { return std::array{"float32", "bfloat16"}; }
@@ -45,7 +49,9 @@ struct ModelOptions {
   std::string path;        // graph: the model's file
   std::string start;       // file whose tensors the model starts from (warm_start.hpp); empty: none
   bool start_partial = false;  // the file has some tensors; the others start by `init`
-  int64_t seed = 0;            // of the initial parameters; 0: run.seed
+  FrozenKept frozen_cache = FrozenKept::kAuto;
+  std::string frozen_cache_path;  // folder of its files; empty: that of the data
+  int64_t seed = 0;               // of the initial parameters; 0: run.seed
 };
 
 }  // namespace hanse

@@ -9,6 +9,7 @@
 
 #include "hanse/comm/communicator.hpp"
 #include "hanse/model/adapters.hpp"
+#include "hanse/model/frozen_part.hpp"
 #include "hanse/model/model.hpp"
 #include "hanse/model/trained_part.hpp"
 
@@ -81,6 +82,9 @@ class PartModel final : public Model {
   // The digest of the row that hold() has drawn.
   std::string start_digest() const;
   friend PartMemory memory_of(const PartModel& part);
+  // What moves in the other model, in the row that hold() has drawn, but for the samples.
+  // `buffers_move`: also by others than training.
+  friend FreezeCase freeze_case_of(const PartModel& part, bool buffers_move);
 
   // The other model, for losses of the user's own.
   Model& network() const { return *whole_; }

@@ -15,6 +15,7 @@
 #include "hanse/model/device_communicator.hpp"
 #include "hanse/model/device_server.hpp"
 #include "hanse/model/device_sums.hpp"
+#include "hanse/model/frozen_part.hpp"
 #include "hanse/model/layout.hpp"
 #include "hanse/model/model.hpp"
 
@@ -96,6 +97,13 @@ struct TorchLibrary {
   std::unique_ptr<Model> (*make_device_model)(Model& host, const ModelOptions& options,
                                               const std::vector<int64_t>& sample_shape,
                                               const LabelForm& labels, const std::string& device);
+
+  // Makes what computes on a device the frozen part that freeze() has found of the network of
+  // `part`. REQUIRES: PartModel::hold() was called. Memory on the device: what is frozen. Throws
+  // InvalidArgument where the device has no room.
+  std::shared_ptr<FrozenPart> (*make_device_frozen_part)(
+      const FrozenPart& host, const PartModel& part, const ModelOptions& options,
+      const std::vector<int64_t>& sample_shape, const LabelForm& labels, const std::string& device);
 
   // `cohort` must outlive it; gradients include `weight_decay`.
   std::unique_ptr<CohortGradients> (*make_cohort_gradients)(Cohort& cohort, int64_t lines,

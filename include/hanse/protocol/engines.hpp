@@ -23,6 +23,7 @@
 namespace hanse {
 
 class ClientRunner;
+class FrozenCache;
 class RoundPart;
 
 using RunnerPtr = std::shared_ptr<ClientRunner>;  // shared: incomplete in this header
@@ -39,6 +40,7 @@ struct RunnerParts {
   std::vector<RoundPart*> acting = {};  // on the sum, in this order; one at most takes updates. On
                                         // exact sums
   const PartModel* part = nullptr;      // what `model` is where clients train a part of a network
+  FrozenCache* frozen = nullptr;        // what cohorts have of the samples; null: them themselves
 };
 
 // The state that ranks keep for each client between rounds for a rule with these needs, behind the

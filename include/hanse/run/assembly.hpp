@@ -17,6 +17,8 @@ namespace hanse {
 struct Job;
 struct KeyedJob;
 class ClusteredModel;
+class FrozenCache;
+class FrozenPart;
 class PartModel;
 struct PlanCase;
 class PlanSheet;
@@ -32,8 +34,8 @@ struct ResultFile {
 // them outlives it.
 class Assembly {
  public:
-  explicit Assembly(Communicator& comm) : host(comm.split(kByHost)) {}
-  virtual ~Assembly() = default;
+  explicit Assembly(Communicator& comm);
+  virtual ~Assembly();
   Assembly(const Assembly&) = delete;
   Assembly& operator=(const Assembly&) = delete;
 
@@ -53,13 +55,15 @@ class Assembly {
   virtual void plan(const PlanCase& plan, PlanSheet& sheet) = 0;
 
   std::unique_ptr<Communicator> host;
-  Federation federation;                // empty if there are no samples
-  std::unique_ptr<Model> host_network;  // what a network on a GPU is made of; else null
-  std::unique_ptr<Model> model;         // null if nothing is trained
-  PartModel* part = nullptr;            // `model`, if a part of its tensors is trained
-  ClusteredModel* clustered = nullptr;  // `model`, if clusters have copies of some tensors
-  Model& client_model();                // `model`, or that of one copy
-  Model& network();                     // `model`, or what it is made of
+  Federation federation;                    // empty if there are no samples
+  std::unique_ptr<Model> host_network;      // what a network on a GPU is made of; else null
+  std::unique_ptr<Model> model;             // null if nothing is trained
+  PartModel* part = nullptr;                // `model`, if a part of its tensors is trained
+  std::shared_ptr<FrozenPart> frozen_part;  // where a GPU computes what is frozen; else null
+  std::unique_ptr<FrozenCache> frozen;      // what passes take of `part`; null: they compute it
+  ClusteredModel* clustered = nullptr;      // `model`, if clusters have copies of some tensors
+  Model& client_model();                    // `model`, or that of one copy
+  Model& network();                         // `model`, or what it is made of
   // Another of the same layout takes its place; returns the former one.
   std::unique_ptr<Model> replace_network(std::unique_ptr<Model> other);
   std::map<std::string, std::string> files;  // a digest by its key: "model.path"

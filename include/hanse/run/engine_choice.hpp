@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,6 +16,7 @@ namespace hanse {
 
 struct Job;
 class Assembly;
+class FrozenPart;
 
 // Without data and objects. Throws NotCompiled when the job asks for GPUs and this build has none,
 // and InvalidArgument when its protocol trains nobody on them, or when it has model.precision =
@@ -89,6 +91,12 @@ void make_on_device(const Job& job, RankGpu& device, Communicator& comm,
 // CPUs and for cohorts. What refers to the model is made afterwards. Collective. Throws
 // AgreedError.
 void move_model(const Job& job, Engine& engine, Communicator& comm, Assembly& assembly);
+
+// What computes on the engine's GPU what `host` computes of the part's network (frozen_part.hpp).
+// Collective. Throws AgreedError: there is no room.
+std::shared_ptr<FrozenPart> move_frozen_part(const Job& job, const Engine& engine,
+                                             const FrozenPart& host, Communicator& comm,
+                                             const Assembly& assembly);
 
 // The engine's runner; its GPUs talk as comm.devices says. The engine gets the CPU as
 // make_on_device() says. Collective. Throws AgreedError.

@@ -38,7 +38,13 @@ int64_t seeds_of(CohortForward& network, const Cohort::Settings& settings) {
 std::unique_ptr<CohortForward> network_of(const ModelCase& c, const Cohort::Settings& settings) {
   auto network = make_cohort_forward(c, settings.device);
   if (settings.part == nullptr) return network;
-  return make_part_cohort(std::move(network), *settings.part, settings.device);
+  network = make_part_cohort(std::move(network), *settings.part, settings.device);
+  if (settings.frozen != nullptr) network->cut_as(*settings.frozen, {});
+  return network;
+}
+
+int64_t sample_values(const ModelCase& c, const Cohort::Settings& settings) {
+  return settings.frozen != nullptr ? settings.frozen->values() : size_of(c.sample_shape);
 }
 
 // Buffers stand behind them.
@@ -58,7 +64,7 @@ class NetworkCohort final : public Cohort {
                on_device_.device()),
         noise_(network_->dropouts(), seeds_of(*network_, settings), settings.clients,
                settings.batch, on_device_),
-        samples_(settings.samples, size_of(c.sample_shape), labels, settings.mixes, on_device_),
+        samples_(settings.samples, sample_values(c, settings), labels, settings.mixes, on_device_),
         theta_(at::zeros({layout.n_params()}, on_device_)),
         rows_(aligned_rows(settings.clients, layout.n_params(), on_device_)),
         gradient_(aligned_like(rows_)),

@@ -19,6 +19,12 @@ std::string nccl_version();
 std::unique_ptr<Cohort> make_cohort(const ModelOptions& options,
                                     const std::vector<int64_t>& sample_shape,
                                     const LabelForm& labels, const Cohort::Settings& settings);
+std::shared_ptr<FrozenPart> make_device_frozen_part(const FrozenPart& host, const PartModel& part,
+                                                    const ModelOptions& options,
+                                                    const std::vector<int64_t>& sample_shape,
+                                                    const LabelForm& labels,
+                                                    const std::string& device);
+
 std::unique_ptr<Model> make_device_model(Model& host, const ModelOptions& options,
                                          const std::vector<int64_t>& sample_shape,
                                          const LabelForm& labels, const std::string& device);

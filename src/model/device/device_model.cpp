@@ -28,7 +28,7 @@ namespace {
 
 // The network's passes are a cohort's of one client; the loss of their logits, whatever its form,
 // is the host's.
-class DeviceModel final : public NetworkModel {
+class DeviceModel final : public NetworkModel, public CuttableNetwork {
  public:
   DeviceModel(Model& host, const ModelCase& c, const std::string& device)
       : NetworkModel(c.loss),
@@ -90,6 +90,16 @@ class DeviceModel final : public NetworkModel {
   }
   bool has_hessian() const override { return host_.has_hessian(); }
   std::string why_no_hessian() const override { return host_.why_no_hessian(); }
+
+  FrozenPart* freeze(const FreezeCase& c) override {
+    auto* const host = dynamic_cast<CuttableNetwork*>(&host_);
+    return host != nullptr ? host->freeze(c) : nullptr;
+  }
+  void take_frozen(FrozenValues& values, const FrozenPart& part) override {
+    network_->cut_as(part, {});
+    given_ = &values;
+    values_ = part.values();
+  }
 
   void forget_start() override { host_.forget_start(); }
   int64_t evaluation_rows() const override { return host_.evaluation_rows(); }
@@ -222,7 +232,13 @@ class DeviceModel final : public NetworkModel {
   void put(const float* row, const Batch& batch) {
     network_->check(batch);
     upload(row_, 0, 1, row);
-    samples_ = sent(batch.features, {batch.rows, values_});
+    if (given_ == nullptr) {
+      samples_ = sent(batch.features, {batch.rows, values_});
+      return;
+    }
+    std::vector<float> frozen(to_index(batch.rows * values_));
+    given_->gather(batch, frozen.data());
+    samples_ = sent(frozen.data(), {batch.rows, values_});
   }
 
   // draw_mask() for each dropout, [1, rows, width].
@@ -277,8 +293,9 @@ class DeviceModel final : public NetworkModel {
 
   Model& host_;
   std::unique_ptr<CohortForward> network_;
-  ClientPasses* passes_;  // the network's own way back; null: autograd's
-  int64_t values_;        // of a sample
+  ClientPasses* passes_;           // the network's own way back; null: autograd's
+  int64_t values_;                 // of a sample, or of what is frozen of it
+  FrozenValues* given_ = nullptr;  // null: passes are not cut
   at::TensorOptions there_;
   at::Tensor row_;                   // [1, P]
   std::vector<at::Tensor> tensors_;  // [1, shape of each tensor], on row_

@@ -61,6 +61,7 @@ extern "C" const TorchLibrary* hanse_torch_library() {
       .state_dict = state_dict,
       .make_cohort = make_cohort,
       .make_device_model = make_device_model,
+      .make_device_frozen_part = make_device_frozen_part,
       .make_cohort_gradients = make_cohort_gradients,
       .make_device_sum = make_device_sum,
       .make_device_updates = make_device_updates,

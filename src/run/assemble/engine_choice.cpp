@@ -246,6 +246,18 @@ void move_model(const Job& job, Engine& engine, Communicator& comm, Assembly& as
   if (engine.on_gpu()) assembly.host_network = assembly.replace_network(std::move(moved));
 }
 
+std::shared_ptr<FrozenPart> move_frozen_part(const Job& job, const Engine& engine,
+                                             const FrozenPart& host, Communicator& comm,
+                                             const Assembly& assembly) {
+  std::shared_ptr<FrozenPart> moved;
+  agree_on(comm, [&] {
+    moved = torch_library().make_device_frozen_part(
+        host, *assembly.part, job.model, assembly.federation.sample_shape(),
+        assembly.federation.label_form(), engine.device.name);
+  });
+  return moved;
+}
+
 RunnerPtr make_runner(const Job& job, Engine& engine, const FederatedSettings& settings,
                       const RunnerParts& parts) {
   RankGpu& device = engine.device;
@@ -257,7 +269,7 @@ RunnerPtr make_runner(const Job& job, Engine& engine, const FederatedSettings& s
     const auto room = [&](const ClientOptions& options, int64_t places, int64_t bytes) {
       return std::make_unique<CohortTraining>(
           options, parts.federation, job.model, device.name, places, bytes,
-          job.run.device_graphs == DeviceGraphs::kAuto, parts.part);
+          job.run.device_graphs == DeviceGraphs::kAuto, parts.part, parts.frozen);
     };
     make_on_device(job, device, parts.comm, [&] {
       ClientOptions options = instructed_clients(job);

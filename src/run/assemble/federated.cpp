@@ -5,6 +5,7 @@
 
 #include "assemble.hpp"
 #include "federated_checks.hpp"
+#include "frozen_cache.hpp"
 #include "hanse/base/digest.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/comm/agreement.hpp"
@@ -142,6 +143,7 @@ Engine choose_engine_of(const AggregatorNeeds& rule, int64_t participants, Commu
   Engine engine =
       choose_engine(job, why_one_by_one_on_gpus(job, rule), work, comm, *parts.host, given);
   move_model(job, engine, comm, parts);
+  take_frozen_part(job, engine, comm, parts);
   return engine;
 }
 
@@ -250,9 +252,10 @@ void build(Communicator& comm, const RankGpu* given, FederatedAssembly& parts) {
   auto settings = trainer_settings(job, max_participants);
   parts.writes_participation = settings.participation;
   plan_as_simulated(job, settings);
-  RunnerPtr runner = make_runner(job, engine, settings,
-                                 {comm, federation, model, *parts.update, rule_needs,
-                                  parts.stages(), parts.tuner.get(), parts.acting(), parts.part});
+  RunnerPtr runner =
+      make_runner(job, engine, settings,
+                  {comm, federation, model, *parts.update, rule_needs, parts.stages(),
+                   parts.tuner.get(), parts.acting(), parts.part, parts.frozen.get()});
   parts.trained_on = engine.trains_on();
   parts.trainer = std::make_unique<FederatedTrainer>(
       FederatedTrainer::Parts{.comm = comm,

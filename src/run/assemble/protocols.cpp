@@ -11,6 +11,7 @@
 #include "hanse/kinds/experts.hpp"
 #include "hanse/kinds/families.hpp"
 #include "hanse/kinds/statistics.hpp"
+#include "hanse/model/frozen_cache.hpp"
 #include "hanse/model/threads.hpp"
 #include "hanse/run/catalog.hpp"
 
@@ -131,6 +132,9 @@ const std::vector<KindFamily>& catalog() {
   }();
   return families;
 }
+
+Assembly::Assembly(Communicator& comm) : host(comm.split(kByHost)) {}
+Assembly::~Assembly() = default;
 
 std::unique_ptr<Assembly> assemble(const Job& job, Communicator& comm, const RankGpu* given) {
   auto assembly = protocol_kind(job).assemble(job, comm, given);

@@ -9,6 +9,7 @@
 #include "hanse/kinds/attacks.hpp"
 #include "hanse/kinds/own_rules.hpp"
 #include "hanse/kinds/samplers.hpp"
+#include "hanse/kinds/updates.hpp"
 #include "hanse/protocol/checked_rules.hpp"
 #include "hanse/rules/attack/forged_feedback.hpp"
 #include "privacy.hpp"

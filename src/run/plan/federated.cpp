@@ -17,6 +17,7 @@
 #include "hanse/kinds/own_rules.hpp"
 #include "hanse/kinds/samplers.hpp"
 #include "hanse/kinds/updates.hpp"
+#include "hanse/model/frozen_cache.hpp"
 #include "hanse/model/part_model.hpp"
 #include "hanse/protocol/ahead_tasks.hpp"
 #include "hanse/protocol/footprint.hpp"
@@ -90,11 +91,17 @@ double touched_share(const Job& job, const Workload& workload, const Cluster& cl
   return 1 - (1 - 1 / number(cluster.ranks)) * not_drawn;
 }
 
+// What a host's memory has of frozen values.
+double kept_bytes(const FederatedAssembly& parts) {
+  const bool is_kept = parts.frozen != nullptr && parts.frozen->is_kept();
+  return is_kept ? number(parts.frozen->shape().bytes()) : 0;
+}
+
 // Bytes of memory on the planned ranks.
 struct Memory {
   Memory(const FederatedAssembly& parts, const Rates& rates, const Workload& workload,
          const RoundFootprint& footprint, double start_bytes, const Cluster& planned)
-      : data(number(parts.federation.bytes())),
+      : data(number(parts.federation.bytes()) + kept_bytes(parts)),
         start(start_bytes),
         work(rates.work_bytes),
         state(rates.state_bytes),
@@ -241,6 +248,18 @@ void describe_round(const Job& job, const Workload& workload, const RoundFootpri
   describe_run(job, times.round_s(), times.evaluation_s, sheet);
 }
 
+// What is frozen: what it takes to keep it, and what a round would take to compute it again.
+void describe_frozen(FrozenCache& frozen, const Workload& workload, PlanSheet& sheet) {
+  const double once_s = frozen.seconds_of_all();
+  const double samples_a_round =
+      workload.all.trained / number(workload.clients) * workload.participants;
+  sheet.add("frozen_cache_bytes", "what is frozen of all samples a host",
+            frozen.is_kept() ? number(frozen.shape().bytes()) : 0.0);
+  sheet.add("frozen_seconds", "to compute it once, on one rank", once_s);
+  sheet.add("frozen_saved_seconds", "and for a round's training, spared",
+            once_s * samples_a_round / number(frozen.samples()));
+}
+
 // One measurement, which all numbers of ranks are estimated from.
 struct Measured {
   Measured(FederatedAssembly& assembly, const PlanCase& plan, const Workload& its_workload)
@@ -327,6 +346,7 @@ void FederatedAssembly::plan(const PlanCase& plan, PlanSheet& sheet) {
   if (part != nullptr) {
     sheet.add("frozen_parameters", "frozen parameters", part->all_tensors().n_frozen());
   }
+  if (frozen != nullptr) describe_frozen(*frozen, *workload, sheet);
   if (clustered != nullptr) {
     const int64_t row = model->n_params();
     sheet.add("received_bytes", "bytes to a client a round",

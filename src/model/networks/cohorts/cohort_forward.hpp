@@ -10,6 +10,7 @@
 
 #include <ATen/ATen.h>
 
+#include "hanse/model/frozen_part.hpp"
 #include "hanse/model/model.hpp"
 #include "hanse/model/part_model.hpp"
 #include "hanse/model/torch_library.hpp"
@@ -72,6 +73,11 @@ class CohortForward {
 
   // Null: a training step is logits(), differentiated, and there are no buffers.
   virtual ClientPasses* client_passes() { return nullptr; }
+
+  // Cuts it where the host's network is cut, whose frozen part that is (frozen_part.hpp): samples
+  // of all passes are from now on the values that it makes of them. Returns what makes them here,
+  // of `leaves`, of which those that move need not be defined. REQUIRES: a kind that can be cut.
+  virtual FrozenPart* cut_as(const FrozenPart& host, const std::vector<at::Tensor>& leaves);
 
   // Does a training step call the same kernels, with the same numbers from the host, every time?
   virtual bool can_be_recorded() const { return true; }

@@ -56,6 +56,13 @@ class PartCohort final : public CohortForward, private ClientPasses {
   ClientPasses* client_passes() override {
     return network_->client_passes() != nullptr ? this : nullptr;
   }
+  FrozenPart* cut_as(const FrozenPart& host, const std::vector<at::Tensor>&) override {
+    std::vector<at::Tensor> all;
+    for (const Tensor& tensor : tensors_) {
+      all.push_back(tensor.is_adapted ? at::Tensor() : tensor.whole.frozen);
+    }
+    return network_->cut_as(host, all);
+  }
   bool can_be_recorded() const override { return network_->can_be_recorded(); }
   void check(const Batch& batch) const override { network_->check(batch); }
 

@@ -1,4 +1,5 @@
 // model.kind = graph side by side on a device: one client after the other.
+#include <memory>
 #include <vector>
 
 #include <ATen/core/grad_mode.h>
@@ -7,6 +8,7 @@
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
 #include "networks/cohorts/cohort_forward.hpp"
+#include "networks/graphs/frozen_graph.hpp"
 #include "networks/graphs/graph_passes.hpp"
 
 namespace hanse {
@@ -16,16 +18,27 @@ namespace {
 class GraphCohort final : public CohortForward, public ClientPasses {
  public:
   GraphCohort(const ModelCase& c, const std::string& device)
-      : passes_(c.options.path, at::Device(device), is_bfloat16(c.options)),
+      : device_(device),
+        passes_(c.options.path, device_, is_bfloat16(c.options)),
         outputs_({-1, c.loss->outputs()}) {
     if (c.loss->positions() > 1) outputs_.insert(outputs_.begin() + 1, c.loss->positions());
-    try_out(at::Device(device));
+    try_out();
     passes_.drop_file();
   }
 
   bool can_be_recorded() const override { return false; }  // masks come from the host
   ClientPasses* client_passes() override { return this; }
   bool draws() const override { return passes_.draws(); }
+
+  FrozenPart* cut_as(const FrozenPart& host, const std::vector<at::Tensor>& leaves) override {
+    frozen_ = std::make_unique<FrozenGraph>(
+        passes_, dynamic_cast<const FrozenGraph&>(host),
+        [this, leaves](const float* samples, int64_t rows, GraphPasses::Values& values) {
+          const at::Tensor x = at::from_blob(const_cast<float*>(samples), sample_shape(rows));
+          begin(true, leaves, x.to(device_), values);
+        });
+    return frozen_.get();
+  }
 
   at::Tensor logits(std::span<const at::Tensor> leaves, const at::Tensor& input,
                     std::span<const at::Tensor>, at::Tensor* representation) const override {
@@ -60,10 +73,12 @@ class GraphCohort final : public CohortForward, public ClientPasses {
     std::vector<char> wanted(found.size());
     for (std::size_t i = 0; i < found.size(); ++i) {
       wanted[i] = gradients[i].defined() ? 1 : 0;
-      if (gradients[i].defined() && found[i] == kNoValue) gradients[i].zero_();
+      const bool moves = frozen_ == nullptr || frozen_->moves(static_cast<int64_t>(i));
+      if (gradients[i].defined() && (found[i] == kNoValue || !moves)) gradients[i].zero_();
     }
     passes_.backward(
-        values_, delta.reshape(passes_.output_shape(delta.size(0))), passes_.schedule_of(wanted),
+        values_, delta.reshape(passes_.output_shape(delta.size(0))),
+        frozen_ ? frozen_->schedule_of(wanted) : passes_.schedule_of(wanted),
         [&](int64_t i, const at::Tensor& gradient) { gradients[to_index(i)].copy_(gradient); },
         of_representation);
   }
@@ -79,19 +94,36 @@ class GraphCohort final : public CohortForward, public ClientPasses {
   at::Tensor run(const std::vector<at::Tensor>& leaves, const at::Tensor& samples,
                  std::optional<uint64_t> seed) const {
     const at::NoGradGuard no_grad;
-    std::vector<int64_t> shape = {samples.size(0)};
-    shape.insert(shape.end(), passes_.file().sample.begin(), passes_.file().sample.end());
-    passes_.begin(seed.has_value(), samples.reshape(shape), values_);
-    for (std::size_t i = 0; i < leaves.size(); ++i) {
-      values_[to_index(passes_.leaves()[i])] = leaves[i];
-      if (leaves[i].scalar_type() == at::kBFloat16) passes_.read_narrow(passes_.leaves()[i]);
+    const bool training = seed.has_value();
+    if (frozen_ == nullptr) {
+      begin(training, leaves, samples.reshape(sample_shape(samples.size(0))), values_);
+      return passes_.forward(values_, seed).reshape(outputs_);
     }
-    return passes_.forward(values_, seed).reshape(outputs_);
+    begin(training, leaves, samples, values_);
+    frozen_->give(training, samples, values_);
+    return passes_.forward(values_, seed, &frozen_->rest(training)).reshape(outputs_);
+  }
+
+  void begin(bool training, const std::vector<at::Tensor>& leaves, const at::Tensor& x,
+             GraphPasses::Values& values) const {
+    passes_.begin(training, x, values);
+    for (std::size_t i = 0; i < leaves.size(); ++i) {
+      values[to_index(passes_.leaves()[i])] = leaves[i];
+      if (leaves[i].defined() && leaves[i].scalar_type() == at::kBFloat16) {
+        passes_.read_narrow(passes_.leaves()[i]);
+      }
+    }
+  }
+
+  std::vector<int64_t> sample_shape(int64_t rows) const {
+    std::vector<int64_t> shape = {rows};
+    shape.insert(shape.end(), passes_.file().sample.begin(), passes_.file().sample.end());
+    return shape;
   }
 
   // What runs on the CPU need not run elsewhere.
-  void try_out(at::Device device) {
-    const at::TensorOptions there(device);
+  void try_out() {
+    const at::TensorOptions there(device_);
     std::vector<at::Tensor> leaves;
     for (std::size_t i = 0; i < passes_.leaves().size(); ++i) {
       leaves.push_back(at::zeros(passes_.leaf_shape(i), there));
@@ -101,15 +133,17 @@ class GraphCohort final : public CohortForward, public ClientPasses {
       run(leaves, samples, {});
       backward(at::zeros_like(run(leaves, samples, 1)), leaves, {});
     } catch (const std::exception& error) {
-      throw InvalidArgument(fmt::format("{}, on {}", first_line(error), device.str()), "",
+      throw InvalidArgument(fmt::format("{}, on {}", first_line(error), device_.str()), "",
                             "run.device = cpu");
     }
   }
 
+  at::Device device_;
   mutable GraphPasses passes_;
   mutable GraphPasses::Values values_;
-  std::vector<at::Tensor> moved_;  // buffers, by the last forward()
-  std::vector<int64_t> outputs_;   // shape of the logits
+  std::vector<at::Tensor> moved_;        // buffers, by the last forward()
+  std::vector<int64_t> outputs_;         // shape of the logits
+  std::unique_ptr<FrozenGraph> frozen_;  // null: passes are not cut
 };
 
 }  // namespace

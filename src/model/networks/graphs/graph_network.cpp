@@ -10,12 +10,15 @@
 #include <fmt/ranges.h>
 
 #include "graphs/graph_facts.hpp"
+#include "hanse/base/aligned.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
+#include "hanse/model/frozen_part.hpp"
 #include "hanse/model/tensor_reader.hpp"
 #include "layers/adapter.hpp"
 #include "makers.hpp"
 #include "network_model.hpp"
+#include "networks/graphs/frozen_graph.hpp"
 #include "networks/graphs/graph_passes.hpp"
 #include "networks/graphs/pass_memory.hpp"
 
@@ -25,7 +28,7 @@ namespace {
 
 constexpr const char* kExporter = "hanse.export(module, sample, path) in Python writes one";
 
-class GraphNetwork final : public NetworkModel, public TensorReader {
+class GraphNetwork final : public NetworkModel, public TensorReader, public CuttableNetwork {
  public:
   explicit GraphNetwork(const ModelCase& c)
       : NetworkModel(c.loss),
@@ -59,19 +62,43 @@ class GraphNetwork final : public NetworkModel, public TensorReader {
   }
 
   int64_t evaluation_rows() const override { return 64; }
-  int64_t pass_bytes() const override { return memory_.bytes(); }
+  int64_t pass_bytes() const override { return memory_.bytes() + (frozen_ ? frozen_->bytes() : 0); }
   int64_t compared_rows() const override { return file_.compared; }
   std::vector<WholeNumbers> whole_numbers() const override { return whole_numbers_; }
   std::string why_no_hessian() const override { return "and a graph has first derivatives alone"; }
+
+  FrozenPart* freeze(const FreezeCase& c) override {
+    const c10::InferenceMode no_gradients;
+    frozen_ = FrozenGraph::find({.passes = passes_,
+                                 .slots = inputs_,
+                                 .freeze = c,
+                                 .begin = [this, row = c.row](const float* samples, int64_t rows,
+                                                              GraphPasses::Values& values) {
+                                   begin(row, {.features = samples, .rows = rows}, true, values);
+                                 }});
+    return frozen_.get();
+  }
+  void take_frozen(FrozenValues& values, const FrozenPart&) override { given_ = &values; }
 
  protected:
   float* forward(const float* row, const Batch& batch, RandomStream* noise) override {
     const c10::InferenceMode no_gradients;
     const PassMemory::Use memory(memory_);
-    begin(row, batch, noise != nullptr);
+    const bool is_cut = given_ != nullptr;
+    if (is_cut) {  // before begin(): a block may be computed by passes of its own
+      frozen_values_.resize(to_index(batch.rows * frozen_->values()));
+      given_->gather(batch, frozen_values_.data());
+    }
+    begin(row, batch, noise != nullptr, values_);
+    const GraphSchedule* rest = nullptr;
+    if (is_cut) {
+      frozen_->give(noise != nullptr,
+                    at::from_blob(frozen_values_.data(), {batch.rows, frozen_->values()}), values_);
+      rest = &frozen_->rest(noise != nullptr);
+    }
     std::optional<uint64_t> seed;  // of training
     if (noise != nullptr) seed = passes_.draws() ? noise->next() : 0;
-    const at::Tensor output = passes_.forward(values_, seed);
+    const at::Tensor output = passes_.forward(values_, seed, rest);
     const float* const values = output.data_ptr<float>();
     logits_.assign(values, values + output.numel());
     if (noise != nullptr) take_buffers();
@@ -198,16 +225,19 @@ class GraphNetwork final : public NetworkModel, public TensorReader {
     new_buffers_.assign(start_.begin() + layout_.n_trainable(), start_.end());
   }
 
+  at::Tensor on_row(const float* row, std::size_t input) const {
+    const ParameterSlot& slot = layout_.slots()[to_index(inputs_[input])];
+    if (input < narrow_.size() && narrow_[input] != nullptr) {
+      return at::from_blob(const_cast<uint16_t*>(narrow_[input]), slot.shape, at::kBFloat16);
+    }
+    return at::from_blob(const_cast<float*>(row) + slot.offset, slot.shape, at::kFloat);
+  }
+
   // The inputs on the row's memory: a write to the row is seen by the next pass.
-  void begin(const float* row, const Batch& batch, bool training) {
+  void begin(const float* row, const Batch& batch, bool training, GraphPasses::Values& values) {
     if (row != bound_row_) {
       for (std::size_t i = 0; i < inputs_.size(); ++i) {
-        if (inputs_[i] == kNoValue) continue;
-        const ParameterSlot& slot = layout_.slots()[to_index(inputs_[i])];
-        bound_[i] =
-            i < narrow_.size() && narrow_[i] != nullptr
-                ? at::from_blob(const_cast<uint16_t*>(narrow_[i]), slot.shape, at::kBFloat16)
-                : at::from_blob(const_cast<float*>(row) + slot.offset, slot.shape, at::kFloat);
+        if (inputs_[i] != kNoValue) bound_[i] = on_row(row, i);
       }
       bound_row_ = row;
     }
@@ -219,9 +249,9 @@ class GraphNetwork final : public NetworkModel, public TensorReader {
     std::vector<int64_t> shape = {batch.rows};
     shape.insert(shape.end(), file_.sample.begin(), file_.sample.end());
     passes_.begin(training, at::from_blob(const_cast<float*>(batch.features), shape, at::kFloat),
-                  values_);
+                  values);
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
-      if (inputs_[i] != kNoValue) values_[i] = bound_[i];
+      if (inputs_[i] != kNoValue) values[i] = bound_[i];
     }
   }
 
@@ -254,12 +284,14 @@ class GraphNetwork final : public NetworkModel, public TensorReader {
     return layout_.slots()[to_index(gradient)];  // the first slots are those that train
   }
 
-  // Parameters that the output does not depend on.
+  // Parameters that the output does not depend on, or that are frozen in a pass over a rest.
   void add_zeros(const GradientTarget& target) const {
     std::vector<float> zeros;
     for (int64_t g = 0; g < std::ssize(file_.training.gradients); ++g) {
       const ParameterSlot& slot = slot_of(g);
-      if (file_.training.gradients[to_index(g)] != kNoValue || !target.wants(slot.offset)) continue;
+      const bool is_found = file_.training.gradients[to_index(g)] != kNoValue &&
+                            (given_ == nullptr || frozen_->moves(g));
+      if (is_found || !target.wants(slot.offset)) continue;
       zeros.resize(std::max(zeros.size(), to_index(slot.size)), 0.0F);
       target.add(slot.offset, zeros.data(), slot.size);
     }
@@ -270,7 +302,7 @@ class GraphNetwork final : public NetworkModel, public TensorReader {
     for (std::size_t g = 0; g < wanted.size(); ++g) {
       wanted[g] = target.wants(slot_of(static_cast<int64_t>(g)).offset) ? 1 : 0;
     }
-    return passes_.schedule_of(wanted);
+    return given_ != nullptr ? frozen_->schedule_of(wanted) : passes_.schedule_of(wanted);
   }
 
   // A pass on zeros, before the first round.
@@ -297,6 +329,9 @@ class GraphNetwork final : public NetworkModel, public TensorReader {
   std::vector<const uint16_t*> narrow_;  // of inputs; null: in the row
   std::vector<Split> split_;
   PassMemory memory_;
+  std::unique_ptr<FrozenGraph> frozen_;
+  FrozenValues* given_ = nullptr;  // null: passes are not cut
+  AlignedFloats frozen_values_;    // of its samples
   const float* bound_row_ = nullptr;
   std::vector<float> start_;        // [P] the file's values
   std::vector<float> logits_;       // [rows, output] of forward(), then their deltas

@@ -116,12 +116,25 @@ void GraphPasses::begin(bool training, const at::Tensor& x, Values& values) {
   values[to_index(file_.x())] = x;
 }
 
-at::Tensor GraphPasses::forward(Values& values, std::optional<uint64_t> seed) {
+void GraphPasses::run(std::span<const GraphSchedule::Step> steps, Values& values) {
+  try {
+    for (const GraphSchedule::Step& step : steps) {
+      run_node(training_, step.node, values);
+      for (const int64_t value : step.release) values[to_index(value)] = {};
+    }
+  } catch (const std::exception& error) {
+    fail(error, values);
+  }
+}
+
+at::Tensor GraphPasses::forward(Values& values, std::optional<uint64_t> seed,
+                                const GraphSchedule* rest) {
   const bool training = seed.has_value();
   GraphProgram& program = training ? training_ : evaluation_;
   try {
     if (training && program.draws()) masks_ = RandomStream(*seed, Purpose::kDropout);
-    for (const GraphSchedule::Step& step : (training ? trains_ : evaluates_).forward) {
+    const GraphSchedule& whole = training ? trains_ : evaluates_;
+    for (const GraphSchedule::Step& step : (rest != nullptr ? *rest : whole).forward) {
       run_node(program, step.node, values);
       for (const int64_t value : step.release) values[to_index(value)] = {};
     }

@@ -11,6 +11,7 @@
 
 #include <ATen/ATen.h>
 
+#include "hanse/base/index.hpp"
 #include "networks/graphs/graph_schedule.hpp"
 #include "networks/graphs/graph_split.hpp"
 
@@ -40,6 +41,7 @@ class GraphPasses {
   std::span<const int64_t> leaves() const { return leaves_; }
   const std::vector<int64_t>& leaf_shape(std::size_t i) const { return shapes_[i]; }
   std::size_t float_buffers() const { return float_buffers_.size(); }
+  const GraphProgram& program(bool training) const { return training ? training_ : evaluation_; }
   // Integer buffers and constants, as begin() sets them; undefined: the caller's.
   const c10::IValue& fixed(int64_t value) const { return fixed_[to_index(value)]; }
   // Frees the file's bytes: what the file's parameters point to.
@@ -60,7 +62,12 @@ class GraphPasses {
   // The output [n, output], contiguous. With a seed it is training: masks are drawn by a stream of
   // that seed, and the values stay that backward() reads; without one none stay. REQUIRES: begin()
   // of the same. Throws Error, which names the operator at fault.
-  at::Tensor forward(Values& values, std::optional<uint64_t> seed);
+  // `rest`: what is left of the pass where the caller has given some values; null: all.
+  at::Tensor forward(Values& values, std::optional<uint64_t> seed,
+                     const GraphSchedule* rest = nullptr);
+  // Some steps of training, which leave what the others read. REQUIRES: begin() of training. Throws
+  // as forward().
+  void run(std::span<const GraphSchedule::Step> steps, Values& values);
   bool draws() const { return training_.draws(); }
   // The representation [n, representation] of the last forward(), contiguous; undefined: not told.
   const at::Tensor& representation() const { return representation_; }

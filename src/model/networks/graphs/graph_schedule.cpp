@@ -12,11 +12,12 @@ namespace {
 class Scheduler {
  public:
   Scheduler(const GraphProgram& program, const std::vector<int64_t>& trained,
-            const std::vector<char>& wanted)
+            const std::vector<char>& wanted, const GraphPart& part)
       : program_(program),
         graph_(program.graph()),
         trained_(trained),
         wanted_(wanted),
+        part_(part),
         needed_(to_index(program.nodes()), 0),
         last_read_(to_index(program.values()), kNoValue),
         last_write_(last_read_),
@@ -44,6 +45,7 @@ class Scheduler {
       }
     }
     for (int64_t i = 0; i < program_.nodes(); ++i) {
+      if (is_given(i)) continue;
       const int64_t value = graph_.inputs + i;
       const int64_t end = std::max(last[to_index(value)], i);
       const bool is_needed = needed_[to_index(i)] != 0, is_kept = end >= graph_.backward;
@@ -65,8 +67,11 @@ class Scheduler {
     for_each_value(program_.node(i), read);
   }
 
-  // The output, the representation and the new buffers.
+  bool is_given(int64_t i) const { return !part_.given.empty() && part_.given[to_index(i)] != 0; }
+
+  // The output, the representation and the new buffers, or what is asked for in their place.
   std::vector<int64_t> results() const {
+    if (!part_.results.empty()) return part_.results;
     std::vector<int64_t> values = {graph_.output};
     if (graph_.representation != kNoValue) values.push_back(graph_.representation);
     for (const int64_t buffer : graph_.buffers) {
@@ -83,10 +88,11 @@ class Scheduler {
       memory_needed[to_index(program_.memory_of(value))] = 1;
     };
     for (const int64_t value : results()) need(value);
-    for (std::size_t g = 0; g < graph_.gradients.size(); ++g) {
+    for (std::size_t g = 0; g < wanted_.size(); ++g) {
       if (wanted_[g] != 0 && graph_.gradients[g] != kNoValue) need(graph_.gradients[g]);
     }
     for (int64_t i = program_.nodes(); i-- > 0;) {
+      if (is_given(i)) continue;
       const auto writes_needed = [&](int64_t value) {
         return memory_needed[to_index(program_.memory_of(value))] != 0;
       };
@@ -114,7 +120,7 @@ class Scheduler {
 
   // The node behind which each gradient is applied; kNoValue: it is none, or not wanted.
   std::vector<int64_t> places_of_gradients() const {
-    std::vector<int64_t> places(graph_.gradients.size(), kNoValue);
+    std::vector<int64_t> places(wanted_.size(), kNoValue);
     for (std::size_t g = 0; g < places.size(); ++g) {
       const int64_t value = graph_.gradients[g];
       if (wanted_[g] == 0 || value == kNoValue) continue;
@@ -129,6 +135,7 @@ class Scheduler {
   const OperatorGraph& graph_;
   const std::vector<int64_t>& trained_;
   const std::vector<char>& wanted_;
+  const GraphPart& part_;
   std::vector<char> needed_;         // nodes
   std::vector<int64_t> last_read_;   // of memory: the last node that does
   std::vector<int64_t> last_write_;  // likewise
@@ -138,14 +145,15 @@ class Scheduler {
 }  // namespace
 
 GraphSchedule graph_schedule(const GraphProgram& program, const std::vector<int64_t>& trained,
-                             const std::vector<char>& wanted, const std::string& path) {
+                             const std::vector<char>& wanted, const std::string& path,
+                             const GraphPart& part) {
   for (const int64_t gradient : program.graph().gradients) {
     if (gradient == kNoValue) continue;
     if (std::ranges::count(trained, program.memory_of(gradient)) == 0) continue;
     throw InvalidArgument("a gradient of the graph is a parameter, or a view of one", path,
                           "the graph clones it");
   }
-  return Scheduler(program, trained, wanted).made();
+  return Scheduler(program, trained, wanted, part).made();
 }
 
 }  // namespace hanse

@@ -148,8 +148,8 @@ PassMemory::PassMemory() : state_(std::make_shared<State>()) {
 
 PassMemory::~PassMemory() { trim(); }
 
-PassMemory::Use::Use(PassMemory& memory) { in_use = memory.state_.get(); }
-PassMemory::Use::~Use() { in_use = nullptr; }
+PassMemory::Use::Use(PassMemory& memory) : before_(in_use) { in_use = memory.state_.get(); }
+PassMemory::Use::~Use() { in_use = before_; }
 
 void PassMemory::trim() {
   state_->for_each_free([this](const Block* block) { state_->bytes -= block->bytes; });

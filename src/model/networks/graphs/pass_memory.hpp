@@ -15,7 +15,10 @@ class PassMemory {
   PassMemory(const PassMemory&) = delete;
   PassMemory& operator=(const PassMemory&) = delete;
 
+  struct State;
+
   // While it lives, the tensors that this thread makes on the CPU take their memory from `memory`.
+  // One may live within another.
   // Throws IoError from LibTorch's calls: a block is larger than what the process can have.
   class Use {
    public:
@@ -23,6 +26,9 @@ class PassMemory {
     ~Use();
     Use(const Use&) = delete;
     Use& operator=(const Use&) = delete;
+
+   private:
+    State* before_;  // what was in use, and is again
   };
 
   // Gives the blocks back that no tensor has.
@@ -35,7 +41,6 @@ class PassMemory {
  private:
   class Allocator;
   struct Block;
-  struct State;
   static thread_local State* in_use;
 
   std::shared_ptr<State> state_;

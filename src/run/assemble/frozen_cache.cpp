@@ -1,0 +1,185 @@
+#include "frozen_cache.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "hanse/base/available_memory.hpp"
+#include "hanse/base/choice.hpp"
+#include "hanse/base/digest.hpp"
+#include "hanse/base/error.hpp"
+#include "hanse/base/index.hpp"
+#include "hanse/base/log.hpp"
+#include "hanse/comm/agreement.hpp"
+#include "hanse/config.hpp"
+#include "hanse/data/kinds.hpp"
+#include "hanse/model/frozen_cache.hpp"
+#include "hanse/model/part_model.hpp"
+#include "hanse/model/threads.hpp"
+#include "hanse/model/torch_library.hpp"
+
+namespace hanse {
+
+namespace {
+
+constexpr const char* kKey = "model.frozen-cache";
+constexpr int64_t kMemoryShare = 2;  // auto takes one in so many parts of what there is
+
+// Why passes compute what is frozen; empty: it can be kept.
+std::string why_not(const Job& job) {
+  const std::string changed = augmentation_key(job.client.augmentation);
+  if (!changed.empty()) return changed + " changes samples, and what is frozen with them";
+  return "";
+}
+
+// Some samples from all over the data.
+std::vector<float> some_samples(const Federation& federation) {
+  constexpr int64_t kCount = FreezeCase::kSamples;
+  const int64_t size = federation.sample_values();
+  std::vector<float> samples(to_index(kCount * size));
+  for (int64_t i = 0; i < kCount; ++i) {
+    const int64_t place = i * federation.samples() / kCount;
+    federation.copy({place, place + 1}, samples.data() + i * size);
+  }
+  return samples;
+}
+
+// All that fixes the bits of the frozen values; `digest`: that of the frozen part.
+std::string key_of(const Job& job, const Federation& federation, const FrozenCache& cache,
+                   const std::string& digest, const std::string& trained_on) {
+  const std::string text =
+      fmt::format("{} {:016x} {} {} {} {} {} {} {}", kVersion, federation.digest(),
+                  cache.first_samples(), digest, trained_on, kernel_family(),
+                  torch_library().kernels(), job.run.threads, name_of(job.model.precision));
+  return digest_hex(std::as_bytes(std::span(text)));
+}
+
+std::string folder_of(const Job& job) {
+  if (!job.model.frozen_cache_path.empty()) return job.model.frozen_cache_path;
+  const std::string folder = folder_of_data(job.data);
+  if (!folder.empty()) return folder;
+  throw InvalidArgument("the data has no folder for the file of frozen values", kKey,
+                        "model.frozen-cache-path = FOLDER");
+}
+
+// Does memory hold them? Throws InvalidArgument where the job asks for memory that is not there.
+bool fits_memory(const Job& job, int64_t bytes) {
+  if (job.model.frozen_cache == FrozenKept::kMemory) {
+    require_planned_memory(static_cast<double>(bytes), "the frozen values of all samples take",
+                           kKey, "model.frozen-cache = file or off");
+  }
+  return bytes <= available_memory() / kMemoryShare;
+}
+
+// Opens the file on one rank of the host, then on the others. Says what is wrong with it.
+std::optional<FrozenStore> open_file(const std::string& folder, const std::string& key,
+                                     const FrozenStore::Shape& shape, Communicator& host) {
+  std::optional<FrozenStore> store;
+  const auto open = [&] {
+    try {
+      store = FrozenStore::in_file(folder, key, shape);
+    } catch (const IoError& error) {
+      warning(fmt::format("{}; what is frozen is computed again and again", first_line(error)));
+    }
+  };
+  int64_t is_open = 0;
+  if (host.rank() == 0) {
+    open();
+    is_open = store ? 1 : 0;
+  }
+  host.bcast(std::span(&is_open, 1), 0);
+  if (is_open != 0 && host.rank() != 0) open();
+  return store;
+}
+
+std::optional<FrozenStore> store_for(const Job& job, const std::string& key,
+                                     const FrozenStore::Shape& shape, Communicator& comm,
+                                     Communicator& host) {
+  const FrozenKept asked = job.model.frozen_cache;
+  if (asked == FrozenKept::kOff) return std::nullopt;
+  if (asked == FrozenKept::kFile) {
+    std::string folder;
+    agree_on(comm, [&] { folder = folder_of(job); });
+    return open_file(folder, key, shape, host);
+  }
+  int64_t fits = 0;
+  agree_on(comm, [&] {
+    if (host.rank() == 0) fits = fits_memory(job, shape.bytes()) ? 1 : 0;
+  });
+  host.bcast(std::span(&fits, 1), 0);
+  if (fits == 0 && asked == FrozenKept::kAuto) return std::nullopt;
+  return FrozenStore::in_memory(host, shape);
+}
+
+std::string kept_text(const Job& job, const std::optional<FrozenStore>& store,
+                      const FrozenStore::Shape& shape) {
+  const std::string size = memory_text(static_cast<double>(shape.bytes()));
+  if (store) {
+    return fmt::format("once, and kept in {}, {}",
+                       store->path().empty() ? "a host's memory" : store->path(), size);
+  }
+  if (job.model.frozen_cache != FrozenKept::kAuto) return "again in every batch";
+  return fmt::format(
+      "again in every batch, since memory has no room for {}: hint: "
+      "model.frozen-cache = file",
+      size);
+}
+
+// What the model's network can compute apart; null: nothing, or it is no network that is cut.
+FrozenPart* frozen_part_of(CuttableNetwork* network, const Job& job, const Assembly& assembly,
+                           Communicator& comm) {
+  FrozenPart* part = nullptr;
+  if (network == nullptr) return part;
+  agree_on(comm, [&] {
+    const std::vector<float> samples = some_samples(assembly.federation);
+    FreezeCase c = freeze_case_of(*assembly.part, job.attack.is_on());
+    c.samples = samples;
+    part = network->freeze(c);
+  });
+  return part;
+}
+
+}  // namespace
+
+void take_frozen_part(const Job& job, const Engine& engine, Communicator& comm,
+                      Assembly& assembly) {
+  const bool is_asked = !job.client.train.empty() || job.client.lora.is_any();
+  if (assembly.part == nullptr || !is_asked || job.simulate.is_on()) return;
+  if (assembly.federation.samples() == 0) return;
+  auto* const network = dynamic_cast<CuttableNetwork*>(&assembly.part->network());
+  std::string reason = why_not(job);
+  const FrozenPart* found = nullptr;
+  FrozenPart* part = nullptr;
+  if (reason.empty()) {
+    found = part = frozen_part_of(network, job, assembly, comm);
+    if (part == nullptr) reason = "nothing is frozen before the first tensor that moves";
+  }
+  if (!reason.empty()) {
+    if (job.model.frozen_cache == FrozenKept::kAuto) return;
+    return assembly.greeting.push_back(fmt::format("{}: {}", kKey, reason));
+  }
+  const Federation& federation = assembly.federation;
+  if (engine.on_gpu()) {
+    assembly.frozen_part = move_frozen_part(job, engine, *found, comm, assembly);
+    part = assembly.frozen_part.get();
+  }
+  auto cache = std::make_unique<FrozenCache>(federation, *part);
+  std::string key;
+  double seconds = 0;
+  agree_on(comm, [&] {
+    key = key_of(job, federation, *cache, found->digest(), engine.trains_on());
+    if (comm.rank() == 0) seconds = cache->seconds_of_all();
+  });
+  auto store = store_for(job, key, cache->shape(), comm, *assembly.host);
+  assembly.greeting.push_back(fmt::format(
+      "what is frozen before the first tensor that moves is {} values a sample, computed {}; all "
+      "samples take {:.2g} s of a rank",
+      part->values(), kept_text(job, store, cache->shape()), seconds));
+  if (store) cache->keep_in(std::move(*store));
+  network->take_frozen(*cache, *found);
+  assembly.frozen = std::move(cache);
+}
+
+}  // namespace hanse
