@@ -6,7 +6,7 @@
 
 #include "hanse/model/frozen_part.hpp"
 #include "support.hpp"
-#include "support/graph_file.hpp"
+#include "support/two_layer_graph.hpp"
 
 namespace hanse {
 namespace {

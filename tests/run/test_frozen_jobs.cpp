@@ -13,9 +13,9 @@
 #include "hanse/run/engine_choice.hpp"
 #include "hanse/run/load_job.hpp"
 #include "support/devices.hpp"
-#include "support/graph_file.hpp"
 #include "support/scratch_folder.hpp"
 #include "support/thread_communicator.hpp"
+#include "support/two_layer_graph.hpp"
 
 namespace hanse {
 namespace {
