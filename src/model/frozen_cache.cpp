@@ -29,11 +29,12 @@ std::string FrozenCache::first_samples() const {
 }
 
 double FrozenCache::seconds_of_all() {
-  std::vector<float> block(to_index(kBlock * values()));
-  compute(0, block.data());  // which brings memory and weights
+  std::vector<float> values_of_block(to_index(kBlock * values()));
   const double start = monotonic_seconds();
-  compute(0, block.data());
-  return (monotonic_seconds() - start) * static_cast<double>(shape().blocks);
+  compute(0, values_of_block.data());
+  const double seconds = monotonic_seconds() - start;
+  if (store_ && store_->find(0) == nullptr) store_->put(0, values_of_block.data());
+  return seconds * static_cast<double>(shape().blocks);
 }
 
 void FrozenCache::compute(int64_t number, float* out) {
@@ -45,24 +46,31 @@ void FrozenCache::compute(int64_t number, float* out) {
   ++computed_;
 }
 
-// One of this call's, the store's, or computed.
+// One of the store, of those that were made, or computed.
 const float* FrozenCache::block(int64_t number) {
   if (store_) {
     if (const float* kept = store_->find(number)) return kept;
   }
-  for (std::size_t i = 0; i < used_; ++i) {
-    if (made_[i]->number == number) return made_[i]->values.data();
-  }
-  if (used_ == made_.size()) made_.push_back(std::make_unique<Made>());
-  Made& made = *made_[used_++];
-  made.number = number;
-  made.values.resize(to_index(kBlock * values()));
-  const auto behind = samples_of(number).size() * values();
+  const auto [place, is_new] = made_.try_emplace(number);
+  Made& made = place->second;
+  made.used = calls_;
+  if (!is_new) return made.values.data();
+  made.values.resize(to_index(kBlock * values()));  // behind the last samples zeros
   compute(number, made.values.data());
-  std::fill(made.values.begin() + behind, made.values.end(), 0.0F);
   if (!store_) return made.values.data();
-  --used_;
-  return store_->put(number, made.values.data());
+  const float* const kept = store_->put(number, made.values.data());
+  if (kept != made.values.data()) made_.erase(place);
+  return kept;
+}
+
+// Drops the blocks that were not used for longest, until the others have room.
+void FrozenCache::forget_unused() {
+  const int64_t most = room_ / std::max<int64_t>(shape().block_bytes, 1);
+  while (std::ssize(made_) > most) {
+    const auto oldest =
+        std::ranges::min_element(made_, {}, [](const auto& entry) { return entry.second.used; });
+    made_.erase(oldest);
+  }
 }
 
 void FrozenCache::gather(const Batch& batch, float* out) {
@@ -70,11 +78,12 @@ void FrozenCache::gather(const Batch& batch, float* out) {
     const FlushSubnormals flush;
     return part_.compute(batch.features, batch.rows, out);
   }
-  used_ = 0;
+  ++calls_;
   for (int64_t i = 0; i < batch.rows; ++i) {
     const int64_t place = batch.places[i];
     out = std::copy_n(block(place / kBlock) + place % kBlock * values(), values(), out);
   }
+  forget_unused();
 }
 
 }  // namespace hanse

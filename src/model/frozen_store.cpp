@@ -16,6 +16,7 @@
 #include "hanse/base/index.hpp"
 #include "hanse/base/log.hpp"
 #include "hanse/base/mapped_file.hpp"
+#include "hanse/comm/agreement.hpp"
 #include "hanse/comm/common_memory.hpp"
 
 namespace hanse {
@@ -23,6 +24,7 @@ namespace hanse {
 namespace {
 
 constexpr int64_t kPage = 4096;
+constexpr uint64_t kBegun = 1;  // a block's state while somebody writes it
 
 int64_t hash_bytes(int64_t blocks) {
   return (blocks * static_cast<int64_t>(sizeof(uint64_t)) + kPage - 1) / kPage * kPage;
@@ -81,6 +83,15 @@ void make_file(const std::string& path, const std::string& header, int64_t bytes
   if (!replaces) unlink(fresh.c_str());
 }
 
+// Makes the file unless it is there; replaces another one of that name.
+void make_sure_of(const std::string& path, const std::string& header, int64_t bytes) {
+  const OpenFile file(path, O_RDWR | O_CLOEXEC);
+  if (!file && errno != ENOENT) throw IoError("cannot open the file: " + errno_text(), path);
+  const bool replaces = file && !file.has(header, bytes);
+  if (replaces) warning(path + " has no frozen values of this job: it is made anew");
+  if (!file || replaces) make_file(path, header, bytes, replaces);
+}
+
 }  // namespace
 
 int64_t FrozenStore::Shape::bytes() const { return hash_bytes(blocks) + blocks * block_bytes; }
@@ -98,20 +109,30 @@ FrozenStore FrozenStore::in_memory(Communicator& host, const Shape& shape) {
   return {share_memory(host, shape.bytes()), 0, shape, ""};
 }
 
-FrozenStore FrozenStore::in_file(const std::string& folder, const std::string& key,
-                                 const Shape& shape) {
+FrozenStore FrozenStore::in_file(Communicator& host, const std::string& folder,
+                                 const std::string& key, const Shape& shape) {
   const std::string path = fmt::format("{}/frozen-{}.cache", folder, key.substr(0, 16));
-  const std::string header = header_of(key, shape);
   const int64_t bytes = kPage + shape.bytes();
-  bool replaces = false;
-  {
-    const OpenFile file(path, O_RDWR | O_CLOEXEC);
-    if (!file && errno != ENOENT) throw IoError("cannot open the file: " + errno_text(), path);
-    replaces = file && !file.has(header, bytes);
-    if (replaces) warning(path + " has no frozen values of this job: it is made anew");
-    if (!file || replaces) make_file(path, header, bytes, replaces);
+  agree_on(host, [&] {
+    if (host.rank() == 0) make_sure_of(path, header_of(key, shape), bytes);
+  });
+  std::shared_ptr<std::byte> memory;
+  agree_on(host, [&] { memory = map_file(path, bytes, Access::kWrite); });
+  FrozenStore store(std::move(memory), kPage, shape, path);
+  if (host.rank() == 0) store.free_begun();
+  host.barrier();
+  return store;
+}
+
+void FrozenStore::free_begun() {
+  for (int64_t block = 0; block < shape_.blocks; ++block) {
+    uint64_t begun = kBegun;
+    state_of(block).compare_exchange_strong(begun, 0);
   }
-  return {map_file(path, bytes, Access::kWrite), kPage, shape, path};
+}
+
+std::atomic_ref<uint64_t> FrozenStore::state_of(int64_t block) const {
+  return std::atomic_ref(hashes_[block]);
 }
 
 std::span<std::byte> FrozenStore::values_of(int64_t block) const {
@@ -119,14 +140,14 @@ std::span<std::byte> FrozenStore::values_of(int64_t block) const {
 }
 
 uint64_t FrozenStore::hash(int64_t block) const {
-  return std::max<uint64_t>(hash_of(values_of(block), static_cast<uint64_t>(block)), 1);
+  return std::max<uint64_t>(hash_of(values_of(block), static_cast<uint64_t>(block)), kBegun + 1);
 }
 
 const float* FrozenStore::find(int64_t block) {
   char& is_seen = is_seen_[to_index(block)];
   if (is_seen == 0) {
-    const uint64_t stated = std::atomic_ref(hashes_[block]).load(std::memory_order_acquire);
-    if (stated == 0) return nullptr;
+    const uint64_t stated = state_of(block).load(std::memory_order_acquire);
+    if (stated <= kBegun) return nullptr;
     if (stated != hash(block)) {
       if (!path_.empty() && !has_warned_) {
         warning(fmt::format("block {} of {} is damaged, and is computed again", block, path_));
@@ -140,9 +161,11 @@ const float* FrozenStore::find(int64_t block) {
 }
 
 const float* FrozenStore::put(int64_t block, const float* values) {
+  uint64_t stated = state_of(block).load();
+  if (stated == kBegun || !state_of(block).compare_exchange_strong(stated, kBegun)) return values;
   const std::span<std::byte> to = values_of(block);
   std::memcpy(to.data(), values, to.size());
-  std::atomic_ref(hashes_[block]).store(hash(block), std::memory_order_release);
+  state_of(block).store(hash(block), std::memory_order_release);
   is_seen_[to_index(block)] = 1;
   return reinterpret_cast<const float*>(to.data());
 }

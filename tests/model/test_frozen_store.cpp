@@ -27,8 +27,9 @@ void expect_block(FrozenStore& store, int64_t block, float first) {
   EXPECT_EQ(std::vector<float>(found, found + 16), block_values(first));
 }
 
+const auto alone = make_single_communicator();
+
 TEST(FrozenStore, KeepsBlocksInMemory) {
-  const auto alone = make_single_communicator();
   FrozenStore store = FrozenStore::in_memory(*alone, kShape);
   EXPECT_EQ(store.find(1), nullptr);
   store.put(1, block_values(5).data());
@@ -39,12 +40,12 @@ TEST(FrozenStore, KeepsBlocksInMemory) {
 
 TEST(FrozenStore, RunsSeeEachOthersBlocks) {
   const ScratchFolder folder;
-  FrozenStore one = FrozenStore::in_file(folder.path(), "key0123456789abcdef", kShape);
-  FrozenStore other = FrozenStore::in_file(folder.path(), "key0123456789abcdef", kShape);
+  FrozenStore one = FrozenStore::in_file(*alone, folder.path(), "key0123456789abcdef", kShape);
+  FrozenStore other = FrozenStore::in_file(*alone, folder.path(), "key0123456789abcdef", kShape);
   EXPECT_EQ(one.path(), other.path());
   one.put(2, block_values(7).data());
   expect_block(other, 2, 7);
-  FrozenStore third = FrozenStore::in_file(folder.path(), "another0123456789", kShape);
+  FrozenStore third = FrozenStore::in_file(*alone, folder.path(), "another0123456789", kShape);
   EXPECT_EQ(third.find(2), nullptr);
 }
 
@@ -53,7 +54,7 @@ TEST(FrozenStore, DamagedBlocksAreNotThere) {
   const ScratchFolder folder;
   std::string path;
   {
-    FrozenStore store = FrozenStore::in_file(folder.path(), "key0123456789abcdef", kShape);
+    FrozenStore store = FrozenStore::in_file(*alone, folder.path(), "key0123456789abcdef", kShape);
     for (int64_t block = 0; block < 3; ++block) store.put(block, block_values(1).data());
     path = store.path();
   }
@@ -61,7 +62,7 @@ TEST(FrozenStore, DamagedBlocksAreNotThere) {
   file.seekp(4096 + 4096 + 64 + 8);
   file.put('x');
   file.close();
-  FrozenStore store = FrozenStore::in_file(folder.path(), "key0123456789abcdef", kShape);
+  FrozenStore store = FrozenStore::in_file(*alone, folder.path(), "key0123456789abcdef", kShape);
   EXPECT_EQ(store.find(1), nullptr);
   expect_block(store, 0, 1);
   expect_block(store, 2, 1);
@@ -69,16 +70,35 @@ TEST(FrozenStore, DamagedBlocksAreNotThere) {
   expect_block(store, 1, 1);
 }
 
+// Their writer has died, or still writes the same values.
+TEST(FrozenStore, BlocksThatSomebodyBeganAreTakenByWhoOpensTheFile) {
+  const ScratchFolder folder;
+  FrozenStore store = FrozenStore::in_file(*alone, folder.path(), "key0123456789abcdef", kShape);
+  std::fstream file(store.path(), std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(4096 + 8);
+  file.put(1);
+  file.close();
+  EXPECT_EQ(store.find(1), nullptr);
+  const std::vector<float> values = block_values(1);
+  EXPECT_EQ(store.put(1, values.data()), values.data());
+  EXPECT_EQ(store.find(1), nullptr);
+  FrozenStore other = FrozenStore::in_file(*alone, folder.path(), "key0123456789abcdef", kShape);
+  EXPECT_NE(other.put(1, values.data()), values.data());
+  expect_block(store, 1, 1);
+}
+
 TEST(FrozenStore, AFileOfAnotherShapeIsReplaced) {
   const ScratchFolder folder;
-  FrozenStore::in_file(folder.path(), "key0123456789abcdef", kShape).put(0, block_values(1).data());
-  FrozenStore wider =
-      FrozenStore::in_file(folder.path(), "key0123456789abcdef", {.blocks = 4, .block_bytes = 64});
+  FrozenStore::in_file(*alone, folder.path(), "key0123456789abcdef", kShape)
+      .put(0, block_values(1).data());
+  FrozenStore wider = FrozenStore::in_file(*alone, folder.path(), "key0123456789abcdef",
+                                           {.blocks = 4, .block_bytes = 64});
   for (int64_t block = 0; block < 4; ++block) EXPECT_EQ(wider.find(block), nullptr);
 }
 
 TEST(FrozenStore, AFolderThatIsNotThereIsAnError) {
-  EXPECT_THROW(FrozenStore::in_file("/nowhere", "key0123456789abcdef", kShape), IoError);
+  EXPECT_THROW(FrozenStore::in_file(*alone, "/nowhere", "key0123456789abcdef", kShape),
+               AgreedError);
 }
 
 }  // namespace

@@ -101,7 +101,7 @@ class FrozenJobs : public testing::Test {
     return off;
   }
 
-  static constexpr int64_t kTimed = 2;  // blocks that the assembly computes to time them
+  static constexpr int64_t kTimed = 1;  // a block that the assembly computes to time it
   ScratchFolder folder_;
   std::string graph_ = folder_ / "net.graph";
 };

@@ -2,11 +2,9 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <optional>
-#include <span>
 #include <string>
-#include <vector>
+#include <unordered_map>
 
 #include "hanse/base/aligned.hpp"
 #include "hanse/data/federation.hpp"
@@ -18,7 +16,7 @@ namespace hanse {
 // A block is kBlock samples that stand one behind the other in the federation, the last one the
 // rest. What is computed of a sample is computed of its block, so that its bits depend on nothing
 // else: not on the batch, the ranks, or on what was kept. Without a store a block is computed again
-// in every batch that has a sample of it.
+// in every batch that has a sample of it, but for the last few, if there is room for some.
 class FrozenCache final : public FrozenValues {
  public:
   static constexpr int64_t kBlock = 16;
@@ -30,6 +28,8 @@ class FrozenCache final : public FrozenValues {
   FrozenStore::Shape shape() const;
   // Keeps them there from now on.
   void keep_in(FrozenStore store) { store_ = std::move(store); }
+  // Without a store: this object keeps so many bytes of blocks, those that were used last.
+  void keep_some(int64_t bytes) { room_ = bytes; }
   bool is_kept() const { return store_.has_value(); }
   int64_t samples() const { return federation_.samples(); }
   int64_t values() const { return part_.values(); }  // of a sample
@@ -47,6 +47,7 @@ class FrozenCache final : public FrozenValues {
 
  private:
   const float* block(int64_t number);
+  void forget_unused();
   void compute(int64_t number, float* out);
   SampleRange samples_of(int64_t number) const;
 
@@ -55,11 +56,12 @@ class FrozenCache final : public FrozenValues {
   std::optional<FrozenStore> store_;
   AlignedFloats samples_;  // of a block
   struct Made {
-    int64_t number;
     AlignedFloats values;
+    int64_t used;  // the last call that did
   };
-  std::vector<std::unique_ptr<Made>> made_;  // by the last call, the first used_
-  std::size_t used_ = 0;
+  std::unordered_map<int64_t, Made> made_;  // blocks that lie in no store
+  int64_t room_ = 0;                        // bytes for those that no call uses
+  int64_t calls_ = 0;
   int64_t computed_ = 0;
 };
 

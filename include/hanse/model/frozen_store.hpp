@@ -2,15 +2,17 @@
 //
 // The file is, in this order:
 //   4096 bytes          "hanse frozen 1 KEY BLOCKS BYTES" and a line's end, then zeros
-//   8 bytes a block     hash_of() its values, seeded by its number, 1 for 0; 0: it is not there
+//   8 bytes a block     hash_of() its values, seeded by its number, 2 for less; 0: it is not there;
+//                       1: somebody writes it
 //   zeros               up to a multiple of 4096
 //   BYTES a block       its values
 // In memory there are no first 4096 bytes. A block counts when its hash is that of its values. So a
-// process that dies while it writes one, a disk that loses a page and a host that sees half of
-// another's writes cost a block, which is computed again. Who writes a block beside others writes
-// the same bytes.
+// disk that loses a page and a host that sees half of another's writes cost a block, which is
+// computed again. Who opens the file takes the blocks that a process began to write and did not
+// finish; if it still lives, both write the same bytes.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -35,13 +37,14 @@ class FrozenStore {
   // In the memory of a host. Collective over its ranks. Throws AgreedError: there is no room.
   static FrozenStore in_memory(Communicator& host, const Shape& shape);
   // In the file of that key in `folder`, which is made unless it is there; another file of that
-  // name is replaced, with a warning. One rank of a host does it before the others. Throws IoError:
-  // the folder cannot be written, or its disk is full.
-  static FrozenStore in_file(const std::string& folder, const std::string& key, const Shape& shape);
+  // name is replaced, with a warning. Collective over the ranks of a host. Throws AgreedError: the
+  // folder cannot be written, or its disk is full.
+  static FrozenStore in_file(Communicator& host, const std::string& folder, const std::string& key,
+                             const Shape& shape);
 
   // The block's values; null: it is not there. `block_bytes` of the shape.
   const float* find(int64_t block);
-  // Returns where they lie from now on.
+  // Keeps them, and returns where they lie from now on; `values`: somebody else writes this block.
   const float* put(int64_t block, const float* values);
   // The file's path; empty: memory.
   const std::string& path() const { return path_; }
@@ -50,7 +53,9 @@ class FrozenStore {
   FrozenStore(std::shared_ptr<std::byte> memory, int64_t first, const Shape& shape,
               std::string path);
 
+  std::atomic_ref<uint64_t> state_of(int64_t block) const;
   uint64_t hash(int64_t block) const;
+  void free_begun();
   std::span<std::byte> values_of(int64_t block) const;
 
   std::shared_ptr<std::byte> memory_;

@@ -64,36 +64,18 @@ std::string folder_of(const Job& job) {
                         "model.frozen-cache-path = FOLDER");
 }
 
-// Does memory hold them? Throws InvalidArgument where the job asks for memory that is not there.
+// Does the host's memory hold so many bytes? Throws InvalidArgument where the job asks for memory
+// that is not there.
 bool fits_memory(const Job& job, int64_t bytes) {
   if (job.model.frozen_cache == FrozenKept::kMemory) {
     require_planned_memory(static_cast<double>(bytes), "the frozen values of all samples take",
                            kKey, "model.frozen-cache = file or off");
+    return true;
   }
   return bytes <= available_memory() / kMemoryShare;
 }
 
-// Opens the file on one rank of the host, then on the others. Says what is wrong with it.
-std::optional<FrozenStore> open_file(const std::string& folder, const std::string& key,
-                                     const FrozenStore::Shape& shape, Communicator& host) {
-  std::optional<FrozenStore> store;
-  const auto open = [&] {
-    try {
-      store = FrozenStore::in_file(folder, key, shape);
-    } catch (const IoError& error) {
-      warning(fmt::format("{}; what is frozen is computed again and again", first_line(error)));
-    }
-  };
-  int64_t is_open = 0;
-  if (host.rank() == 0) {
-    open();
-    is_open = store ? 1 : 0;
-  }
-  host.bcast(std::span(&is_open, 1), 0);
-  if (is_open != 0 && host.rank() != 0) open();
-  return store;
-}
-
+// Nothing: they are kept in no store. Collective.
 std::optional<FrozenStore> store_for(const Job& job, const std::string& key,
                                      const FrozenStore::Shape& shape, Communicator& comm,
                                      Communicator& host) {
@@ -102,29 +84,43 @@ std::optional<FrozenStore> store_for(const Job& job, const std::string& key,
   if (asked == FrozenKept::kFile) {
     std::string folder;
     agree_on(comm, [&] { folder = folder_of(job); });
-    return open_file(folder, key, shape, host);
+    try {
+      return FrozenStore::in_file(host, folder, key, shape);
+    } catch (const AgreedError& error) {
+      if (host.rank() == 0) warning(first_line(error));
+      return std::nullopt;
+    }
   }
   int64_t fits = 0;
   agree_on(comm, [&] {
     if (host.rank() == 0) fits = fits_memory(job, shape.bytes()) ? 1 : 0;
   });
   host.bcast(std::span(&fits, 1), 0);
-  if (fits == 0 && asked == FrozenKept::kAuto) return std::nullopt;
+  if (fits == 0) return std::nullopt;
   return FrozenStore::in_memory(host, shape);
 }
 
-std::string kept_text(const Job& job, const std::optional<FrozenStore>& store,
-                      const FrozenStore::Shape& shape) {
-  const std::string size = memory_text(static_cast<double>(shape.bytes()));
+std::string size_text(int64_t bytes) {
+  const auto number = static_cast<double>(bytes);
+  return bytes < 100'000'000 ? fmt::format("{:.1f} MB", 1e-6 * number) : memory_text(number);
+}
+
+// Keeps them where the job asks for it; else each rank keeps some. Returns what is said of it.
+// Collective.
+std::string keep(const Job& job, const std::string& key, Communicator& comm, Communicator& host,
+                 FrozenCache& cache) {
+  const FrozenStore::Shape shape = cache.shape();
+  auto store = store_for(job, key, shape, comm, host);
   if (store) {
-    return fmt::format("once, and kept in {}, {}",
-                       store->path().empty() ? "a host's memory" : store->path(), size);
+    const std::string where = store->path().empty() ? "a host's memory" : store->path();
+    cache.keep_in(std::move(*store));
+    return fmt::format("once, and kept in {}, {}", where, size_text(shape.bytes()));
   }
-  if (job.model.frozen_cache != FrozenKept::kAuto) return "again in every batch";
-  return fmt::format(
-      "again in every batch, since memory has no room for {}: hint: "
-      "model.frozen-cache = file",
-      size);
+  if (job.model.frozen_cache == FrozenKept::kOff) return "again in every batch";
+  cache.keep_some(available_memory() / (2 * kMemoryShare * host.size()));
+  return fmt::format("again and again, as there is no room for {} (model.frozen-cache{})",
+                     size_text(shape.bytes()),
+                     job.model.frozen_cache == FrozenKept::kAuto ? " = file" : "-path");
 }
 
 // What the model's network can compute apart; null: nothing, or it is no network that is cut.
@@ -167,17 +163,17 @@ void take_frozen_part(const Job& job, const Engine& engine, Communicator& comm,
   }
   auto cache = std::make_unique<FrozenCache>(federation, *part);
   std::string key;
+  agree_on(comm,
+           [&] { key = key_of(job, federation, *cache, found->digest(), engine.trains_on()); });
+  const std::string kept = keep(job, key, comm, *assembly.host, *cache);
   double seconds = 0;
   agree_on(comm, [&] {
-    key = key_of(job, federation, *cache, found->digest(), engine.trains_on());
     if (comm.rank() == 0) seconds = cache->seconds_of_all();
   });
-  auto store = store_for(job, key, cache->shape(), comm, *assembly.host);
   assembly.greeting.push_back(fmt::format(
       "what is frozen before the first tensor that moves is {} values a sample, computed {}; all "
       "samples take {:.2g} s of a rank",
-      part->values(), kept_text(job, store, cache->shape()), seconds));
-  if (store) cache->keep_in(std::move(*store));
+      part->values(), kept, seconds));
   network->take_frozen(*cache, *found);
   assembly.frozen = std::move(cache);
 }
