@@ -102,11 +102,12 @@ struct KindsRun : TrainerFixture<> {
     start();
   }
 
-  // The server trains on the first of the clients that are held out.
+  // The server trains on the first of the clients that are held out, or on one without samples.
   void add_root() {
-    root = [this](int64_t round, std::span<const float> received, std::span<float> row) {
+    const int64_t own = federation.held_out() > 0 ? federation.clients() : kJobClients;
+    root = [this, own](int64_t round, std::span<const float> received, std::span<float> row) {
       std::ranges::copy(received, row.begin());
-      update->train({.client = kJobClients, .round = round, .seed = 11, .row = row});
+      update->train({.client = own, .round = round, .seed = 11, .row = row});
       for (std::size_t i = 0; i < row.size(); ++i) row[i] -= received[i];
     };
   }
