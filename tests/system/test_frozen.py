@@ -105,6 +105,14 @@ class SameBits(FrozenCase):
         self.compare_kept(self.keys(**{"evaluate.tune": "layers.1.*", "evaluate.tune-steps": 2}),
                           8 * 6)
 
+    def test_representations(self):
+        """What the last layer reads is frozen itself, or made of it."""
+        for train, update, values in (("head.*", "fedproto", 6),
+                                      ("layers.1.*,head.*", "moon", 8 * 6)):
+            keys = self.keys(**{"client.train": train, "client.update": update})
+            write_graph(Attention(), torch.rand(1, 8, 8), keys["model.path"], representation="head")
+            self.compare_kept({**keys, "run.overwrite": "true"}, values)
+
     def test_the_attacker_s_patches(self):
         self.compare_kept(self.keys(**{"attack.kind": "backdoor", "attack.clients": 2,
                                        "attack.target": 1}), 6)
