@@ -71,7 +71,7 @@ void make_file(const std::string& path, const std::string& header, int64_t bytes
   const OpenFile file(fresh, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC);
   if (!file) fail("cannot create the file: ");
   if (!reserve_blocks(file.number(), 0, bytes)) {
-    fail(fmt::format("no room for {} MiB of frozen values: ", bytes >> 20));
+    fail(fmt::format("no room for {} bytes of frozen values: ", bytes));
   }
   if (pwrite(file.number(), header.data(), header.size(), 0) != std::ssize(header)) {
     fail("cannot write the file: ");

@@ -44,9 +44,9 @@ class HeadGradient final : public RowStep {
 };
 
 struct Network {
-  explicit Network(bool mixes = false) {
+  explicit Network(const TwoLayers& what = {}) {
     ModelOptions options = model_options("graph", "cross-entropy");
-    options.path = written(two_layer_graph(mixes));
+    options.path = written(two_layer_graph(what));
     model = make_model(options, {4}, 3);
     row = initial_row(*model);
   }
@@ -86,7 +86,7 @@ TEST(FrozenGraph, NothingIsFrozenBehindATensorThatMoves) {
 
 // Whose value of a sample depends on the others, so that it is no function of the sample.
 TEST(FrozenGraph, AnOperatorThatMixesSamplesIsNotFrozen) {
-  Network network(true);
+  Network network({.mixes = true});
   FrozenPart* const part = network.freeze({0, 0, 1, 1});
   ASSERT_NE(part, nullptr);
   std::vector<float> values(12 * 5);
@@ -103,9 +103,18 @@ TEST(FrozenGraph, AnOperatorThatMixesSamplesIsNotFrozen) {
   }
 }
 
+TEST(FrozenGraph, ABufferThatTrainingMovesIsNotFrozen) {
+  Network network({.moves_buffer = true});
+  const FrozenPart* const part = network.freeze({0, 0, 1, 1, 0});
+  ASSERT_NE(part, nullptr);
+  const std::string before = part->digest();
+  network.row[43] += 1;
+  EXPECT_EQ(part->digest(), before);
+}
+
 TEST(FrozenGraph, PassesOverTheRestArePassesOverAll) {
   for (const bool mixes : {false, true}) {
-    Network network(mixes);
+    Network network({.mixes = mixes});
     const LossAndGradient all = loss_and_gradient(*network.model, network.row, network.batch(7));
     const double loss = network.model->evaluate(network.row, network.batch(7)).loss;
     FrozenPart& part = *network.freeze({0, 0, 1, 1});

@@ -1,9 +1,12 @@
 """What is frozen before the first trained tensor of a graph, computed once (model.frozen-cache)."""
 
+import csv
 import glob
+import io
 import os
 import re
 
+import numpy
 import torch
 
 import harness
@@ -11,6 +14,7 @@ from torch_files import write_graph
 
 JOB = {"model.kind": "graph", "run.rounds": 4, "evaluate.every": 2, "data.test-fraction": 0.25,
        "federation.clients": 7, "sampler.per-round": 3, "client.batch": 5}
+ADAPTERS = {"client.train": "", "client.lora": 2, "client.lora-layers": "layers.1.*"}
 SAID = "what is frozen before the first tensor that moves is"
 
 
@@ -56,10 +60,10 @@ class FrozenCase(harness.Case):
         path = write_graph(module or Attention(), torch.rand(1, 8, 8), self.path("net.graph"))
         return {**JOB, "model.path": path, "client.train": "head.*", **changes}
 
-    def said(self, keys, name, ranks=None, expect=0, **changes):
+    def said(self, keys, name, ranks=None, file_bytes=None, **changes):
         """The run's folder, and what it says."""
         process = self.hanse("run", self.job(keys), f"--run.out={self.path(name)}",
-                             *harness.options(changes), ranks=ranks, expect=expect)
+                             *harness.options(changes), ranks=ranks, file_bytes=file_bytes)
         return self.path(name), process.stderr()
 
     def values(self, said):
@@ -87,8 +91,50 @@ class SameBits(FrozenCase):
         self.compare_kept(self.keys(), 6)  # the first token
 
     def test_adapters_of_the_upper_layer(self):
-        self.compare_kept(self.keys(**{"client.train": "", "client.lora": 2,
-                                       "client.lora-layers": "layers.1.*"}), 2 * 8 * 6)
+        self.compare_kept(self.keys(**ADAPTERS), 2 * 8 * 6)
+
+    def test_adapters_whose_weights_are_formed(self):
+        self.compare_kept(self.keys(**ADAPTERS, **{"client.lora-path": "merged",
+                                                   "model.base-precision": "bfloat16"}), 2 * 8 * 6)
+
+    def test_own_models(self):
+        self.compare_kept(self.keys(**{"client.personal": "head.bias", "evaluate.tune-steps": 2,
+                                       "evaluate.view": "personalised"}), 6)
+
+    def test_what_evaluations_tune_moves(self):
+        self.compare_kept(self.keys(**{"evaluate.tune": "layers.1.*", "evaluate.tune-steps": 2}),
+                          8 * 6)
+
+    def test_representations(self):
+        """What the last layer reads is frozen itself, or made of it."""
+        for train, update, values in (("head.*", "fedproto", 6),
+                                      ("layers.1.*,head.*", "moon", 8 * 6)):
+            keys = self.keys(**{"client.train": train, "client.update": update})
+            write_graph(Attention(), torch.rand(1, 8, 8), keys["model.path"], representation="head")
+            self.compare_kept({**keys, "run.overwrite": "true"}, values)
+
+    def test_the_attacker_s_patches(self):
+        self.compare_kept(self.keys(**{"attack.kind": "backdoor", "attack.clients": 2,
+                                       "attack.target": 1}), 6)
+
+    def test_a_prediction_agrees(self):
+        """It computes all of a pass, on other batches."""
+        draw = numpy.random.default_rng(1)
+        data = self.path("data.npz")
+        numpy.savez(data, x=draw.random((60, 1, 8, 8), "f4"), y=draw.integers(0, 5, 60))
+        run, _ = self.said(self.keys(**{
+            "data.kind": "npz", "data.path": data, "data.shape": None, "data.classes": None,
+            "federation.samples": None, "evaluate.scores": "true", "model.frozen-cache": "file"}),
+            "run")
+        self.assertEqual(len(glob.glob(self.path("frozen-*.cache"))), 1)  # beside the data
+        said = self.hanse("predict", run, data).stdout()
+        predicted = list(csv.DictReader(io.StringIO(said)))
+        scores = harness.table(run, "scores.csv")
+        self.assertGreater(len(scores), 10)
+        for line in scores:
+            own = predicted[int(line["row"])]
+            for k in range(5):
+                self.assertAlmostEqual(float(own[f"p_{k}"]), float(line[f"score_{k}"]), delta=1e-6)
 
     def test_ranks_and_resumes(self):
         self.compare_places(self.keys(**{"client.train": "layers.1.*,head.*"}))
@@ -181,6 +227,13 @@ class Files(FrozenCase):
         keys = self.keys(**{**self.file, "model.frozen-cache-path": self.path("none")})
         run, said = self.said(keys, "run", ranks=2)
         self.assertEqual(said.count("cannot create the file"), 1, said)
+        self.assert_digest(run, self.said(keys, "off", **{"model.frozen-cache": "off"})[0])
+
+    def test_a_full_disk(self):
+        keys = self.keys(**self.file, **ADAPTERS, **{"federation.clients": 40})
+        run, said = self.said(keys, "run", file_bytes=200_000)
+        self.assertEqual(said.count("no room for"), 2, said)  # the disk, and what follows from it
+        self.assertEqual(self.files(), [])
         self.assert_digest(run, self.said(keys, "off", **{"model.frozen-cache": "off"})[0])
 
     def test_data_without_a_folder(self):

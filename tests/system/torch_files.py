@@ -24,10 +24,10 @@ def package():
 results = package()
 
 
-def write_graph(module, sample, path):
+def write_graph(module, sample, path, **more):
     """Exports a module, and returns the path."""
     with TORCH, contextlib.redirect_stdout(io.StringIO()):
-        results.export(module, sample, path)
+        results.export(module, sample, path, **more)
     return path
 
 

@@ -145,7 +145,7 @@ std::vector<int64_t> ValueNumbers::of(const GraphProgram& program) {
   for (int64_t i = 0; i < inputs; ++i) numbers[to_index(i)] = i;
   for (int64_t i = 0; i < program.nodes(); ++i) {
     int64_t& number = numbers[to_index(inputs + i)];
-    number = program.node(i).is_keep() ? next_++ : number_of(text_of(program.node(i), name));
+    number = number_of(text_of(program.node(i), name));
     for (const int64_t value : program.call(i).writes) {
       writers[program.memory_of(value)] = number;
     }

@@ -15,9 +15,8 @@ namespace hanse {
 // same operators make them of the same inputs.
 class ValueNumbers {
  public:
-  // [values] of a program. A value that draws has a number of its own. A write into a value gives
-  // what reads it later another number. Inputs have their own numbers, and so must be those of
-  // both programs.
+  // [values] of a program. A write into a value gives what reads it later another number. Inputs
+  // have their own numbers, and so must be those of both programs.
   std::vector<int64_t> of(const GraphProgram& program);
 
   // The operator and the numbers of what it reads.
