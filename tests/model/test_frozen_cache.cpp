@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kBlock = FrozenCache::kBlock;
 
-// Of a sample: its first value, and the first value of the samples that it is computed with.
+// Makes two values of a sample: its first, and the first of the samples that it is computed with.
 class FirstValues final : public FrozenPart {
  public:
   int64_t values() const override { return 2; }
