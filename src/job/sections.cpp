@@ -114,7 +114,8 @@ void bind_model(OptionTable& table, ModelOptions& model) {
             "alone");
   may_change(table.add(
       "model.frozen-cache", model.frozen_cache,
-      "where graphs keep what they compute of a sample before the first tensor that client.train "
+      "where graphs and networks of convolutions keep what they compute of a sample before the "
+      "first tensor that client.train "
       "or client.lora moves: memory of a host, a mapped file that runs share, or nowhere; auto: "
       "memory if it fits; the bits are the same"));
   may_change(table.add("model.frozen-cache-path", model.frozen_cache_path,

@@ -1,8 +1,11 @@
 // The models of convolutions and dense layers: the cnn kinds and lenet.
 #include <algorithm>
+#include <optional>
 
 #include <fmt/format.h>
 
+#include "frozen_prefix.hpp"
+#include "hanse/base/index.hpp"
 #include "layers/convolution.hpp"
 #include "layers/dense.hpp"
 #include "makers.hpp"
@@ -13,7 +16,7 @@ namespace hanse {
 
 namespace {
 
-class ConvolutionalModel final : public NetworkModel {
+class ConvolutionalModel final : public NetworkModel, public CuttableNetwork {
  public:
   ConvolutionalModel(const NetworkSpec& spec, const std::vector<int64_t>& sample_shape,
                      LossPtr loss, bool in_bfloat16)
@@ -49,7 +52,8 @@ class ConvolutionalModel final : public NetworkModel {
 
   void hessian_vector(std::span<const float> row, const Batch& batch, std::span<const float> v,
                       std::span<float> out) override {
-    float* delta = forward(row.data(), batch, nullptr);
+    const float* whole = convolutions_.forward(row.data(), batch.features, batch.rows);
+    float* delta = head_.forward(row.data(), whole, batch.rows, nullptr);
     loss().loss_and_delta(batch, delta);
     const float* features = convolutions_.forward_tangent(row.data(), v.data());
     float* tangent = head_.forward_tangent(row.data(), v.data(), features);
@@ -67,19 +71,41 @@ class ConvolutionalModel final : public NetworkModel {
     return widths;
   }
 
-  bool parts_samples() const override { return head_.parts_samples(); }
+  // The convolutions, of which a sample goes through all alone.
+  FrozenPart* freeze(const FreezeCase& c) override {
+    frozen_.reset();
+    const MovingSlots moving(layout_, c.moves);
+    for (const ParameterSlot& slot : layout_.slots()) {
+      if (slot.offset < n_convolutions_ && moving.wants(slot.offset)) return nullptr;
+    }
+    frozen_.emplace("convolutions ", std::span(c.row, to_index(n_convolutions_)),
+                    convolutions_.features(),
+                    [this, row = c.row](const float* samples, int64_t rows, float* out) {
+                      const float* features = convolutions_.forward(row, samples, rows);
+                      std::copy_n(features, rows * convolutions_.features(), out);
+                    });
+    return &*frozen_;
+  }
+  void take_frozen(FrozenValues& values, const FrozenPart&) override { frozen_->given = &values; }
+  bool is_cut() const { return frozen_ && frozen_->given != nullptr; }
+
+  bool parts_samples() const override { return head_.parts_samples() && !is_cut(); }
   const float* representation() override { return head_.last_input(); }
   float* forward(const float* row, const Batch& batch, RandomStream* noise) override {
-    const float* features = convolutions_.forward(row, batch.features, batch.rows);
+    const float* features = is_cut() ? frozen_->gathered(batch)
+                                     : convolutions_.forward(row, batch.features, batch.rows);
     return head_.forward(row, features, batch.rows, noise);
   }
   void backward(const float* row, const Batch&, const GradientTarget& target) override {
-    convolutions_.backward(row, head_.backward(row, target, representation_delta()), target);
+    const float* delta = head_.backward(row, target, representation_delta());
+    if (!is_cut()) return convolutions_.backward(row, delta, target);
+    add_zeros(layout_, frozen_->parameters(), target);
   }
 
   ConvolutionStack convolutions_;
   int64_t n_convolutions_;  // their parameters
   DenseStack head_;         // from the last ReLU on
+  std::optional<FrozenPrefix> frozen_;
 };
 
 }  // namespace

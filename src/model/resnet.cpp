@@ -8,12 +8,13 @@
 
 #include <fmt/format.h>
 
+#include "frozen_prefix.hpp"
 #include "hanse/base/error.hpp"
+#include "hanse/base/index.hpp"
 #include "kernels/convolution_kernels.hpp"
 #include "kernels/shares.hpp"
 #include "layers/bfloat16_dense.hpp"
-#include "layers/group_norm.hpp"
-#include "layers/same_convolution.hpp"
+#include "layers/residual_block.hpp"
 #include "makers.hpp"
 #include "network_model.hpp"
 
@@ -24,34 +25,12 @@ namespace {
 constexpr int64_t kStages = 4;
 constexpr int64_t kBlocks = 2;  // of a stage
 
-// A convolution and the norm behind it, which has a ReLU behind it where the network has one.
-struct NormedConvolution {
-  SameConvolution convolution;
-  GroupNorm norm;
-  AlignedFloats sums;  // [rows, out_size], between them
-
-  bool wanted(const GradientTarget& target) const {
-    return target.wants(convolution.weight()) || norm.wanted(target);
-  }
-};
-
-// relu(F(x) + x), the shortcut through a convolution when the block changes the shape.
-struct ResidualBlock {
-  NormedConvolution first, second;
-  std::optional<NormedConvolution> shortcut;
-  AlignedFloats inner, output;  // behind the ReLUs of `first` and of the block
-
-  bool wanted(const GradientTarget& target) const {
-    return first.wanted(target) || second.wanted(target) || (shortcut && shortcut->wanted(target));
-  }
-};
-
 // Images in channels-last go through one layer after another, all of a batch through each, so that
 // its weights, which are larger than the images in the later stages, are read once; but convolution
 // and norm follow each other on as many images as stay in the cache.
 //
 // A training step keeps each convolution's input and output, an evaluation nothing.
-class ResNet final : public NetworkModel {
+class ResNet final : public NetworkModel, public CuttableNetwork {
  public:
   ResNet(const std::vector<int64_t>& sample_shape, int64_t channels, int64_t groups, LossPtr loss,
          bool in_bfloat16)
@@ -94,7 +73,38 @@ class ResNet final : public NetworkModel {
 
   int64_t evaluation_rows() const override { return 32; }
 
+  // Whole blocks: a sample's bits do not depend on the images that go through a layer beside it.
+  FrozenPart* freeze(const FreezeCase& c) override {
+    frozen_.reset();
+    MovingSlots moving(layout_, c.moves);
+    const GradientTarget target{.step = &moving};
+    if (stem_->wanted(target)) return nullptr;
+    std::size_t blocks = 0;
+    while (blocks < blocks_.size() && !blocks_[blocks].wanted(target)) ++blocks;
+    const int64_t end =
+        blocks == blocks_.size() ? fc_weight_ : blocks_[blocks].first.convolution.weight();
+    frozen_.emplace(fmt::format("resnet18 {} of {} groups ", blocks, groups_),
+                    std::span(c.row, to_index(end)), values_behind(blocks),
+                    [this, row = c.row, blocks](const float* samples, int64_t rows, float* out) {
+                      rows_ = rows;
+                      keeps_ = false;
+                      const float* x = pass(row, samples, blocks);
+                      std::copy_n(x, rows * values_behind(blocks), out);
+                    });
+    frozen_blocks_ = blocks;
+    return &*frozen_;
+  }
+  void take_frozen(FrozenValues& values, const FrozenPart&) override { frozen_->given = &values; }
+
  private:
+  bool is_cut() const { return frozen_ && frozen_->given != nullptr; }
+
+  // Values of a sample that the first blocks leave; all of them the means.
+  int64_t values_behind(std::size_t blocks) const {
+    if (blocks == blocks_.size()) return features_;
+    return (blocks == 0 ? *stem_ : blocks_[blocks - 1].second).convolution.size().out_size();
+  }
+
   NormedConvolution add(const std::string& name, const std::string& norm,
                         const SameConvolution::Size& size) {
     const int64_t places = size.kernel * size.kernel;
@@ -174,24 +184,41 @@ class ResNet final : public NetworkModel {
     return output;
   }
 
-  float* forward(const float* row, const Batch& batch, RandomStream* noise) override {
-    rows_ = batch.rows;
-    keeps_ = noise != nullptr;
+  // What the stem and the first blocks make of samples; all of them the means.
+  const float* pass(const float* row, const float* images, std::size_t blocks) {
     const SameConvolution::Size& stem = stem_->convolution.size();
     float* samples = grow(samples_, rows_ * stem.in_size() + kReadAhead);
     for (int64_t image = 0; image < rows_; ++image) {
-      to_channels_last(batch.features + image * stem.in_size(), stem.inputs, stem.height,
-                       stem.width,
+      to_channels_last(images + image * stem.in_size(), stem.inputs, stem.height, stem.width,
                        {samples + image * stem.in_size(), stem.inputs, stem.width * stem.inputs});
     }
     float* begin = hold(stem_output_, common_.output[0], stem.out_size());
     pass(row, *stem_, samples, common_.sums, [&](int64_t image, const float* sums) {
       stem_->norm.normalize(sums, image, nullptr, begin + image * stem.out_size());
     });
-    const float* x = begin;
-    std::size_t common = 0;
-    for (ResidualBlock& block : blocks_) x = pass(row, block, x, common_.output[common ^= 1]);
-    take_mean(x);
+    return pass(row, begin, 0, blocks);
+  }
+
+  // The same of the blocks from `first` to `end`, from what those before them leave.
+  const float* pass(const float* row, const float* x, std::size_t first, std::size_t end) {
+    for (std::size_t b = first; b < end; ++b) {
+      x = pass(row, blocks_[b], x, common_.output[(b + 1) % 2]);
+    }
+    return end == blocks_.size() ? take_mean(x) : x;
+  }
+
+  float* forward(const float* row, const Batch& batch, RandomStream* noise) override {
+    const std::size_t n = blocks_.size(), first = is_cut() ? frozen_blocks_ : 0;
+    const float* begin = is_cut() ? frozen_->gathered(batch, kReadAhead) : nullptr;
+    rows_ = batch.rows;
+    keeps_ = noise != nullptr;
+    if (!is_cut()) {
+      pass(row, batch.features, n);
+    } else if (first < n) {
+      pass(row, begin, first, n);
+    } else {
+      std::copy_n(begin, rows_ * features_, grow(means_, rows_ * features_));
+    }
     float* logits = grow(logits_, rows_ * outputs());
     repeat_row(row + fc_bias_, rows_, outputs(), logits);
     const float* weight = row + fc_weight_;
@@ -206,13 +233,14 @@ class ResNet final : public NetworkModel {
   const float* representation() override { return means_.data(); }
 
   // means_ [rows, features] <- the means of x over the pixels.
-  void take_mean(const float* x) {
+  const float* take_mean(const float* x) {
     const SameConvolution::Size& last = blocks_.back().second.convolution.size();
     const int64_t line = last.out_line(), pixels = last.out_pixels();
     float* means = grow(means_, rows_ * features_);
     for (int64_t image = 0; image < rows_; ++image, means += features_) {
       sum_pixels(x + image * last.out_size(), pixels, line, means);
     }
+    return means_.data();
   }
   void sum_pixels(const float* x, int64_t pixels, int64_t line, float* __restrict mean) const {
     std::fill_n(mean, features_, 0.0F);
@@ -299,14 +327,17 @@ class ResNet final : public NetworkModel {
 
     // Blocks below `first` are not wanted, nor is the stem unless it is 0 or less.
     const auto n = static_cast<std::size_t>(std::ssize(blocks_));
-    const bool stem_wanted = stem_->wanted(target);
-    std::size_t first = 0;
+    const bool stem_wanted = !is_cut() && stem_->wanted(target);
+    std::size_t first = is_cut() ? frozen_blocks_ : 0;
+    if (is_cut()) add_zeros(layout_, frozen_->parameters(), target);
     while (!stem_wanted && first < n && !blocks_[first].wanted(target)) ++first;
     if (first == n) return;
     add_representation_delta(of_means);
     spread(of_means);
     for (std::size_t b = n; b-- > first;) {
-      const float* x = b > 0 ? blocks_[b - 1].output.data() : stem_output_.data();
+      const float* x = is_cut() && b == frozen_blocks_ ? frozen_->last()
+                       : b > 0                         ? blocks_[b - 1].output.data()
+                                                       : stem_output_.data();
       take_back(row, blocks_[b], x, b > first || stem_wanted, target);
     }
     if (stem_wanted) {
@@ -333,6 +364,9 @@ class ResNet final : public NetworkModel {
   std::optional<NormedConvolution> stem_;
   std::vector<ResidualBlock> blocks_;
   int64_t features_ = 0, fc_weight_ = 0, fc_bias_ = 0;
+
+  std::optional<FrozenPrefix> frozen_;
+  std::size_t frozen_blocks_ = 0;  // of it, behind the stem
 
   int64_t rows_ = 0;
   bool keeps_ = false;  // what backward() needs

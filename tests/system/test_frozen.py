@@ -113,6 +113,19 @@ class SameBits(FrozenCase):
             write_graph(Attention(), torch.rand(1, 8, 8), keys["model.path"], representation="head")
             self.compare_kept({**keys, "run.overwrite": "true"}, values)
 
+    def test_networks_of_convolutions(self):
+        """Without the cache passes compute all, with the same bits."""
+        for kind, train in (("lenet", "fc3.*"), ("resnet18", "layer4.*,fc.*")):
+            keys = {**JOB, "model.kind": kind, "model.channels": 4, "model.groups": 2,
+                    "client.train": train, "run.overwrite": "true", "data.shape": "1,16,16"}
+            if kind == "lenet":
+                del keys["model.channels"], keys["model.groups"]
+            run, said = self.said(keys, "kept", ranks=2, **{"model.frozen-cache": "memory"})
+            self.assertGreater(self.values(said), 0)
+            other, said = self.said(keys, "off", **{"model.frozen-cache": "off"})
+            self.assertEqual(self.values(said), 0)
+            self.assert_digest(other, run, kind)
+
     def test_the_attacker_s_patches(self):
         self.compare_kept(self.keys(**{"attack.kind": "backdoor", "attack.clients": 2,
                                        "attack.target": 1}), 6)

@@ -28,8 +28,10 @@ class FrozenPart {
   virtual int64_t values() const = 0;
   // Names what it computes and the frozen tensors that it reads.
   virtual std::string digest() const = 0;
-  // out [rows, values()] <- of samples [rows, values of a sample]. The bits depend on all of these,
-  // for products of several rows have an order of their own. Throws Error as a pass does.
+  // Do the bits of a sample's values depend on the samples beside it? Products of several rows may
+  // have an order of their own.
+  virtual bool mixes_bits() const { return true; }
+  // out [rows, values()] <- of samples [rows, values of a sample]. Throws Error as a pass does.
   virtual void compute(const float* samples, int64_t rows, float* out) = 0;
 };
 

@@ -99,8 +99,9 @@ struct TorchLibrary {
                                               const LabelForm& labels, const std::string& device);
 
   // Makes what computes on a device the frozen part that freeze() has found of the network of
-  // `part`. REQUIRES: PartModel::hold() was called. Memory on the device: what is frozen. Throws
-  // InvalidArgument where the device has no room.
+  // `part`; null: networks of its kind are not cut on devices. REQUIRES: PartModel::hold() was
+  // called. Memory on the device: what is frozen. Throws InvalidArgument where the device has no
+  // room.
   std::shared_ptr<FrozenPart> (*make_device_frozen_part)(
       const FrozenPart& host, const PartModel& part, const ModelOptions& options,
       const std::vector<int64_t>& sample_shape, const LabelForm& labels, const std::string& device);

@@ -92,8 +92,8 @@ void make_on_device(const Job& job, RankGpu& device, Communicator& comm,
 // AgreedError.
 void move_model(const Job& job, Engine& engine, Communicator& comm, Assembly& assembly);
 
-// What computes on the engine's GPU what `host` computes of the part's network (frozen_part.hpp).
-// Collective. Throws AgreedError: there is no room.
+// What computes on the engine's GPU what `host` computes of the part's network (frozen_part.hpp);
+// null: GPUs compute that network as a whole. Collective. Throws AgreedError: there is no room.
 std::shared_ptr<FrozenPart> move_frozen_part(const Job& job, const Engine& engine,
                                              const FrozenPart& host, Communicator& comm,
                                              const Assembly& assembly);

@@ -17,7 +17,9 @@ std::shared_ptr<FrozenPart> make_device_frozen_part(const FrozenPart& host, cons
   try {
     const std::shared_ptr<CohortForward> network =
         make_part_cohort(make_cohort_forward(c, device), part, device);
-    return {network, network->cut_as(host, {})};
+    FrozenPart* const found = network->cut_as(host, {});
+    if (found == nullptr) return nullptr;
+    return {network, found};
   } catch (const c10::OutOfMemoryError&) {
     throw InvalidArgument(fmt::format("{} has no room for what is frozen", device), "run.device",
                           "run.device = cpu");

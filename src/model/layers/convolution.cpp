@@ -44,6 +44,8 @@ ConvolutionStack::ConvolutionStack(ParameterLayout& layout,
   }
 }
 
+int64_t ConvolutionStack::features() const { return stages_.back().output_size(); }
+
 ConvolutionStack::Stage ConvolutionStack::make_stage(const ConvolutionStage& of, int64_t channels,
                                                      int64_t height, int64_t width) {
   Stage stage{};

@@ -33,6 +33,7 @@ class ConvolutionStack {
                    const ConvolutionKernels& kernels = convolution_kernels(),
                    bool in_bfloat16 = false);
 
+  int64_t features() const;  // values of a sample that the stages leave
   // Multiply-adds of each stage, a sample.
   std::vector<int64_t> products() const;
 

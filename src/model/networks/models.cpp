@@ -30,8 +30,4 @@ std::unique_ptr<CohortForward> make_cohort_forward(const ModelCase& c, const std
   return found->make_cohort(c, device);
 }
 
-FrozenPart* CohortForward::cut_as(const FrozenPart&, const std::vector<at::Tensor>&) {
-  throw Error("this network cannot be cut");
-}
-
 }  // namespace hanse

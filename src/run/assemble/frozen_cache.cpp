@@ -46,13 +46,13 @@ std::vector<float> some_samples(const Federation& federation) {
   return samples;
 }
 
-// All that fixes the bits of the frozen values; `digest`: that of the frozen part.
+// All that fixes the bits of the frozen values; `what`: the frozen part, and where it is computed.
 std::string key_of(const Job& job, const Federation& federation, const FrozenCache& cache,
-                   const std::string& digest, const std::string& trained_on) {
-  const std::string text =
-      fmt::format("{} {:016x} {} {} {} {} {} {} {}", kVersion, federation.digest(),
-                  cache.first_samples(), digest, trained_on, kernel_family(),
-                  torch_library().kernels(), job.run.threads, name_of(job.model.precision));
+                   const std::string& what) {
+  const std::string text = fmt::format(
+      "{} {:016x} {} {} {} {} {} {}", kVersion, federation.digest(), cache.first_samples(), what,
+      kernel_family(), uses_torch() ? torch_library().kernels() : "", job.run.threads,
+      name_of(job.model.precision));
   return digest_hex(std::as_bytes(std::span(text)));
 }
 
@@ -137,6 +137,24 @@ FrozenPart* frozen_part_of(CuttableNetwork* network, const Job& job, const Assem
   return part;
 }
 
+// Makes the assembly's cache of that part; `what` names its values of a sample.
+void keep_frozen(const Job& job, const std::string& what, FrozenPart& part, Communicator& comm,
+                 Assembly& assembly) {
+  auto cache = std::make_unique<FrozenCache>(assembly.federation, part);
+  std::string key;
+  agree_on(comm, [&] { key = key_of(job, assembly.federation, *cache, what); });
+  const std::string kept = keep(job, key, comm, *assembly.host, *cache);
+  double seconds = 0;
+  agree_on(comm, [&] {
+    if (comm.rank() == 0) seconds = cache->seconds_of_all();
+  });
+  assembly.greeting.push_back(fmt::format(
+      "what is frozen before the first tensor that moves is {} values a sample, computed {}; all "
+      "samples take {:.2g} s of a rank",
+      part.values(), kept, seconds));
+  assembly.frozen = std::move(cache);
+}
+
 }  // namespace
 
 void take_frozen_part(const Job& job, const Engine& engine, Communicator& comm,
@@ -152,30 +170,19 @@ void take_frozen_part(const Job& job, const Engine& engine, Communicator& comm,
     found = part = frozen_part_of(network, job, assembly, comm);
     if (part == nullptr) reason = "nothing is frozen before the first tensor that moves";
   }
-  if (!reason.empty()) {
-    if (job.model.frozen_cache == FrozenKept::kAuto) return;
-    return assembly.greeting.push_back(fmt::format("{}: {}", kKey, reason));
-  }
-  const Federation& federation = assembly.federation;
-  if (engine.on_gpu()) {
+  if (part != nullptr && engine.on_gpu()) {
     assembly.frozen_part = move_frozen_part(job, engine, *found, comm, assembly);
     part = assembly.frozen_part.get();
+    if (part == nullptr) reason = "GPUs compute what is frozen of this network in every pass";
   }
-  auto cache = std::make_unique<FrozenCache>(federation, *part);
-  std::string key;
-  agree_on(comm,
-           [&] { key = key_of(job, federation, *cache, found->digest(), engine.trains_on()); });
-  const std::string kept = keep(job, key, comm, *assembly.host, *cache);
-  double seconds = 0;
-  agree_on(comm, [&] {
-    if (comm.rank() == 0) seconds = cache->seconds_of_all();
-  });
-  assembly.greeting.push_back(fmt::format(
-      "what is frozen before the first tensor that moves is {} values a sample, computed {}; all "
-      "samples take {:.2g} s of a rank",
-      part->values(), kept, seconds));
-  network->take_frozen(*cache, *found);
-  assembly.frozen = std::move(cache);
+  const FrozenKept asked = job.model.frozen_cache;
+  if (part != nullptr && asked == FrozenKept::kOff && !part->mixes_bits()) return;
+  if (!reason.empty()) {
+    if (asked == FrozenKept::kAuto) return;
+    return assembly.greeting.push_back(fmt::format("{}: {}", kKey, reason));
+  }
+  keep_frozen(job, found->digest() + engine.trains_on(), *part, comm, assembly);
+  network->take_frozen(*assembly.frozen, *found);
 }
 
 }  // namespace hanse

@@ -76,8 +76,11 @@ class CohortForward {
 
   // Cuts it where the host's network is cut, whose frozen part that is (frozen_part.hpp): samples
   // of all passes are from now on the values that it makes of them. Returns what makes them here,
-  // of `leaves`, of which those that move need not be defined. REQUIRES: a kind that can be cut.
-  virtual FrozenPart* cut_as(const FrozenPart& host, const std::vector<at::Tensor>& leaves);
+  // of `leaves`, of which those that move need not be defined; null: this kind is not cut.
+  virtual FrozenPart* cut_as(const FrozenPart& /*host*/,
+                             const std::vector<at::Tensor>& /*leaves*/) {
+    return nullptr;
+  }
 
   // Does a training step call the same kernels, with the same numbers from the host, every time?
   virtual bool can_be_recorded() const { return true; }

@@ -28,11 +28,26 @@ namespace {
 
 constexpr const char* kExporter = "hanse.export(module, sample, path) in Python writes one";
 
+// Gradients of adapters from products of few columns, as those of dense layers in closed form. In
+// bfloat16 the factors are rounded, and the product is that of a pass.
+GraphPasses::Take taking_factors(RowStep& step, const std::vector<ParameterSlot>& slots) {
+  return [&](int64_t i, const at::Tensor& deltas, const at::Tensor& inputs) {
+    const at::Tensor d = deltas.contiguous(), x = inputs.contiguous();
+    return step.take({.offset = slots[to_index(i)].offset,
+                      .out = d.size(1),
+                      .in = x.size(1),
+                      .samples = d.size(0),
+                      .deltas = d.data_ptr<float>(),
+                      .inputs = x.data_ptr<float>()});
+  };
+}
+
 class GraphNetwork final : public NetworkModel, public TensorReader, public CuttableNetwork {
  public:
   explicit GraphNetwork(const ModelCase& c)
       : NetworkModel(c.loss),
         passes_(c.options.path, at::kCPU, is_bfloat16(c.options)),
+        rounds_(is_bfloat16(c.options)),
         file_(passes_.file()) {
     check_shapes(c.sample_shape);
     if (!file_.representation.empty()) representation_width_ = file_.representation.back();
@@ -125,7 +140,9 @@ class GraphNetwork final : public NetworkModel, public TensorReader, public Cutt
           const ParameterSlot& slot = slot_of(i);
           target.add(slot.offset, gradient.contiguous().data_ptr<float>(), slot.size);
         },
-        of_representation);
+        of_representation,
+        rounds_ || target.step == nullptr ? nullptr
+                                          : taking_factors(*target.step, layout_.slots()));
     add_zeros(target);
   }
 
@@ -321,6 +338,7 @@ class GraphNetwork final : public NetworkModel, public TensorReader, public Cutt
   }
 
   GraphPasses passes_;
+  bool rounds_;  // factors of products, to bfloat16
   const GraphFile& file_;
   std::vector<WholeNumbers> whole_numbers_;
   std::vector<int64_t> inputs_;          // slot of each input; kNoValue: a constant, or integers

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 #include <stdexcept>
 #include <utility>
 
@@ -40,6 +41,15 @@ std::vector<int64_t> values_that_train(const GraphFile& file) {
     if (file.parameters[i].trains) trained.push_back(static_cast<int64_t>(i));
   }
   return trained;
+}
+
+// `node` is a product of two matrices.
+bool take_factors(const GraphNode& node, int64_t gradient, const GraphPasses::Values& values,
+                  const GraphPasses::Take& take) {
+  const auto factor = [&](std::size_t i) {
+    return values[to_index(node.args[i].number)].toTensor();
+  };
+  return take(gradient, factor(0).t(), factor(1));
 }
 
 }  // namespace
@@ -164,7 +174,8 @@ at::Tensor GraphPasses::moved_buffer(Values& values, std::size_t i) const {
 }
 
 void GraphPasses::backward(Values& values, const at::Tensor& delta, const GraphSchedule& schedule,
-                           const Apply& apply, const at::Tensor& of_representation) {
+                           const Apply& apply, const at::Tensor& of_representation,
+                           const Take& take) {
   values[to_index(file_.delta())] = delta;
   if (file_.representation_delta() != kNoValue) {
     values[to_index(file_.representation_delta())] =
@@ -174,9 +185,18 @@ void GraphPasses::backward(Values& values, const at::Tensor& delta, const GraphS
   try {
     for (const int64_t gradient : schedule.apply_first) apply_one(values, gradient, apply);
     for (const int64_t value : schedule.not_kept) values[to_index(value)] = {};
+    std::set<int64_t> taken;
     for (const GraphSchedule::Step& step : schedule.backward) {
-      run_node(training_, step.node, values);
-      for (const int64_t gradient : step.apply) apply_one(values, gradient, apply);
+      const auto product = split_.gradients.find(step.node);
+      if (product != split_.gradients.end() && take != nullptr &&
+          take_factors(training_.node(step.node), product->second, values, take)) {
+        taken.insert(product->second);
+      } else {
+        run_node(training_, step.node, values);
+      }
+      for (const int64_t gradient : step.apply) {
+        if (!taken.contains(gradient)) apply_one(values, gradient, apply);
+      }
       for (const int64_t value : step.release) values[to_index(value)] = {};
     }
   } catch (const IoError& error) {
@@ -209,6 +229,11 @@ void GraphPasses::split(int64_t value) {
   split_.evaluation.merge(*split_uses(evaluation_, value));
   split_.training.merge(*split_uses(training_, value));
   split_.matrices[value] = {};
+  const auto place = std::ranges::find(trained_, value);
+  if (place == trained_.end()) return;
+  if (const auto node = factored_gradient(training_, place - trained_.begin())) {
+    split_.gradients[*node] = place - trained_.begin();
+  }
 }
 
 void GraphPasses::apply_one(const Values& values, int64_t gradient, const Apply& apply) const {

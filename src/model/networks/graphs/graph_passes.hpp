@@ -25,6 +25,8 @@ class GraphPasses {
   using Values = std::vector<c10::IValue>;
   // Gets the gradient of parameter trained()[i], in any strides.
   using Apply = std::function<void(int64_t i, const at::Tensor& gradient)>;
+  // Gets that of a split matrix in factors, which is deltas^T inputs; false: compute it.
+  using Take = std::function<bool(int64_t i, const at::Tensor& deltas, const at::Tensor& inputs)>;
 
   // Constants and integer buffers lie on the device. `narrow`: as GraphProgram. Throws
   // InvalidArgument, which names the file, as read_graph_file(), GraphProgram and graph_schedule()
@@ -79,7 +81,8 @@ class GraphPasses {
   // parameter's memory may change once its gradient is told. Frees all values. `of_representation`
   // [n, representation] is the gradient with respect to that; undefined: 0.
   void backward(Values& values, const at::Tensor& delta, const GraphSchedule& schedule,
-                const Apply& apply, const at::Tensor& of_representation = {});
+                const Apply& apply, const at::Tensor& of_representation = {},
+                const Take& take = nullptr);
   // Its steps where these gradients are wanted; they hold until the next call.
   const GraphSchedule& schedule_of(const std::vector<char>& wanted);
 
@@ -111,6 +114,7 @@ class GraphPasses {
   struct {
     std::map<int64_t, SplitMatrix> matrices;  // by their parameters
     SplitUses evaluation, training;           // of these
+    std::map<int64_t, int64_t> gradients;     // of these in factors: their numbers by their nodes
   } split_;
   const GraphNode* failing_ = nullptr;
   RandomStream masks_{0, Purpose::kDropout};

@@ -113,6 +113,18 @@ std::optional<SplitUses> split_uses(const GraphProgram& program, int64_t matrix)
   return Follower(program, matrix).uses();
 }
 
+std::optional<int64_t> factored_gradient(const GraphProgram& program, int64_t gradient) {
+  const OperatorGraph& graph = program.graph();
+  const int64_t value = graph.gradients[to_index(gradient)], node = value - graph.inputs;
+  if (node < graph.backward || program.node(node).op != "aten::mm") return {};
+  bool is_read = std::ranges::count(graph.gradients, value) > 1;
+  for (int64_t i = node + 1; i < program.nodes(); ++i) {
+    for_each_value(program.node(i), [&](int64_t read) { is_read |= read == value; });
+  }
+  if (is_read) return {};
+  return node;
+}
+
 void add_split(const SplitUse& use, const SplitMatrix& matrix,
                const std::vector<c10::IValue>& values, const at::Tensor& result) {
   const at::Tensor& x = values[to_index(use.other)].toTensor();

@@ -32,6 +32,9 @@ using SplitUses = std::multimap<int64_t, SplitUse>;  // by their nodes
 // All uses of an input, a matrix; none: one of them is no product and no look-up.
 std::optional<SplitUses> split_uses(const GraphProgram& program, int64_t matrix);
 
+// The node that makes this gradient, if it is a product of two matrices that nobody else reads.
+std::optional<int64_t> factored_gradient(const GraphProgram& program, int64_t gradient);
+
 // Adds what A and B make of the node's result, which is that of W_0. Cost: rank (in + out)
 // multiply-adds a row of x. REQUIRES: the result has memory of its own.
 void add_split(const SplitUse& use, const SplitMatrix& matrix,
