@@ -12,6 +12,7 @@
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
 #include "hanse/base/log.hpp"
+#include "hanse/base/progress.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/config.hpp"
 #include "hanse/data/kinds.hpp"
@@ -150,8 +151,8 @@ void keep_frozen(const Job& job, const std::string& what, FrozenPart& part, Comm
   });
   assembly.greeting.push_back(fmt::format(
       "what is frozen before the first tensor that moves is {} values a sample, computed {}; all "
-      "samples take {:.2g} s of a rank",
-      part.values(), kept, seconds));
+      "samples take {} of a rank",
+      part.values(), kept, duration_text(seconds)));
   assembly.frozen = std::move(cache);
 }
 
