@@ -199,7 +199,8 @@ struct NormPass {
     inverses = behind(rows + 1);
     sums = products = behind(width + 1);
     kernels.normalize({rows, width, x.data(), added.data(), drops ? mask.data() : nullptr,
-                       weight.data(), bias.data(), normal.data(), inverses.data(), y.data()});
+                       weight.data(), bias.data(), 1e-5F, normal.data(), inverses.data(),
+                       y.data()});
     kernels.normalize_back(
         {rows, width, delta.data(), normal.data(), inverses.data(), weight.data(), dz.data()});
     kernels.sum_columns(rows, width, delta.data(), normal.data(), sums.data(), products.data());

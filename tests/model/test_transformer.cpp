@@ -362,7 +362,7 @@ class SomeTensors final : public RowStep {
   Floats gradient;
 };
 
-// Of any one tensor, and of all above any one.
+// One tensor is wanted, or all from one on.
 TEST(Transformer, GradientsOfSomeTensorsAreThoseOfAll) {
   const Case c{5, 2, 6, 5, 3, 2, true, 0.2};
   for (const Precision precision : {Precision::kFloat32, Precision::kBfloat16}) {

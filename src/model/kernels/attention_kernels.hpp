@@ -32,15 +32,16 @@ struct AttentionDeltas {
   float *q, *k, *v;  // [length, width] those by q, k and v, `stride` of the head apart
 };
 
-// y = weight n + bias, n = (z - mean) / deviation of each row of z = x + mask added; without mask
-// where it is null.
+// y = weight n + bias, n = (z - mean) / sqrt(variance + epsilon) of each row of z = x + mask added;
+// without mask where it is null.
 struct LayerNorm {
   int64_t rows, width;
   const float *x, *added, *mask;  // [rows, width]
   const float *weight, *bias;     // [width]
-  float* normal;                  // [rows, width] n
-  float* inverses;                // [rows] 1 / deviation
-  float* y;                       // [rows, width]
+  float epsilon;
+  float* normal;    // [rows, width] n
+  float* inverses;  // [rows] 1 / sqrt(variance + epsilon)
+  float* y;         // [rows, width]
 };
 
 // dz from dy.

@@ -7,7 +7,6 @@
 #include "attention_kernels.hpp"
 #include "group_norm_kernels.hpp"
 #include "layer_kernels.hpp"
-#include "layers/group_norm.hpp"
 #include "lstm_kernels.hpp"
 #include "winograd_kernels.hpp"
 

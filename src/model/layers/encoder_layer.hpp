@@ -64,32 +64,42 @@ class EncoderLayer {
   void normalize_back(const float* row, const Norm& norm, int64_t sample, const float* delta,
                       float* dz) const;
   void add_gradients(Norm& norm, const float* delta, const GradientTarget& target);
+  int64_t length() const { return sizes_.length; }
+  int64_t d() const { return sizes_.embedding; }
   float* room(int64_t share) { return rooms_[static_cast<std::size_t>(share)].data(); }
   void make_rooms();
 
-  const AttentionKernels* kernels_ = &attention_kernels();
-  int64_t length_, d_, units_, heads_;
-  bool every_, narrow_;
-  double dropout_;
-  std::array<int64_t, 4> widths_;  // of masks_, a sample
-  std::vector<TokenDense> dense_;  // in_proj, out_proj, linear1, linear2
-  Norm norm1_{}, norm2_{};
   TokenDense& in_projection() { return dense_[0]; }
   TokenDense& out_projection() { return dense_[1]; }
   TokenDense& linear1() { return dense_[2]; }
   TokenDense& linear2() { return dense_[3]; }
 
+  // What backward() needs of the last forward(), and what only one of them needs.
+  struct Values {
+    AlignedFloats qkv;       // [rows, length, 3 d]
+    AlignedFloats shares;    // [rows, heads, length, length in whole lines]
+    AlignedFloats attended;  // [rows, length, d] the heads' values
+    AlignedFloats added;     // [rows, length, d] what a residual adds
+    AlignedFloats y, z;      // [rows, length, d]
+    AlignedFloats hidden;    // [rows, length, units]
+  };
+  // Gradients by values; of the sums that norms read, and of those under dropout.
+  struct Deltas {
+    AlignedFloats sum2, fed, hidden, y, sum1, out, attended, qkv, x;
+  };
+
+  const AttentionKernels* kernels_ = &attention_kernels();
+  SequenceSizes sizes_;
+  bool narrow_;
+  std::array<int64_t, 4> widths_;  // of masks_, a sample
+  std::vector<TokenDense> dense_;  // in_proj, out_proj, linear1, linear2
+  Norm norm1_{}, norm2_{};
   const float* x_ = nullptr;
   int64_t rows_ = 0;
   bool drops_ = false, trains_ = false;  // in the last forward()
   std::array<AlignedFloats, 4> masks_;   // of shares, attention, hidden units and their result
-  AlignedFloats qkv_;                    // [rows, length, 3 d]
-  AlignedFloats shares_;                 // [rows, heads, length, length in whole lines]
-  AlignedFloats attended_;               // [rows, length, d] the heads' values
-  AlignedFloats added_;                  // [rows, length, d] what a residual adds
-  AlignedFloats y_, hidden_, z_;
-  AlignedFloats sum_delta2_, fed_delta_, hidden_delta_, y_delta_;  // of norm2's sum, and so on
-  AlignedFloats sum_delta1_, out_delta_, attended_delta_, qkv_delta_, x_delta_;
+  Values values_;
+  Deltas deltas_;
   AlignedFloats sums_;                // [2 d] gradients of a norm
   std::vector<AlignedFloats> rooms_;  // of the threads
 };
