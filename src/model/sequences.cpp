@@ -1,5 +1,7 @@
 #include "sequences.hpp"
 
+#include <cmath>
+
 #include <fmt/format.h>
 
 #include "hanse/base/error.hpp"
@@ -36,6 +38,37 @@ SequenceSizes lstm_sizes(const ModelCase& c) {
   sizes.units = given_or(sizes.units, 256);
   sizes.layers = given_or(sizes.layers, 2);
   return sizes;
+}
+
+SequenceSizes transformer_sizes(const ModelCase& c) {
+  SequenceSizes sizes = sequence_sizes(c);
+  sizes.embedding = given_or(sizes.embedding, 64);
+  sizes.units = given_or(sizes.units, 4 * sizes.embedding);
+  sizes.layers = given_or(sizes.layers, 1);
+  sizes.heads = c.options.heads;
+  if (sizes.heads < 1 || sizes.embedding % sizes.heads != 0) {
+    throw InvalidArgument(
+        fmt::format("{} heads do not divide an embedding of {}", sizes.heads, sizes.embedding),
+        "model.heads");
+  }
+  return sizes;
+}
+
+std::vector<float> sinusoidal_positions(int64_t length, int64_t d) {
+  std::vector<float> positions;
+  for (int64_t t = 0; t < length; ++t) {
+    for (int64_t column = 0; column < d; ++column) {
+      const double exponent = static_cast<double>(column - column % 2) / static_cast<double>(d);
+      const double angle = static_cast<double>(t) / std::pow(10000.0, exponent);
+      positions.push_back(static_cast<float>(column % 2 == 0 ? std::sin(angle) : std::cos(angle)));
+    }
+  }
+  return positions;
+}
+
+std::array<int64_t, 4> dropped_widths(const SequenceSizes& sizes) {
+  const int64_t row = sizes.length * sizes.embedding;
+  return {sizes.heads * sizes.length * sizes.length, row, sizes.length * sizes.units, row};
 }
 
 std::vector<int64_t> token_ids(const Batch& batch, const SequenceSizes& sizes) {

@@ -87,13 +87,6 @@ std::string kernel_family() {
   return uses_torch() ? blas + ", " + torch_library().kernels() : blas;
 }
 
-bool uses_autocast(const ModelOptions& options) {
-  return options.precision == Precision::kBfloat16 && needs_torch(options.kind) &&
-         !rounds_factors(options.kind);
-}
-
-std::string autocast_kernels() { return name_of(product_families().front()); }
-
 std::string product_kernels(const ModelOptions& options, bool on_gpu) {
   const bool narrow = options.precision == Precision::kBfloat16;
   if (on_gpu && options.precision != Precision::kFloat32) {
@@ -101,7 +94,7 @@ std::string product_kernels(const ModelOptions& options, bool on_gpu) {
   }
   if (!narrow) return "";
   if (rounds_factors(options.kind)) return "LibTorch in float32, of rounded factors";
-  return needs_torch(options.kind) ? "LibTorch's autocast" : name_of(fastest_product_family());
+  return name_of(fastest_product_family());
 }
 
 std::string products_text(const ModelOptions& options, bool on_gpu) {
@@ -109,8 +102,7 @@ std::string products_text(const ModelOptions& options, bool on_gpu) {
   if (by.empty()) return "";
   const std::string text = fmt::format("products in {} by {}", name_of(options.precision), by);
   if (on_gpu) return text + ": another kind of GPU, or a CPU, has other bits";
-  const bool gains = by == "AMX" || uses_autocast(options);
-  return gains ? text : text + ", no faster than float32: AMX is not used";
+  return by == "AMX" ? text : text + ", no faster than float32: AMX is not used";
 }
 
 }  // namespace hanse

@@ -117,11 +117,11 @@ const TorchLibrary& load() {
   const auto entry =
       library != nullptr ? reinterpret_cast<Entry>(dlsym(library, "hanse_torch_library")) : nullptr;
   if (entry == nullptr) {
-    throw InvalidArgument(
-        std::string("LibTorch cannot be loaded: ") + dlerror(), file,
-        torch_command() +
-            " adds it; linear, mlp, cnn-leaf, cnn-cifar, "
-            "cnn-mcmahan, cnn-byzfl, lenet, resnet18 and lstm on CPUs work without it");
+    throw InvalidArgument(std::string("LibTorch cannot be loaded: ") + dlerror(), file,
+                          torch_command() +
+                              " adds it; linear, mlp, cnn-leaf, cnn-cifar, "
+                              "cnn-mcmahan, cnn-byzfl, lenet, resnet18, lstm and transformer on "
+                              "CPUs work without it");
   }
   const TorchLibrary& found = *entry();
   found.set_threads(openblas_get_num_threads());

@@ -35,9 +35,9 @@ struct ModelTraits {
                       const std::vector<int64_t>& sample_shape) = nullptr;  // of network_spec()
   bool has_file = false;                                                    // model.path
   bool labels_positions = false;                                            // of sequences
-  bool rounds_factors = false;  // in bfloat16, and LibTorch multiplies them in float32
-  bool is_linear = false;       // one dense layer
-  bool has_autocast = false;    // LibTorch's, in bfloat16 on GPUs
+  bool rounds_factors = false;   // in bfloat16, and LibTorch multiplies them in float32
+  bool is_linear = false;        // one dense layer
+  bool narrow_adapters = false;  // adapters go with bfloat16
 };
 
 struct ModelKind : KindRow<ModelOptions> {
@@ -111,12 +111,12 @@ const std::vector<ModelKind> kModels = {
        sized("layers", &Options::layers, 1, "encoder layers; auto: 1", kLayers),
        key("heads", &Options::heads, kExtent, "attention heads; divide model.embedding"),
        kDropout}},
-     nullptr,
-     {.labels_positions = true}},
+     make_transformer,
+     {.labels_positions = true, .narrow_adapters = true}},
     {{"graph", "a network of your own, model.path, as data: operators and tensors", kPath,
       check_graph},
      nullptr,
-     {.has_file = true, .labels_positions = true, .rounds_factors = true}},
+     {.has_file = true, .labels_positions = true, .rounds_factors = true, .narrow_adapters = true}},
 };
 
 }  // namespace
@@ -184,6 +184,10 @@ std::string model_file(const ModelOptions& options) {
 
 bool is_linear(const ModelOptions& options) {
   return find_kind(kModels, "model.kind", options.kind).traits.is_linear;
+}
+
+bool has_narrow_adapters(const std::string& kind) {
+  return find_kind(kModels, "model.kind", kind).traits.narrow_adapters;
 }
 
 bool needs_torch(const std::string& kind) {

@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/error.hpp"
+#include "hanse/model/threads.hpp"
+#include "model/kernels/bfloat16_kernels.hpp"
 #include "support.hpp"
 
 namespace hanse {
@@ -92,6 +94,25 @@ TEST(Precision, HessiansAndRecordsAreOfFloat32) {
   const auto model = make_model(options, {7}, 5);
   EXPECT_FALSE(model->has_hessian());
   EXPECT_EQ(model->record_product_cost(10), 0);
+}
+
+TEST(Precision, SummariesNameTheKernels) {
+  EXPECT_EQ(product_kernels({.kind = "graph", .precision = Precision::kBfloat16}, false),
+            "LibTorch in float32, of rounded factors");
+  for (const std::string kind : {"mlp", "transformer"}) {
+    EXPECT_EQ(product_kernels({.kind = kind, .precision = Precision::kBfloat16}, false),
+              name_of(fastest_product_family()));
+  }
+  EXPECT_EQ(product_kernels({.kind = "mlp"}, false), "");
+}
+
+TEST(Precision, SummariesNameTensorCoresOnGpus) {
+  const std::string cores = "tensor cores, by cuBLAS and cuDNN";
+  for (const std::string kind : {"mlp", "resnet18", "transformer", "graph"}) {
+    EXPECT_EQ(product_kernels({.kind = kind, .precision = Precision::kBfloat16}, true), cores);
+    EXPECT_EQ(product_kernels({.kind = kind, .precision = Precision::kTf32}, true), cores);
+    EXPECT_EQ(product_kernels({.kind = kind}, true), "");
+  }
 }
 
 }  // namespace

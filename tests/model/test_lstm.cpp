@@ -381,7 +381,7 @@ TEST(Lstm, ThreadsComputeTheSame) {
 
 TEST(Lstm, NeedsNoLibTorch) {
   EXPECT_FALSE(needs_torch("lstm"));
-  EXPECT_TRUE(needs_torch("transformer"));
+  EXPECT_TRUE(needs_torch("graph"));
   const auto model = make_model(options(), {6}, 5);
   const Samples samples({6}, 5, 4, 1, 11);
   Floats row = initial_row(*model);

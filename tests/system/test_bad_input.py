@@ -64,12 +64,11 @@ class NoLibTorch(BadInput):
     def test_what_needs_it_is_refused_and_all_else_runs(self):
         missing = ("LibTorch cannot be loaded", "hanse-torch.so", "scripts/build", "linear, mlp")
         images = {"data.shape": "1,28,28"}
-        self.refuse(*missing, changes={"model.kind": "transformer", "data.shape": "9",
-                                       "data.tokens": 11})
         self.refuse(*missing, arguments=["--run.state-dict=true"], places=ALONE)
         tokens = {"data.shape": "7", "data.tokens": 11, "data.classes": 11}
         for name, changes in (("linear", {}), ("lenet", {"model.kind": "lenet", **images}),
-                              ("lstm", {"model.kind": "lstm", "model.units": 5, **tokens})):
+                              ("lstm", {"model.kind": "lstm", "model.units": 5, **tokens}),
+                              ("transformer", {"model.kind": "transformer", **tokens})):
             summary = harness.summary(self.train(self.job(changes), name))
             self.assertEqual(summary["versions"]["libtorch"], "not used")
         self.assertIn("libtorch  none; scripts/build adds it\n", self.hanse("--version").stdout())

@@ -76,9 +76,9 @@ class Install(harness.Case):
             self.check_uninstall()
 
     def check_runs(self):
-        """A network of LibTorch, which needs every library, alone and on ranks."""
+        """A file for Python, which needs every library, alone and on ranks."""
         changes = {"model.kind": "transformer", "data.shape": "9", "data.tokens": 11,
-                   "data.classes": 11, "run.rounds": 2}
+                   "data.classes": 11, "run.rounds": 2, "run.state-dict": "true"}
         job = self.job(changes)
         here = self.train(job, "here")
         program = self.installed("bin", "hanse")

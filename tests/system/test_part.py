@@ -34,7 +34,7 @@ class SameBits(harness.Case):
                       "client.optimizer-state": "kept", "client.lr": 0.01})
 
     def test_adapters_of_a_transformer(self):
-        self.compare(TRANSFORMER, places=())  # models of LibTorch's are slow to start
+        self.compare(TRANSFORMER)
 
     def test_adapters_by_inner_products(self):
         self.compare({**ADAPTERS, "aggregator.kind": "fedmgda+", "server.average": "true"})

@@ -179,6 +179,10 @@ std::vector<KindRow<ModelOptions>> model_kinds();
 std::vector<FormerChoice> former_model_kinds();
 bool needs_torch(const std::string& kind);
 
+// Do adapters of the kind go with model.precision = bfloat16? Throws InvalidArgument for an unknown
+// kind.
+bool has_narrow_adapters(const std::string& kind);
+
 // Is a model of these options one dense layer? Throws InvalidArgument for an unknown kind.
 bool is_linear(const ModelOptions& options);
 

@@ -36,18 +36,10 @@ std::string kernel_family();
 
 // What makes a model's products in another precision than float32: on CPUs the kernels "AMX",
 // "AVX-512 BF16", "AVX-512", "AVX2" or "plain", whose bits are the same, on a GPU "tensor cores, by
-// cuBLAS and cuDNN". On CPUs networks of LibTorch have "LibTorch's autocast" or "LibTorch in
-// float32, of rounded factors". In float32 "".
+// cuBLAS and cuDNN". On CPUs graphs have "LibTorch in float32, of rounded factors". In float32 "".
 std::string product_kernels(const ModelOptions& options, bool on_gpu);
 
 // A line on that for the user, and on its speed or its bits; in float32 "".
 std::string products_text(const ModelOptions& options, bool on_gpu);
-
-// Are the products on CPUs those of LibTorch's autocast?
-bool uses_autocast(const ModelOptions& options);
-
-// The processor's instructions, by the names of those kernels. LibTorch's autocast takes the
-// fastest, whatever HANSE_KERNELS says, and has other bits with each.
-std::string autocast_kernels();
 
 }  // namespace hanse

@@ -1,7 +1,7 @@
 // All that needs LibTorch: networks, files for Python, and computation on GPUs.
 //
-// LibTorch brings 280 libraries, which take 0.35 s and 100 MB to load; on CPUs transformer
-// and graph alone need them. Therefore its callers (src/model/networks, src/model/device) are a
+// LibTorch brings 280 libraries, which take 0.35 s and 100 MB to load; on CPUs graph
+// alone needs them. Therefore its callers (src/model/networks, src/model/device) are a
 // library of its own, build/lib/hanse-torch.so, which is loaded when something asks for it.
 #pragma once
 

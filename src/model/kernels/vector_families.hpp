@@ -85,6 +85,7 @@ HANSE_FAMILY HANSE_INLINE Vector at_least_zero(Vector v) {
 HANSE_FAMILY HANSE_INLINE Vector unless_gated(Vector v, Vector gate) {
   return _mm256_and_ps(v, _mm256_cmp_ps(gate, _mm256_setzero_ps(), _CMP_NLE_UQ));
 }
+#include "vector_functions.inc"
 #include "vector_tiles.inc"
 #undef HANSE_FAMILY
 }  // namespace avx2
@@ -112,6 +113,7 @@ HANSE_FAMILY HANSE_INLINE Vector at_least_zero(Vector v) {
 HANSE_FAMILY HANSE_INLINE Vector unless_gated(Vector v, Vector gate) {
   return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(gate, _mm512_setzero_ps(), _CMP_NLE_UQ), v);
 }
+#include "vector_functions.inc"
 #include "vector_tiles.inc"
 #undef HANSE_FAMILY
 }  // namespace avx512
@@ -141,6 +143,7 @@ HANSE_INLINE Vector multiply_add(Vector a, Vector b, Vector c) {
 }
 HANSE_INLINE Vector at_least_zero(Vector v) { return v < 0 ? Vector{} : v; }
 HANSE_INLINE Vector unless_gated(Vector v, Vector gate) { return gate <= 0 ? Vector{} : v; }
+#include "vector_functions.inc"
 #include "vector_tiles.inc"
 #undef HANSE_FAMILY
 }  // namespace plain

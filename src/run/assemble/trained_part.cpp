@@ -126,7 +126,8 @@ void take_part(const Job& job, Assembly& assembly) {
     throw InvalidArgument("no tensor is frozen", "model.base-precision",
                           "float32; client.lora and client.train freeze some");
   }
-  if (part.rank > 0 && job.model.precision != Precision::kFloat32 && !needs_torch(job.model.kind)) {
+  if (part.rank > 0 && job.model.precision != Precision::kFloat32 &&
+      !has_narrow_adapters(job.model.kind)) {
     throw InvalidArgument(
         fmt::format("adapters of {} have products in float32 alone", job.model.kind), "client.lora",
         "model.precision = float32");

@@ -192,10 +192,6 @@ void load_samples_and_model(const Job& job, Communicator& comm, Assembly& assemb
                  "set HANSE_KERNELS to the oldest of them on every host, e.g. "
                  "HANSE_KERNELS=Haswell");
   }
-  if (uses_autocast(job.model)) {
-    require_same(comm, "instructions for bfloat16", autocast_kernels(),
-                 "LibTorch has other bits with each: use hosts of one kind, or float32");
-  }
   agree_on(comm, [&] {  // a file may be damaged on one host alone
     const Scope phase(Phase::kReading);
     DataOptions data = job.data;
