@@ -101,7 +101,9 @@ TEST(FedSam, DropsTheSameUnitsAbove) {
   ASSERT_EQ(model.drawn.size(), 10);  // two a step
   for (std::size_t i = 0; i < 10; i += 2) {
     EXPECT_EQ(model.drawn[i], model.drawn[i + 1]);
-    if (i > 0) EXPECT_NE(model.drawn[i], model.drawn[i - 1]);
+    if (i > 0) {
+      EXPECT_NE(model.drawn[i], model.drawn[i - 1]);
+    }
   }
 }
 

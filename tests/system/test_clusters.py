@@ -157,9 +157,9 @@ class Sums(harness.Case):
             "federation.models": 3, "client.cluster-by": "file",
             "federation.clusters-path": self.clusters("three.csv", members)})
         for optimizer in ("momentum", "adam"):
+            job = self.job({**changes, "server.optimizer": optimizer})
             runs = harness.together([
-                lambda n=n: self.train(self.job({**changes, "server.optimizer": optimizer}),
-                                       f"{optimizer}-{n}", changes={"run.rounds": n})
+                lambda n=n: self.train(job, f"{optimizer}-{n}", changes={"run.rounds": n})
                 for n in range(1, 8)])
             moved = []
             for number, (before, after) in enumerate(zip(runs, runs[1:]), 2):
