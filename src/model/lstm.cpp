@@ -157,8 +157,7 @@ class LstmLayer {
 
 // y <- x * mask, entry by entry; returns the first.
 float* masked(const float* x, const AlignedFloats& mask, int64_t size, AlignedFloats& y) {
-  grow(y, size);
-  for (std::size_t i = 0; i < to_index(size); ++i) y[i] = x[i] * mask[i];
+  apply_mask(x, mask.data(), size, grow(y, size));
   return y.data();
 }
 
@@ -286,9 +285,7 @@ class LstmModel final : public NetworkModel {
     }
     add_representation_delta(found);
     if (sizes_.every) swap_extents(found, rows, sizes_.length, delta_);
-    for (int64_t i = 0; sizes_.dropout > 0 && i < size; ++i) {
-      read[i] *= masks_.back()[static_cast<std::size_t>(i)];
-    }
+    if (sizes_.dropout > 0) apply_mask(read, masks_.back().data(), size, read);
     if (!head_) target.add(weight);
     sum_rows(logits_.data(), places, sizes_.outputs, grow(sum_, sizes_.outputs));
     target.add(head_bias_, sum_.data(), sizes_.outputs);

@@ -65,27 +65,24 @@ class TransformerModel final : public NetworkModel {
   const float* embed(const float* row, const Batch& batch, RandomStream* noise) {
     const int64_t d = sizes_.embedding;
     ids_ = token_ids(batch, sizes_);
-    float* to = grow(embedded_, values(batch.rows));
-    for (int64_t token = 0; token < std::ssize(ids_); ++token, to += d) {
+    const int64_t size = values(batch.rows);
+    float* embedded = grow(embedded_, size);
+    for (int64_t token = 0; token < std::ssize(ids_); ++token) {
       const float* from = row + ids_[to_index(token)] * d;
       const float* position = positions_.data() + token % sizes_.length * d;
+      float* to = embedded + token * d;
       for (int64_t i = 0; i < d; ++i) to[i] = from[i] * scale() + position[i];
     }
     drops_ = noise != nullptr && sizes_.dropout > 0;
     if (drops_) {
-      draw_mask(sizes_.dropout, *noise,
-                {grow(mask_, values(batch.rows)), to_index(values(batch.rows))});
-      apply_mask(embedded_.data(), batch.rows);
+      draw_mask(sizes_.dropout, *noise, {grow(mask_, size), to_index(size)});
+      apply_mask(embedded, mask_.data(), size, embedded);
     }
-    return embedded_.data();
+    return embedded;
   }
 
   float scale() const {
     return static_cast<float>(std::sqrt(static_cast<double>(sizes_.embedding)));
-  }
-
-  void apply_mask(float* x, int64_t rows) const {
-    for (int64_t i = 0; i < values(rows); ++i) x[i] *= mask_[to_index(i)];
   }
 
   // [rows, embedding]: the mean over the positions of x.
@@ -145,9 +142,9 @@ class TransformerModel final : public NetworkModel {
   void add_table_gradient(const float* delta, int64_t rows, const GradientTarget& target) {
     const int64_t d = sizes_.embedding, size = sizes_.vocabulary * d;
     if (drops_) {
-      table_delta_.assign(delta, delta + values(rows));
-      apply_mask(table_delta_.data(), rows);
-      delta = table_delta_.data();
+      float* dropped = grow(table_delta_, values(rows));
+      apply_mask(delta, mask_.data(), values(rows), dropped);
+      delta = dropped;
     }
     table_gradient_.assign(to_index(size), 0.0F);
     for (const int64_t id : ids_) {

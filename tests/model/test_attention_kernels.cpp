@@ -59,8 +59,8 @@ struct HeadPass {
     deltas = normal_values(s.length * (s.width + 3) + 16, 2);
     mask = normal_values(s.length * s.length, 3);
     if (s.narrow) {
-      kernels.round(size, qkv.data());
-      kernels.round(std::ssize(deltas), deltas.data());
+      kernels.round(qkv.data(), size, qkv.data());
+      kernels.round(deltas.data(), std::ssize(deltas), deltas.data());
     }
     shares = behind(s.length * whole_lines(s.length));
     y = evaluated = behind(s.length * (s.width + 3));

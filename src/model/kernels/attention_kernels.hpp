@@ -66,12 +66,12 @@ struct AttentionKernels {
   void (*normalize)(const LayerNorm& norm);
   void (*normalize_back)(const LayerNormBack& norm);
 
-  // sums [width] <- those of the columns of d [rows, width]; products likewise, of d n, unless n is
-  // null.
+  // sums [width] <- those of the columns of d [rows, width]; products likewise, of d n.
   void (*sum_columns)(int64_t rows, int64_t width, const float* d, const float* n, float* sums,
                       float* products);
 
-  void (*round)(int64_t count, float* x);  // to bfloat16, subnormals to zeros
+  // to [n] <- n values in bfloat16, subnormals as zeros; to may be from.
+  void (*round)(const float* from, int64_t n, float* to);
 };
 
 // The memory that attend() or, if larger, attend_back() takes.

@@ -9,15 +9,6 @@
 
 namespace hanse {
 
-namespace {
-
-// The gradient through ReLU and dropout: an output above zero was kept, so no mask is stored.
-void activation_backward(const float* output, int64_t size, float scale, float* delta) {
-  for (int64_t i = 0; i < size; ++i) delta[i] = output[i] > 0.0f ? delta[i] * scale : 0.0f;
-}
-
-}  // namespace
-
 DenseStack::DenseStack(ParameterLayout& layout, const std::vector<int64_t>& widths,
                        const DenseOptions& options)
     : options_(options) {

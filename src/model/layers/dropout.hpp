@@ -31,4 +31,14 @@ inline void draw_mask(double share, RandomStream& noise, std::span<float> mask) 
                  [&](uint16_t value) { return value >= rule.threshold ? rule.scale : 0.0F; });
 }
 
+// to <- x times a mask, entry by entry; to may be x.
+inline void apply_mask(const float* x, const float* mask, int64_t size, float* to) {
+  for (int64_t i = 0; i < size; ++i) to[i] = x[i] * mask[i];
+}
+
+// The gradient through ReLU and dropout: an output above zero was kept, so no mask is needed.
+inline void activation_backward(const float* output, int64_t size, float scale, float* delta) {
+  for (int64_t i = 0; i < size; ++i) delta[i] = output[i] > 0.0f ? delta[i] * scale : 0.0f;
+}
+
 }  // namespace hanse

@@ -16,16 +16,7 @@ namespace {
 // x <- relu(x), then times a mask unless it is null.
 void rectify(float* x, const float* mask, int64_t size) {
   for (int64_t i = 0; i < size; ++i) x[i] = x[i] < 0.0F ? 0.0F : x[i];
-  for (int64_t i = 0; mask != nullptr && i < size; ++i) x[i] *= mask[i];
-}
-
-// delta <- the gradient before rectify(): a value above 0 was not dropped, but multiplied by scale.
-void rectify_back(const float* values, float scale, int64_t size, float* delta) {
-  for (int64_t i = 0; i < size; ++i) delta[i] = values[i] > 0.0F ? delta[i] * scale : 0.0F;
-}
-
-void write_masked(const float* x, const float* mask, int64_t size, float* to) {
-  for (int64_t i = 0; i < size; ++i) to[i] = x[i] * mask[i];
+  if (mask != nullptr) apply_mask(x, mask, size, x);
 }
 
 }  // namespace
@@ -123,7 +114,8 @@ void EncoderLayer::normalize(const float* row, Norm& norm, int64_t sample, const
 void EncoderLayer::encode(const float* row, int64_t sample, float* room) {
   const int64_t at = sample * length() * d(), wide = sample * length() * sizes_.units;
   in_projection().multiply(x_ + at, length(), values_.qkv.data() + 3 * at);
-  if (narrow_) kernels_->round(3 * length() * d(), values_.qkv.data() + 3 * at);
+  if (narrow_)
+    kernels_->round(values_.qkv.data() + 3 * at, 3 * length() * d(), values_.qkv.data() + 3 * at);
   for (int64_t i = 0; i < sizes_.heads; ++i) {
     AttentionHead one = head(sample, i);
     if (trains_)
@@ -202,7 +194,7 @@ void EncoderLayer::retreat(const float* row, int64_t sample, const float* delta,
   const int64_t size = length() * d(), at = sample * size, wide = sample * length() * sizes_.units;
   const auto dropped = [&](const AlignedFloats& sum, const AlignedFloats& mask, AlignedFloats& to) {
     if (!drops_) return sum.data() + at;
-    write_masked(sum.data() + at, mask.data() + at, size, to.data() + at);
+    apply_mask(sum.data() + at, mask.data() + at, size, to.data() + at);
     return static_cast<const float*>(to.data()) + at;
   };
   if (depth < kLinear2) return;
@@ -210,8 +202,9 @@ void EncoderLayer::retreat(const float* row, int64_t sample, const float* delta,
   const float* fed = dropped(deltas_.sum2, masks_[3], deltas_.fed);
   if (depth < kLinear1) return;
   linear2().take_back(fed, length(), deltas_.hidden.data() + wide);
-  rectify_back(values_.hidden.data() + wide, drops_ ? DropoutRule(sizes_.dropout).scale : 1.0F,
-               length() * sizes_.units, deltas_.hidden.data() + wide);
+  activation_backward(values_.hidden.data() + wide, length() * sizes_.units,
+                      drops_ ? DropoutRule(sizes_.dropout).scale : 1.0F,
+                      deltas_.hidden.data() + wide);
   if (depth < kNorm1) return;
   std::copy_n(deltas_.sum2.data() + at, size, deltas_.y.data() + at);
   linear1().add_back(deltas_.hidden.data() + wide, length(), deltas_.y.data() + at);
@@ -229,7 +222,7 @@ void EncoderLayer::retreat(const float* row, int64_t sample, const float* delta,
 void EncoderLayer::attend_back(int64_t sample, float* room) {
   const int64_t at = sample * length() * d();
   float* deltas = deltas_.attended.data() + at;
-  if (narrow_) kernels_->round(length() * d(), deltas);
+  if (narrow_) kernels_->round(deltas, length() * d(), deltas);
   for (int64_t i = 0; i < sizes_.heads; ++i) {
     AttentionHead one = head(sample, i);
     one.shares = values_.shares.data() + (sample * sizes_.heads + i) * length() * one.line();

@@ -11,9 +11,7 @@ namespace {
 
 // values [count] in bfloat16.
 const float* rounded(const float* values, int64_t count, AlignedFloats& room) {
-  grow(room, count);
-  std::copy_n(values, count, room.data());
-  attention_kernels().round(count, room.data());
+  attention_kernels().round(values, count, grow(room, count));
   return room.data();
 }
 
@@ -55,9 +53,7 @@ void TokenDense::add_gradient(const float* x, const float* deltas, int64_t rows,
                          .deltas = deltas,
                          .inputs = x};
   if (target.wants(place_.weight)) bfloat16_ ? add_narrow(g, target) : target.add(g);
-  if (!target.wants(place_.bias)) return;
-  attention_kernels().sum_columns(rows, out_, deltas, nullptr, bias_.data(), nullptr);
-  target.add(place_.bias, bias_.data(), out_);
+  if (target.wants(place_.bias)) target.add_bias(place_.bias, deltas, rows, out_, bias_.data());
 }
 
 // A step that takes factors, for an adapter, gets them in bfloat16.
