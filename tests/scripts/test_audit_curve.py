@@ -47,7 +47,7 @@ class AuditCurve(ScriptTest):
 
     def test_plot_draws_it_beside_the_file(self):
         path = self.curve(HEADER + "1,0,0.25,2,0.01\n")
-        self.assertEqual(self.script("plot", path).returncode, 0)
+        self.assertEqual(self.call("plot", path).returncode, 0)
         self.assertTrue((self.folder / "curve.pdf").is_file())
 
     def test_another_file_is_refused(self):

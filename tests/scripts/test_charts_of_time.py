@@ -143,16 +143,16 @@ class TimeTest(ScriptTest):
         """A run with a clock has two pictures more, a report their section; other runs have neither."""
         run = self.make_buffered("hand")
         self.add_classes(run, 3, 1)
-        result = self.script("plot", run)
+        result = self.call("plot", run)
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         self.assertEqual([line.rpartition("/")[2] for line in result.stdout.splitlines()],
                          [f"{name}.png" for name in
                           "learning clients participation clock lanes time".split()])
-        page = pathlib.Path(self.script("report", run).stdout.strip()).read_text()
+        page = pathlib.Path(self.call("report", run).stdout.strip()).read_text()
         self.assertIn("Virtual time", page)
         self.assertIn("who trained when", page)
         plain = self.make_run("plain")
-        self.assertNotIn("clock", self.script("plot", plain).stdout)
+        self.assertNotIn("clock", self.call("plot", plain).stdout)
 
     def test_means_of_runs_and_damaged_files(self):
         several = runs_of(places(self.make_repeats("several", [0.25, 0.5])))
@@ -161,7 +161,7 @@ class TimeTest(ScriptTest):
         run = self.make_buffered("damaged")
         self.write("damaged/summary.json", "{")
         self.write("damaged/participation.csv", "round,client\n1,2\n")
-        result = self.script("plot", run)
+        result = self.call("plot", run)
         self.assertEqual(result.returncode, 2)
         self.assertNotIn("Traceback", result.stderr)
 

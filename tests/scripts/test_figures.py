@@ -40,7 +40,7 @@ class FigureTest(ScriptTest):
         return run_files.runs_of(summaries.find_places([self.folder / "study"]), band)
 
     def plot(self, *options, status=0):
-        result = self.script("plot", self.folder / "study", "--out", self.folder / "out",
+        result = self.call("plot", self.folder / "study", "--out", self.folder / "out",
                              *map(str, options))
         self.assertEqual(result.returncode, status, result.stderr)
         return result

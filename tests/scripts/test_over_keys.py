@@ -65,7 +65,7 @@ class StudyTest(ScriptTest):
         return charting.figure_of([chart], self.runs(), **choices).axes[0]
 
     def plot(self, *options):
-        return self.script("plot", self.study, "--out", self.folder / "out", *options)
+        return self.call("plot", self.study, "--out", self.folder / "out", *options)
 
 
 def accuracy_of(place, seed):
@@ -266,7 +266,7 @@ class MissingTest(StudyTest):
         self.assert_one_line_error(self.plot("--over", "client.batch"), "it has one value, 5")
         self.assert_one_line_error(self.plot("--over", "client.lr", "--heat", "client.lr", "method"),
                                    "--over and --heat do not go together")
-        self.assert_one_line_error(self.script("plot", self.make_run("alone"), "--over", "client.lr"),
+        self.assert_one_line_error(self.call("plot", self.make_run("alone"), "--over", "client.lr"),
                                    "no folder of a study", "scripts/sweep")
         for summary in self.study.glob("*/*/summary.json"):
             summary.write_text(summary.read_text().replace('"accuracy_mean": 0.31', '"accuracy_mean": 0'))
@@ -303,7 +303,7 @@ class ByItselfTest(StudyTest):
         self.make_study({"client.lr": RATES, "client.batch": BATCHES}, title="Rates & batches")
         (self.study / "client.lr=1,client.batch=20/seed-2/summary.json").unlink()
         out = self.folder / "page.html"
-        result = self.script("report", self.study, "-o", out)
+        result = self.call("report", self.study, "-o", out)
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         page = out.read_text()
         for words in ("<h1>Rates &amp; batches</h1>", "What was varied", "6 jobs, 18 runs",

@@ -58,7 +58,7 @@ class PlotTest(ScriptTest):
         return run
 
     def assert_drawn(self, run):
-        result = self.script("plot", str(run))
+        result = self.call("plot", str(run))
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         self.assert_pictures(result, run / "plots", "learning clients time")
 
@@ -68,24 +68,24 @@ class PlotTest(ScriptTest):
     def test_metrics_that_were_asked_for(self):
         run = self.make_run("asked")
         self.add_metrics(run)
-        result = self.script("plot", str(run))
+        result = self.call("plot", str(run))
         self.assert_pictures(result, run / "plots", "learning metrics clients time")
 
     def test_accuracy_and_bytes(self):
         plain, small = self.make_run("plain"), self.make_run("small")
         self.add_bytes(plain, "none", 4000000)
         self.add_bytes(small, "top-k", 80000)
-        result = self.script("plot", str(small))
+        result = self.call("plot", str(small))
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         self.assert_pictures(result, small / "plots", "learning bytes clients time")
-        result = self.script("plot", str(plain), str(small))
+        result = self.call("plot", str(plain), str(small))
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         self.assertIn(str(plain / "plots/with-small/compare-bytes.png"), result.stdout.splitlines())
 
     def test_clients_over_time(self):
         run = self.make_run("history")
         self.add_history(run)
-        result = self.script("plot", str(run))
+        result = self.call("plot", str(run))
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         self.assert_pictures(result, run / "plots", "learning confusion clients history time")
 
@@ -103,7 +103,7 @@ class PlotTest(ScriptTest):
         svg = ElementTree.fromstring(found[0]["learning.svg"])
         self.assertIn("Loss over clients", [part.text for part in svg.iter() if part.text])
         self.assertIn(b"prefers-color-scheme:dark", found[0]["learning.svg"])
-        result = self.script("plot", run, "--format=gif")
+        result = self.call("plot", run, "--format=gif")
         self.assertEqual(result.returncode, 2)
         self.assertIn("'gif'; known: png, svg, pdf", result.stderr)
 
@@ -141,20 +141,20 @@ class PlotTest(ScriptTest):
         for nodes in (1, 3, 20):
             with self.subTest(nodes=nodes):
                 run = self.make_online(f"online-{nodes}", nodes)
-                result = self.script("plot", str(run))
+                result = self.call("plot", str(run))
                 self.assertEqual((result.returncode, result.stderr), (0, ""))
                 self.assert_pictures(result, run / "plots", "online learning clients weights time")
 
     def test_several_online_runs(self):
         runs = [str(self.make_online(name)) for name in ("x", "y")]
-        result = self.script("plot", *runs, "--out", str(self.folder / "out"))
+        result = self.call("plot", *runs, "--out", str(self.folder / "out"))
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         self.assert_pictures(result, self.folder / "out",
                              "online learning clients time", "compare-")
 
     def test_several_runs(self):
         runs = [str(self.make_run(name)) for name in ("a", "b", "deeper/b")]
-        result = self.script("plot", *runs, "--out", str(self.folder / "out"))
+        result = self.call("plot", *runs, "--out", str(self.folder / "out"))
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         self.assert_pictures(result, self.folder / "out", "learning clients time", "compare-")
 
@@ -163,7 +163,7 @@ class PlotTest(ScriptTest):
         folders = []
         for others in (["b"], ["c" * 50], ["b", "c" * 50], ["deeper/b", "c" * 50],
                        ["b", "deeper/b"]):
-            result = self.script("plot", str(runs["a"]), *(str(runs[name]) for name in others))
+            result = self.call("plot", str(runs["a"]), *(str(runs[name]) for name in others))
             self.assertEqual((result.returncode, result.stderr), (0, ""))
             folders.append(pathlib.Path(result.stdout.splitlines()[0]).parent)
         self.assertEqual(len(set(folders)), 5)
@@ -173,12 +173,12 @@ class PlotTest(ScriptTest):
 
     def test_repeats_and_sweeps(self):
         run = self.make_repeats("several", [0.25, 0.5, 0.75])
-        result = self.script("plot", str(run))
+        result = self.call("plot", str(run))
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         self.assert_pictures(result, run / "plots", "learning clients time")
         for case in ("client.lr=0.1", "client.lr=0.2"):
             self.make_repeats(f"sweep/{case}", [0.2, 0.4], "seed-")
-        result = self.script("plot", str(self.folder / "sweep"))
+        result = self.call("plot", str(self.folder / "sweep"))
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         self.assert_pictures(result, self.folder / "sweep/plots",
                              "learning clients time", "compare-")
@@ -193,10 +193,10 @@ class PlotTest(ScriptTest):
 
     def test_bandits_have_their_regret_drawn(self):
         runs = [self.make_bandit("one", 1), self.make_bandit("three", 3)]
-        result = self.script("plot", str(runs[1]))
+        result = self.call("plot", str(runs[1]))
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         self.assert_pictures(result, runs[1] / "plots", "regret clients time")
-        result = self.script("plot", *map(str, runs))
+        result = self.call("plot", *map(str, runs))
         self.assert_pictures(result, runs[0] / "plots/with-three",
                              "regret clients time", "compare-")
 
@@ -205,13 +205,13 @@ class PlotTest(ScriptTest):
         learned = self.make_sampling_run("learned", measured=True)
         plain = self.make_sampling_run("plain", measured=False)
         for run in (learned, plain):
-            result = self.script("plot", str(run))
+            result = self.call("plot", str(run))
             self.assertEqual((result.returncode, result.stderr), (0, ""))
             self.assert_pictures(result, run / "plots", "learning clients sampling time")
         # Regret and probabilities are panels of their own.
         widths = [width_of(run / "plots" / "sampling.png") for run in (learned, plain)]
         self.assertEqual(widths[0], 4 * widths[1])
-        result = self.script("plot", str(plain), str(learned), "--out", str(self.folder / "out"))
+        result = self.call("plot", str(plain), str(learned), "--out", str(self.folder / "out"))
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         self.assert_pictures(result, self.folder / "out",
                              "learning clients sampling time", "compare-")
@@ -220,14 +220,14 @@ class PlotTest(ScriptTest):
         run = self.make_run("parted")
         self.write("parted/partition.csv", "client,name,label,class,train,test\n"
                    "0,a,0,cat,5,1\n1,b,3,dog,2,0\n1,b,0,cat,1,1\n")
-        result = self.script("plot", str(run))
+        result = self.call("plot", str(run))
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         self.assert_pictures(result, run / "plots", "learning clients partition time")
 
     def test_missing_file_is_told_and_the_rest_drawn(self):
         run = self.make_run("part")
         (run / "clients.csv").unlink()
-        result = self.script("plot", str(run))
+        result = self.call("plot", str(run))
         self.assert_one_line_error(result, "clients.csv", "hint")
         self.assert_pictures(result, run / "plots", "learning time")
 
@@ -237,15 +237,15 @@ class PlotTest(ScriptTest):
             with self.subTest(name=name, text=text):
                 run = self.make_run("empty")
                 self.write(f"empty/{name}", text)
-                self.assert_one_line_error(self.script("plot", str(run)), name, "empty")
+                self.assert_one_line_error(self.call("plot", str(run)), name, "empty")
 
     def test_missing_column(self):
         run = self.make_run("column")
         self.write("column/rounds.csv", "round,time\n1,2\n")
-        self.assert_one_line_error(self.script("plot", str(run)), "rounds.csv", "'seconds'")
+        self.assert_one_line_error(self.call("plot", str(run)), "rounds.csv", "'seconds'")
 
     def test_no_run_directory(self):
-        result = self.script("plot", str(self.folder / "nowhere"))
+        result = self.call("plot", str(self.folder / "nowhere"))
         self.assert_one_line_error(result, "nowhere", "hint")
 
 
@@ -302,7 +302,7 @@ class SeveralTest(ScriptTest):
                 (("a", 40), ("b", 40), ("long", 80))]
         heights = []
         for other in runs[1:]:
-            result = self.script("plot", runs[0], other)
+            result = self.call("plot", runs[0], other)
             self.assertEqual((result.returncode, result.stderr), (0, ""))
             heights.append(height_of(pathlib.Path(result.stdout.splitlines()[0])))
         self.assertGreater(heights[1], heights[0])
@@ -364,14 +364,14 @@ class ResultsTest(ScriptTest):
     def test_training_numbers_are_called_so(self):
         for split, words in [("test", "test "), ("train", "training "), ("mixed", "")]:
             runs = [str(self.make_run(f"{split}-{i}", split=split)) for i in (1, 2)]
-            lines = self.script("results", *runs).stdout.splitlines()
+            lines = self.call("results", *runs).stdout.splitlines()
             for label in (f"{words}accuracy, mean of clients ", f"{words}loss, mean of clients ",
                           "test accuracy, held-out clients "):
                 self.assertTrue([line for line in lines if line.startswith(label)], lines)
 
     def cells(self, *runs):
         """{label: cells} of the table, and the lines below it."""
-        result = self.script("results", *map(str, runs))
+        result = self.call("results", *map(str, runs))
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         head, _, *lines = result.stdout.splitlines()
         rows = [re.split(r"  +", line.strip()) for line in lines]
@@ -490,15 +490,15 @@ class ResultsTest(ScriptTest):
             self.assertEqual((ended.returncode, ended.stderr), (141, ""), command)
 
     def test_no_run(self):
-        self.assert_one_line_error(self.script("results", str(self.folder)), "no run directory")
+        self.assert_one_line_error(self.call("results", str(self.folder)), "no run directory")
 
     def test_unfinished_run(self):
         run = self.make_run("going", summary=False)
-        self.assert_one_line_error(self.script("results", str(run)), "summary.json", "hint")
+        self.assert_one_line_error(self.call("results", str(run)), "summary.json", "hint")
 
     def test_broken_summary(self):
         self.write("broken/summary.json", '{"rounds": ')
-        self.assert_one_line_error(self.script("results", str(self.folder / "broken")),
+        self.assert_one_line_error(self.call("results", str(self.folder / "broken")),
                                    "summary.json")
 
 

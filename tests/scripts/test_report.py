@@ -52,7 +52,7 @@ class ReportTest(ScriptTest):
     def report(self, *runs):
         """The page of these runs, which must need nothing from outside."""
         out = self.folder / "page.html"
-        result = self.script("report", *map(str, runs), "-o", str(out))
+        result = self.call("report", *map(str, runs), "-o", str(out))
         self.assertEqual((result.returncode, result.stderr, result.stdout), (0, "", f"{out}\n"))
         text = out.read_text()
         page = Page(text)
@@ -224,10 +224,10 @@ class ReportTest(ScriptTest):
 
     def test_default_place_and_bad_input(self):
         run = self.make_run("here")
-        self.assertEqual(self.script("report", str(run)).stdout, f"{run}/report.html\n")
-        self.assert_one_line_error(self.script("report", str(self.folder / "no")), "no", "hint")
+        self.assertEqual(self.call("report", str(run)).stdout, f"{run}/report.html\n")
+        self.assert_one_line_error(self.call("report", str(self.folder / "no")), "no", "hint")
         self.write("file", "")
-        result = self.script("report", str(run), "-o", str(self.folder / "file" / "x.html"))
+        result = self.call("report", str(run), "-o", str(self.folder / "file" / "x.html"))
         self.assert_one_line_error(result, "hint")
 
 

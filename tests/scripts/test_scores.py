@@ -196,9 +196,9 @@ class Figures(ScriptTest):
         self.write("a/rounds.csv", "round,clients,seconds,seconds_train,seconds_comm,seconds_wait,"
                    "bytes_sent,loss\n1,2,1,1,0,0,0,0.5\n")
         self.write("a/evaluations.csv", "round,split,loss_mean\n1,test,0.5\n")
-        drawn = self.script("plot", run)
+        drawn = self.call("plot", run)
         self.assertIn("scores.png", drawn.stdout, drawn.stderr)
-        written = self.script("report", run)
+        written = self.call("report", run)
         self.assertEqual(written.returncode, 0, written.stderr)
         page = (run / "report.html").read_text()
         for part in ("ROC curve", "Calibration", "Decision curve", "At each client", "north",

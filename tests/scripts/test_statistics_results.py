@@ -92,7 +92,7 @@ class StatisticsTest(ScriptTest):
         self.assertEqual(drawn, {"A": [0.25, 0.75], "B": [0.75, 0.25]})
 
     def test_plot_draws_curves(self):
-        result = self.script("plot", self.make())
+        result = self.call("plot", self.make())
         self.assertEqual(result.returncode, 0, result.stderr)
         drawn = [line.rpartition("/")[2] for line in result.stdout.split()]
         self.assertEqual(drawn, ["survival.png", "time.png"])
