@@ -2,9 +2,25 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <utility>
 
+#include "hanse/base/index.hpp"
+#include "layer_kernels.hpp"
+
+namespace hanse {
+
+// Rows of a gradient d of y that one sum takes: its floats are read from the second cache again and
+// again.
+static int64_t rows_of_block(int64_t floats_of_row) {
+  return std::max<int64_t>(1, (32 << 10) / floats_of_row);
+}
+
+}  // namespace hanse
+
+#define HANSE_LOOPS "pooled_loops.inc"
+#include "each_family.inc"
 #define HANSE_LOOPS "convolution_loops.inc"
 #include "each_family.inc"
 
@@ -21,7 +37,8 @@ inline void convolve_any(const Convolution& c, ConstImage x, const float* w, Ima
 inline void add_any_gradient(const Convolution& c, ConstImage x, ConstImage d, float* gradient) {
   return (are_few(c) ? avx2::add_weight_gradient : add_weight_gradient)(c, x, d, gradient);
 }
-constexpr ConvolutionKernels kAnyConvolution{convolve_any, add_any_gradient, pool, unpool};
+constexpr ConvolutionKernels kAnyConvolution{convolve_any, add_any_gradient, pool, unpool,
+                                             add_pooled_gradient, take_back_pooled};
 
 }  // namespace hanse::avx512
 

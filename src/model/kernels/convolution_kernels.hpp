@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "hanse/base/aligned.hpp"
 #include "layer_kernels.hpp"
@@ -39,6 +40,11 @@ struct Convolution {
   // Floats in a line of w or of a bias: `outputs`, then zeros.
   int64_t line() const { return whole_lines(outputs); }
   int64_t weights() const { return kernel * kernel * inputs * line(); }
+
+  // The weights by output: [outputs][kernel] lines of a row [kernel][inputs], then zeros.
+  int64_t patch() const { return kernel * inputs; }
+  int64_t patch_line() const { return whole_lines(patch()); }
+  int64_t output_weights() const { return kernel * patch_line(); }
 };
 
 // How a sum begins and what is done to it before it is y.
@@ -47,6 +53,26 @@ struct Finish {
   bool add = false;             // y is what it starts with
   bool rectify = false;         // max(sum, 0), NaN stays
   ConstImage gate = {};         // 0 where the gate <= 0
+};
+
+// The gradient of a y behind whose 2x2 max pooling it has come: that of the pooled image, and
+// the place in each 2x2 that has it. The other three have zeros, and as many as the ReLU and the
+// dropout behind the pooling have made.
+struct PooledGradient {
+  int64_t height, width;  // of the pooled image
+  const float* d;         // [height, width, outputs], read up to kReadAhead behind its end
+  const int32_t* which;   // likewise
+};
+
+// What add_pooled_gradient() works with: the values of some rows that are not zero, by output.
+struct PooledValues {
+  struct Value {
+    int32_t at;  // of its patch in x, floats
+    float d;
+  };
+  std::vector<Value> values;
+  std::vector<int64_t> counts;
+  AlignedFloats sums;
 };
 
 // The kernels of one family of processors. Every sum adds its products in one order, each with one
@@ -68,6 +94,15 @@ struct ConvolutionKernels {
   // The gradient of pool(): d of y goes to the places of the largest, zeros to the others.
   void (*unpool)(int64_t height, int64_t width, int64_t channels, const float* d,
                  const int32_t* which, Image x);
+
+  // add_weight_gradient() of unpool()'s image, for weights by output, and the gradient of x: y <-
+  // dx at the pixels inside x's margin, 0 where the gate <= 0; `dx` is x's size and is overwritten.
+  // Products with zeros of d are left out: what is finite has the same bits. Cost: 2 flops a product
+  // that is not left out, at about half of a core's peak.
+  void (*add_pooled_gradient)(const Convolution& c, ConstImage x, const PooledGradient& d,
+                              float* gradient, PooledValues& work);
+  void (*take_back_pooled)(const Convolution& c, const PooledGradient& d, const float* w, Image dx,
+                           ConstImage gate, Image y);
 };
 
 const ConvolutionKernels& convolution_kernels(VectorFamily family = fastest_family());

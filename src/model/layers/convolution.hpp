@@ -8,6 +8,7 @@
 #include "hanse/base/aligned.hpp"
 #include "hanse/model/layout.hpp"
 #include "kernels/convolution_kernels.hpp"
+#include "kernels/shares.hpp"
 #include "layers/bfloat16_convolution.hpp"
 #include "layers/clipped_sum.hpp"
 #include "network_spec.hpp"
@@ -73,7 +74,8 @@ class ConvolutionStack {
   struct Parameters {
     Weights weights;
     AlignedFloats bias;
-    Weights flipped;  // of the convolution that takes deltas back
+    Weights flipped;          // of the convolution that takes deltas back
+    AlignedFloats by_output;  // likewise, of a pooled stage
   };
 
   struct Stage {
@@ -96,6 +98,9 @@ class ConvolutionStack {
     Images output_tangent, delta_tangent;
     Bfloat16Convolution bfloat16{};
     AlignedFloats gradient, bias_gradient;  // of all of its images, as the kernels add them up
+    AlignedFloats gradient_by_output;       // likewise, where sums_by_output()
+    PooledValues pooled;
+    Images input_delta;
     ClippedSum clipped;                     // of its images' gradients apart
   };
   using Workspace = std::vector<Scratch>;  // for each stage
@@ -105,9 +110,19 @@ class ConvolutionStack {
   Workspace make_workspace() const;
   void load(const Stage& stage, const float* row, Parameters& to) const;
   void load_flipped(const Stage& stage, const float* row, Parameters& to) const;
+  static void load_by_output(const Stage& stage, const float* row, AlignedFloats& to);
+  void load_backward(const Stage& stage, const float* row, Parameters& to) const;
   void pack(const Convolution& c, Weights& weights) const;
   void convolve(Scratch& work, const Convolution& c, ConstImage x, const Weights& w, Image y,
                 const Finish& finish) const;
+
+  // Whether deltas are taken back without their zeros.
+  bool is_sparse(const Stage& stage) const { return stage.pool && !bfloat16_; }
+  // Whether gradients are added up without them: where few of the lanes hold no value of a patch.
+  bool sums_by_output(const Stage& stage) const {
+    const Convolution& c = stage.forward;
+    return is_sparse(stage) && c.outputs * c.patch_line() <= 2 * c.patch() * c.line();
+  }
 
   // Calls f(workspace, image) for all images.
   template <class F>
@@ -121,6 +136,10 @@ class ConvolutionStack {
   void take_features(const float* delta, Image to) const;
   void unpool(Stage& stage, int64_t image, Images& output, Images& delta);
   void add_gradient(const Stage& stage, Image input, Images& output, Images& delta, Scratch& sums);
+  static PooledGradient pooled_gradient(Stage& stage, int64_t image, Scratch& work);
+  void add_gradient(Stage& stage, int64_t image, Scratch& work);
+  void take_back(Stage& stage, int64_t image, Scratch& work, Image to);
+  void settle_gradients(Workspace& work) const;
   void clear_gradients();
   void clear_gradients(Workspace& work) const;
   void retreat(Workspace& work, int64_t image, const float* delta, std::size_t first);
@@ -137,5 +156,14 @@ class ConvolutionStack {
   AlignedFloats unpacked_;                     // a weight's gradient
   int64_t rows_ = 0;
 };
+
+template <class F>
+void ConvolutionStack::for_each_image(F f) {
+  while (std::ssize(workspaces_) < number_of_shares(rows_)) workspaces_.push_back(make_workspace());
+  in_shares(rows_, [&](int64_t share, int64_t first, int64_t end) {
+    Workspace& work = workspaces_[static_cast<std::size_t>(share)];
+    for (int64_t image = first; image < end; ++image) f(work, image);
+  });
+}
 
 }  // namespace hanse
