@@ -64,14 +64,13 @@ struct PooledGradient {
   const int32_t* which;   // likewise
 };
 
-// What add_pooled_gradient() works with: the values of some rows that are not zero, by output.
+// What add_pooled_gradient() works with: an output's values that are not zero, and sums.
 struct PooledValues {
   struct Value {
     int32_t at;  // of its patch in x, floats
     float d;
   };
   std::vector<Value> values;
-  std::vector<int64_t> counts;
   AlignedFloats sums;
 };
 
@@ -97,8 +96,8 @@ struct ConvolutionKernels {
 
   // add_weight_gradient() of unpool()'s image, for weights by output, and the gradient of x: y <-
   // dx at the pixels inside x's margin, 0 where the gate <= 0; `dx` is x's size and is overwritten.
-  // Products with zeros of d are left out: what is finite has the same bits. Cost: 2 flops a product
-  // that is not left out, at about half of a core's peak.
+  // Products with zeros of d are left out: what is finite has the same bits. Cost: 2 flops a
+  // product that is not left out, at about half of a core's peak.
   void (*add_pooled_gradient)(const Convolution& c, ConstImage x, const PooledGradient& d,
                               float* gradient, PooledValues& work);
   void (*take_back_pooled)(const Convolution& c, const PooledGradient& d, const float* w, Image dx,

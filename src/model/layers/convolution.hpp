@@ -101,7 +101,7 @@ class ConvolutionStack {
     AlignedFloats gradient_by_output;       // likewise, where sums_by_output()
     PooledValues pooled;
     Images input_delta;
-    ClippedSum clipped;                     // of its images' gradients apart
+    ClippedSum clipped;  // of its images' gradients apart
   };
   using Workspace = std::vector<Scratch>;  // for each stage
 

@@ -1,7 +1,6 @@
 // Derivatives of ConvolutionStack along a direction of the parameters.
-#include "layers/convolution.hpp"
-
 #include "kernels/layer_kernels.hpp"
+#include "layers/convolution.hpp"
 
 namespace hanse {
 
