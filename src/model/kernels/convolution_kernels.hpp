@@ -1,6 +1,7 @@
 // The loops of convolutions with stride 1, and of 2x2 max pooling, on images in channels-last.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -64,13 +65,23 @@ struct PooledGradient {
   const int32_t* which;   // likewise
 };
 
-// What add_pooled_gradient() works with: an output's values that are not zero, and sums.
+// Rows and vectors of a patch whose sums stay in the registers.
+struct TileOfPatch {
+  const float* x;
+  int64_t x_row, line;
+  int64_t at;         // of the patch in lines
+  std::size_t shape;  // which of the family's tiles
+};
+
+// What add_pooled_gradient() works with: an output's values that are not zero, the patch's tiles,
+// and sums.
 struct PooledValues {
   struct Value {
-    int32_t at;  // of its patch in x, floats
-    float d;
+    int32_t at;     // of its patch in x, floats
+    uint32_t bits;  // of the value, a float
   };
   std::vector<Value> values;
+  std::vector<TileOfPatch> tiles;
   AlignedFloats sums;
 };
 
