@@ -100,7 +100,7 @@ TEST(PooledGradient, AddsTheSumsOfAllProducts) {
       Unpooled unpooled(of, kernels);
       AlignedFloats expected(static_cast<std::size_t>(c.weights())),
           actual(static_cast<std::size_t>(c.outputs * c.output_weights()));
-      PooledValues work;
+      PooledWork work;
       for (int image = 0; image < 2; ++image) {  // the second adds to the first
         kernels.add_weight_gradient(c, of.image(), unpooled.inside(c), expected.data());
         kernels.add_pooled_gradient(c, of.image(), of.pooled(), actual.data(), work);
@@ -169,10 +169,11 @@ TEST(PooledGradient, IsTakenBackAsWithItsZeros) {
       cut.resize(cut.size() + kReadAhead);
       kernels.convolve(back, {cut.data(), c.outputs, (c.width + 2 * one.border()) * c.outputs},
                        flipped(of, back).data(), {expected.data(), c.inputs, row}, {.gate = gate});
+      PooledWork work;
       AlignedFloats dx(of.x.size(), 7.0F);
-      kernels.take_back_pooled(c, of.pooled(), by_output(of).data(),
-                               {dx.data(), c.inputs, of.x_row()}, gate,
-                               {actual.data(), c.inputs, row});
+      kernels.take_back_pooled(c, of.pooled(), by_output(of).data(), gate,
+                               {dx.data(), c.inputs, of.x_row()}, {actual.data(), c.inputs, row},
+                               work);
       EXPECT_EQ(actual, expected);
     }
   }

@@ -19,7 +19,7 @@ static int64_t rows_of_block(int64_t floats_of_row) {
 
 namespace {
 
-using Value = PooledValues::Value;
+using Value = PooledWork::Value;
 
 // Values that become a list, and the distances of their patches in x.
 struct Listed {

@@ -73,9 +73,9 @@ struct TileOfPatch {
   std::size_t shape;  // which of the family's tiles
 };
 
-// What add_pooled_gradient() works with: an output's values that are not zero, the patch's tiles,
-// and sums.
-struct PooledValues {
+// What the kernels on it work with: an output's values that are not zero, the patch's tiles, sums,
+// and where the values are.
+struct PooledWork {
   struct Value {
     int32_t at;     // of its patch in x, floats
     uint32_t bits;  // of the value, a float
@@ -83,6 +83,7 @@ struct PooledValues {
   std::vector<Value> values;
   std::vector<TileOfPatch> tiles;
   AlignedFloats sums;
+  std::vector<uint64_t> masks;
 };
 
 // The kernels of one family of processors. Every sum adds its products in one order, each with one
@@ -110,9 +111,9 @@ struct ConvolutionKernels {
   // Products with zeros of d are left out: what is finite has the same bits. Cost: 2 flops a
   // product that is not left out, at about half of a core's peak.
   void (*add_pooled_gradient)(const Convolution& c, ConstImage x, const PooledGradient& d,
-                              float* gradient, PooledValues& work);
-  void (*take_back_pooled)(const Convolution& c, const PooledGradient& d, const float* w, Image dx,
-                           ConstImage gate, Image y);
+                              float* gradient, PooledWork& work);
+  void (*take_back_pooled)(const Convolution& c, const PooledGradient& d, const float* w,
+                           ConstImage gate, Image dx, Image y, PooledWork& work);
 };
 
 const ConvolutionKernels& convolution_kernels(VectorFamily family = fastest_family());

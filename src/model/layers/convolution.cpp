@@ -247,7 +247,8 @@ void ConvolutionStack::take_back(Stage& stage, int64_t image, Scratch& work, Ima
                     {.gate = gate});
   }
   kernels_.take_back_pooled(stage.forward, pooled_gradient(stage, image, work),
-                            stage.own.by_output.data(), work.input_delta.hold(1).whole(), gate, to);
+                            stage.own.by_output.data(), gate, work.input_delta.hold(1).whole(), to,
+                            work.pooled);
 }
 
 // Where gradients have been added by output, gradient <- those.

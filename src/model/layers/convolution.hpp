@@ -99,7 +99,7 @@ class ConvolutionStack {
     Bfloat16Convolution bfloat16{};
     AlignedFloats gradient, bias_gradient;  // of all of its images, as the kernels add them up
     AlignedFloats gradient_by_output;       // likewise, where sums_by_output()
-    PooledValues pooled;
+    PooledWork pooled;
     Images input_delta;
     ClippedSum clipped;  // of its images' gradients apart
   };
