@@ -17,60 +17,6 @@ static int64_t rows_of_block(int64_t floats_of_row) {
   return std::max<int64_t>(1, (32 << 10) / floats_of_row);
 }
 
-namespace {
-
-using Value = PooledWork::Value;
-
-// Values that become a list, and the distances of their patches in x.
-struct Listed {
-  const PooledGradient& d;
-  int64_t outputs;
-  int32_t pixel, row;
-};
-
-// The two lists of a pooled row of an output: the upper row of y and the lower one. Without a
-// branch, which a processor could not foretell: a value that does not count is written over.
-__attribute__((noinline)) void list_row(const Listed& of, const float* delta, const int32_t* which,
-                                        int32_t at, Value*& upper, Value*& lower) {
-  // By the place of a value; zeros have 4 more.
-  static constexpr std::array<int64_t, 8> kUpper{1, 1}, kLower{0, 0, 1, 1};
-  Value *up = upper, *low = lower;
-  const int32_t pixel = of.pixel, row = of.row;
-  const int64_t outputs = of.outputs;
-  for (const int32_t* const end = which + of.d.width * outputs; which < end;) {
-    const auto bits = std::bit_cast<uint32_t>(*delta);
-    const std::size_t step = static_cast<uint32_t>(*which) | (bits << 1 == 0 ? 4U : 0U);
-    const int32_t here = at + (-(*which & 1) & pixel);
-    *up = {here, bits};
-    *low = {here + row, bits};
-    up += kUpper[step];
-    low += kLower[step];
-    at += 2 * pixel;
-    delta += outputs;
-    which += outputs;
-  }
-  upper = up;
-  lower = low;
-}
-
-// Lists the values of an output in rows [first, end) of y, and returns the end of the list; `below`
-// has room for a row.
-Value* list_values(const Listed& of, int64_t o, int64_t first, int64_t end, Value* to,
-                   Value* below) {
-  const PooledGradient& d = of.d;
-  for (int64_t pooled = first / 2; pooled < std::min((end + 1) / 2, d.height); ++pooled) {
-    const int64_t from = pooled * d.width * of.outputs + o;
-    Value *upper = to, *lower = below;
-    list_row(of, d.d + from, d.which + from, static_cast<int32_t>(2 * pooled) * of.row, upper,
-             lower);
-    if (2 * pooled >= first) to = upper;
-    if (2 * pooled + 1 < end) to = std::copy(below, lower, to);
-  }
-  return to;
-}
-
-}  // namespace
-
 }  // namespace hanse
 
 #define HANSE_LOOPS "pooled_loops.inc"

@@ -1,12 +1,11 @@
 // The loops of convolutions with stride 1, and of 2x2 max pooling, on images in channels-last.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "hanse/base/aligned.hpp"
 #include "layer_kernels.hpp"
+#include "pooled_values.hpp"
 #include "vector_families.hpp"
 
 namespace hanse {
@@ -54,36 +53,6 @@ struct Finish {
   bool add = false;             // y is what it starts with
   bool rectify = false;         // max(sum, 0), NaN stays
   ConstImage gate = {};         // 0 where the gate <= 0
-};
-
-// The gradient of a y behind whose 2x2 max pooling it has come: that of the pooled image, and
-// the place in each 2x2 that has it. The other three have zeros, and as many as the ReLU and the
-// dropout behind the pooling have made.
-struct PooledGradient {
-  int64_t height, width;  // of the pooled image
-  const float* d;         // [height, width, outputs], read up to kReadAhead behind its end
-  const int32_t* which;   // likewise
-};
-
-// Rows and vectors of a patch whose sums stay in the registers.
-struct TileOfPatch {
-  const float* x;
-  int64_t x_row, line;
-  int64_t at;         // of the patch in lines
-  std::size_t shape;  // which of the family's tiles
-};
-
-// What the kernels on it work with: an output's values that are not zero, the patch's tiles, sums,
-// and where the values are.
-struct PooledWork {
-  struct Value {
-    int32_t at;     // of its patch in x, floats
-    uint32_t bits;  // of the value, a float
-  };
-  std::vector<Value> values;
-  std::vector<TileOfPatch> tiles;
-  AlignedFloats sums;
-  std::vector<uint64_t> masks;
 };
 
 // The kernels of one family of processors. Every sum adds its products in one order, each with one
