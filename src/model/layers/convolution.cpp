@@ -32,6 +32,10 @@ ConvolutionStack::ConvolutionStack(ParameterLayout& layout,
   int64_t channels = sample_shape[0], height = sample_shape[1], width = sample_shape[2];
   for (const ConvolutionStage& of : stages) {
     Stage stage = make_stage(of, channels, height, width);
+    // Adding by output is worth it where few of its lanes hold no value of a patch.
+    const Convolution& c = stage.forward;
+    stage.sparse = of.pool && !in_bfloat16;
+    stage.adds_by_output = stage.sparse && c.outputs * c.patch_line() <= 2 * c.patch() * c.line();
     const std::string name = "conv" + std::to_string(stages_.size() + 1);
     const int64_t fan_in = channels * of.kernel * of.kernel;
     stage.weight =
@@ -110,6 +114,20 @@ void ConvolutionStack::load(const Stage& stage, const float* row, Parameters& to
   pack(c, to.weights);
 }
 
+// Loads the weights as [o][i][j][v] in the kernels' lines.
+static void load_by_output(const Convolution& c, const float* from, AlignedFloats& to) {
+  const int64_t places = c.kernel * c.kernel;
+  float* lines = grow(to, c.outputs * c.output_weights());
+  for (int64_t o = 0; o < c.outputs; ++o) {
+    const float* first = from + o * c.inputs * places;
+    for (int64_t i = 0; i < c.kernel; ++i, first += c.kernel, lines += c.patch_line()) {
+      for (int64_t v = 0; v < c.inputs; ++v) {
+        for (int64_t j = 0; j < c.kernel; ++j) lines[j * c.inputs + v] = first[v * places + j];
+      }
+    }
+  }
+}
+
 // Loads the weights as [k - 1 - i][k - 1 - j][o][v].
 void ConvolutionStack::load_flipped(const Stage& stage, const float* row, Parameters& to) const {
   const Convolution& c = stage.backward;
@@ -122,26 +140,6 @@ void ConvolutionStack::load_flipped(const Stage& stage, const float* row, Parame
     }
   }
   pack(c, to.flipped);
-}
-
-// Loads the weights as [o][i][j][v] in the kernels' lines.
-void ConvolutionStack::load_by_output(const Stage& stage, const float* row, AlignedFloats& to) {
-  const Convolution& c = stage.forward;
-  const int64_t places = c.kernel * c.kernel;
-  float* lines = grow(to, c.outputs * c.output_weights());
-  for (int64_t o = 0; o < c.outputs; ++o) {
-    const float* from = row + stage.weight + o * c.inputs * places;
-    for (int64_t i = 0; i < c.kernel; ++i, from += c.kernel, lines += c.patch_line()) {
-      for (int64_t k = 0; k < c.patch(); ++k) {
-        lines[k] = from[k % c.inputs * places + k / c.inputs];
-      }
-    }
-  }
-}
-
-void ConvolutionStack::load_backward(const Stage& stage, const float* row, Parameters& to) const {
-  if (is_sparse(stage)) return load_by_output(stage, row, to.by_output);
-  load_flipped(stage, row, to);
 }
 
 void ConvolutionStack::pack(const Convolution& c, Weights& weights) const {
@@ -222,18 +220,14 @@ void ConvolutionStack::add_gradient(const Stage& stage, Image input, Images& out
              sums.bias_gradient.data());
 }
 
-PooledGradient ConvolutionStack::pooled_gradient(Stage& stage, int64_t image, Scratch& work) {
-  return {stage.height, stage.width, work.output.values.data(), stage.which_of(image)};
-}
-
 // Adds an image's gradient to that of its workspace.
 void ConvolutionStack::add_gradient(Stage& stage, int64_t image, Scratch& work) {
   const Image input = stage.input.whole(image);
-  if (!sums_by_output(stage)) {
+  if (!stage.adds_by_output) {
     unpool(stage, image, work.output, work.delta);
     return add_gradient(stage, input, work.output, work.delta, work);
   }
-  kernels_.add_pooled_gradient(stage.forward, input, pooled_gradient(stage, image, work),
+  kernels_.add_pooled_gradient(stage.forward, input, stage.gradient_of(image, work.output),
                                work.gradient_by_output.data(), work.pooled);
   add_pixels(work.output.inside(), stage.height, stage.width, stage.forward.outputs,
              work.bias_gradient.data());
@@ -242,11 +236,11 @@ void ConvolutionStack::add_gradient(Stage& stage, int64_t image, Scratch& work) 
 // An image's delta from that of the stage to that of what it has read, behind the ReLU there.
 void ConvolutionStack::take_back(Stage& stage, int64_t image, Scratch& work, Image to) {
   const Image gate = stage.input.inside(image);
-  if (!is_sparse(stage)) {
+  if (!stage.sparse) {
     return convolve(work, stage.backward, work.delta.whole(), stage.own.flipped, to,
                     {.gate = gate});
   }
-  kernels_.take_back_pooled(stage.forward, pooled_gradient(stage, image, work),
+  kernels_.take_back_pooled(stage.forward, stage.gradient_of(image, work.output),
                             stage.own.by_output.data(), gate, work.input_delta.hold(1).whole(), to,
                             work.pooled);
 }
@@ -254,7 +248,7 @@ void ConvolutionStack::take_back(Stage& stage, int64_t image, Scratch& work, Ima
 // Where gradients have been added by output, gradient <- those.
 void ConvolutionStack::settle_gradients(Workspace& work) const {
   for (std::size_t s = 0; s < stages_.size(); ++s) {
-    if (!sums_by_output(stages_[s])) continue;
+    if (!stages_[s].adds_by_output) continue;
     const Convolution& c = stages_[s].forward;
     for (int64_t i = 0; i < c.kernel; ++i) {
       transpose(work[s].gradient_by_output.data() + i * c.patch_line(), c.output_weights(),
@@ -267,7 +261,7 @@ void ConvolutionStack::clear_gradients(Workspace& work) const {
   for (std::size_t s = 0; s < stages_.size(); ++s) {
     const Convolution& c = stages_[s].forward;
     work[s].gradient.assign(static_cast<std::size_t>(c.weights()), 0.0F);
-    if (sums_by_output(stages_[s])) {
+    if (stages_[s].adds_by_output) {
       work[s].gradient_by_output.assign(to_index(c.outputs * c.output_weights()), 0.0F);
     }
     work[s].bias_gradient.assign(static_cast<std::size_t>(c.line()), 0.0F);
@@ -322,7 +316,12 @@ void ConvolutionStack::backward(const float* row, const float* delta,
   if (first == stages_.size()) return;
   clear_gradients();
   for (std::size_t s = first + 1; s < stages_.size(); ++s) {
-    load_backward(stages_[s], row, stages_[s].own);
+    Stage& stage = stages_[s];
+    if (stage.sparse) {
+      load_by_output(stage.forward, row + stage.weight, stage.own.by_output);
+    } else {
+      load_flipped(stage, row, stage.own);
+    }
   }
   if (target.samples != nullptr) return backward_samples(delta, *target.samples);
   for_each_image([&](Workspace& work, int64_t image) { retreat(work, image, delta, first); });

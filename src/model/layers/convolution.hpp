@@ -21,7 +21,8 @@ namespace hanse {
 //
 // Inside, images lie in channels-last, each in a border of as many zeros as its convolution pads,
 // and one sample goes through all stages while it is in the cache. Cost of a training step: 6 flops
-// a product (4 in the first stage) and some passes over the activations. Memory: of all rows each
+// a product (4 in the first stage), of which gradients behind a pooling leave out at least three of
+// four of theirs, and some passes over the activations. Memory: of all rows each
 // stage's input and the places of the maxima, and for each thread all else of one sample. Threads,
 // as many as OpenBLAS has, share the rows.
 class ConvolutionStack {
@@ -81,6 +82,8 @@ class ConvolutionStack {
   struct Stage {
     int64_t weight, bias;  // offsets in the row
     bool pool;
+    bool sparse;          // deltas are taken back without their zeros
+    bool adds_by_output;  // gradients are added up without them
     Convolution forward, backward;
     Images input, tangent;       // of all rows; the latter is the former's derivative
     std::vector<int32_t> which;  // of all rows, where the largest of each 2x2 stands
@@ -89,6 +92,9 @@ class ConvolutionStack {
 
     int64_t output_size() const { return height * width * forward.outputs; }
     int32_t* which_of(int64_t image) { return which.data() + image * output_size(); }
+    PooledGradient gradient_of(int64_t image, const Images& output) {
+      return {height, width, output.values.data(), which_of(image)};
+    }
   };
 
   // What a thread holds of a stage for one image: the output or the delta of the stage and of its
@@ -98,7 +104,7 @@ class ConvolutionStack {
     Images output_tangent, delta_tangent;
     Bfloat16Convolution bfloat16{};
     AlignedFloats gradient, bias_gradient;  // of all of its images, as the kernels add them up
-    AlignedFloats gradient_by_output;       // likewise, where sums_by_output()
+    AlignedFloats gradient_by_output;       // likewise, where the stage adds_by_output
     PooledWork pooled;
     Images input_delta;
     ClippedSum clipped;  // of its images' gradients apart
@@ -110,19 +116,9 @@ class ConvolutionStack {
   Workspace make_workspace() const;
   void load(const Stage& stage, const float* row, Parameters& to) const;
   void load_flipped(const Stage& stage, const float* row, Parameters& to) const;
-  static void load_by_output(const Stage& stage, const float* row, AlignedFloats& to);
-  void load_backward(const Stage& stage, const float* row, Parameters& to) const;
   void pack(const Convolution& c, Weights& weights) const;
   void convolve(Scratch& work, const Convolution& c, ConstImage x, const Weights& w, Image y,
                 const Finish& finish) const;
-
-  // Whether deltas are taken back without their zeros.
-  bool is_sparse(const Stage& stage) const { return stage.pool && !bfloat16_; }
-  // Whether gradients are added up without them: where few of the lanes hold no value of a patch.
-  bool sums_by_output(const Stage& stage) const {
-    const Convolution& c = stage.forward;
-    return is_sparse(stage) && c.outputs * c.patch_line() <= 2 * c.patch() * c.line();
-  }
 
   // Calls f(workspace, image) for all images.
   template <class F>
@@ -136,7 +132,6 @@ class ConvolutionStack {
   void take_features(const float* delta, Image to) const;
   void unpool(Stage& stage, int64_t image, Images& output, Images& delta);
   void add_gradient(const Stage& stage, Image input, Images& output, Images& delta, Scratch& sums);
-  static PooledGradient pooled_gradient(Stage& stage, int64_t image, Scratch& work);
   void add_gradient(Stage& stage, int64_t image, Scratch& work);
   void take_back(Stage& stage, int64_t image, Scratch& work, Image to);
   void settle_gradients(Workspace& work) const;
