@@ -5,6 +5,7 @@
 
 #include "hanse/base/aligned.hpp"
 #include "layer_kernels.hpp"
+#include "pooled_values.hpp"
 #include "vector_families.hpp"
 
 namespace hanse {
@@ -39,6 +40,11 @@ struct Convolution {
   // Floats in a line of w or of a bias: `outputs`, then zeros.
   int64_t line() const { return whole_lines(outputs); }
   int64_t weights() const { return kernel * kernel * inputs * line(); }
+
+  // The weights by output: [outputs][kernel] lines of a row [kernel][inputs], then zeros.
+  int64_t patch() const { return kernel * inputs; }
+  int64_t patch_line() const { return whole_lines(patch()); }
+  int64_t output_weights() const { return kernel * patch_line(); }
 };
 
 // How a sum begins and what is done to it before it is y.
@@ -68,6 +74,15 @@ struct ConvolutionKernels {
   // The gradient of pool(): d of y goes to the places of the largest, zeros to the others.
   void (*unpool)(int64_t height, int64_t width, int64_t channels, const float* d,
                  const int32_t* which, Image x);
+
+  // add_weight_gradient() of unpool()'s image, for weights by output, and the gradient of x: y <-
+  // dx at the pixels inside x's margin, 0 where the gate <= 0; `dx` is x's size and is overwritten.
+  // Products with zeros of d are left out: what is finite has the same bits. Cost: 2 flops a
+  // product that is not left out, at about half of a core's peak.
+  void (*add_pooled_gradient)(const Convolution& c, ConstImage x, const PooledGradient& d,
+                              float* gradient, PooledWork& work);
+  void (*take_back_pooled)(const Convolution& c, const PooledGradient& d, const float* w,
+                           ConstImage gate, Image dx, Image y, PooledWork& work);
 };
 
 const ConvolutionKernels& convolution_kernels(VectorFamily family = fastest_family());

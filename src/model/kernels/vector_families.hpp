@@ -86,6 +86,10 @@ HANSE_FAMILY HANSE_INLINE Vector unless_gated(Vector v, Vector gate) {
   return _mm256_and_ps(v, _mm256_cmp_ps(gate, _mm256_setzero_ps(), _CMP_NLE_UQ));
 }
 #include "vector_functions.inc"
+// A bit for each lane that is set.
+HANSE_FAMILY HANSE_INLINE uint32_t set_lanes(Ints lanes) {
+  return static_cast<uint32_t>(_mm256_movemask_ps(__builtin_bit_cast(Vector, lanes)));
+}
 #include "vector_tiles.inc"
 #undef HANSE_FAMILY
 }  // namespace avx2
@@ -114,6 +118,9 @@ HANSE_FAMILY HANSE_INLINE Vector unless_gated(Vector v, Vector gate) {
   return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(gate, _mm512_setzero_ps(), _CMP_NLE_UQ), v);
 }
 #include "vector_functions.inc"
+HANSE_FAMILY HANSE_INLINE uint32_t set_lanes(Ints lanes) {
+  return _mm512_movepi32_mask(__builtin_bit_cast(__m512i, lanes));
+}
 #include "vector_tiles.inc"
 #undef HANSE_FAMILY
 }  // namespace avx512
@@ -144,6 +151,11 @@ HANSE_INLINE Vector multiply_add(Vector a, Vector b, Vector c) {
 HANSE_INLINE Vector at_least_zero(Vector v) { return v < 0 ? Vector{} : v; }
 HANSE_INLINE Vector unless_gated(Vector v, Vector gate) { return gate <= 0 ? Vector{} : v; }
 #include "vector_functions.inc"
+HANSE_INLINE uint32_t set_lanes(Ints lanes) {
+  uint32_t bits = 0;
+  for (int64_t i = 0; i < kLanes; ++i) bits |= (lanes[i] != 0 ? 1U : 0U) << i;
+  return bits;
+}
 #include "vector_tiles.inc"
 #undef HANSE_FAMILY
 }  // namespace plain

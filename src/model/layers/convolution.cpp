@@ -4,8 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "hanse/base/index.hpp"
 #include "kernels/layer_kernels.hpp"
-#include "kernels/shares.hpp"
 #include "layers/pixel_sums.hpp"
 
 namespace hanse {
@@ -32,6 +32,10 @@ ConvolutionStack::ConvolutionStack(ParameterLayout& layout,
   int64_t channels = sample_shape[0], height = sample_shape[1], width = sample_shape[2];
   for (const ConvolutionStage& of : stages) {
     Stage stage = make_stage(of, channels, height, width);
+    // Adding by output is worth it where few of its lanes hold no value of a patch.
+    const Convolution& c = stage.forward;
+    stage.sparse = of.pool && !in_bfloat16;
+    stage.adds_by_output = stage.sparse && c.outputs * c.patch_line() <= 2 * c.patch() * c.line();
     const std::string name = "conv" + std::to_string(stages_.size() + 1);
     const int64_t fan_in = channels * of.kernel * of.kernel;
     stage.weight =
@@ -78,6 +82,7 @@ ConvolutionStack::Workspace ConvolutionStack::make_workspace() const {
     scratch.output = {stage.height, stage.width, c.outputs, 0, {}};
     scratch.convolved = {c.height, c.width, c.outputs, 0, {}};
     scratch.delta = {c.height, c.width, c.outputs, border, {}};
+    scratch.input_delta = {stage.input.height, stage.input.width, c.inputs, c.margin, {}};
     scratch.output_tangent = scratch.output;
     scratch.delta_tangent = scratch.delta;
     work.push_back(std::move(scratch));
@@ -109,6 +114,20 @@ void ConvolutionStack::load(const Stage& stage, const float* row, Parameters& to
   pack(c, to.weights);
 }
 
+// Loads the weights as [o][i][j][v] in the kernels' lines.
+static void load_by_output(const Convolution& c, const float* from, AlignedFloats& to) {
+  const int64_t places = c.kernel * c.kernel;
+  float* lines = grow(to, c.outputs * c.output_weights());
+  for (int64_t o = 0; o < c.outputs; ++o) {
+    const float* first = from + o * c.inputs * places;
+    for (int64_t i = 0; i < c.kernel; ++i, first += c.kernel, lines += c.patch_line()) {
+      for (int64_t v = 0; v < c.inputs; ++v) {
+        for (int64_t j = 0; j < c.kernel; ++j) lines[j * c.inputs + v] = first[v * places + j];
+      }
+    }
+  }
+}
+
 // Loads the weights as [k - 1 - i][k - 1 - j][o][v].
 void ConvolutionStack::load_flipped(const Stage& stage, const float* row, Parameters& to) const {
   const Convolution& c = stage.backward;
@@ -134,15 +153,6 @@ void ConvolutionStack::convolve(Scratch& work, const Convolution& c, ConstImage 
                                 Image y, const Finish& finish) const {
   if (!bfloat16_) return kernels_.convolve(c, x, w.values.data(), y, finish);
   work.bfloat16.convolve(c, x, w.packed.data(), y, finish);
-}
-
-template <class F>
-void ConvolutionStack::for_each_image(F f) {
-  while (std::ssize(workspaces_) < number_of_shares(rows_)) workspaces_.push_back(make_workspace());
-  in_shares(rows_, [&](int64_t share, int64_t first, int64_t end) {
-    Workspace& work = workspaces_[static_cast<std::size_t>(share)];
-    for (int64_t image = first; image < end; ++image) f(work, image);
-  });
 }
 
 Image ConvolutionStack::behind(std::size_t s, int64_t image, Images& output) {
@@ -210,10 +220,50 @@ void ConvolutionStack::add_gradient(const Stage& stage, Image input, Images& out
              sums.bias_gradient.data());
 }
 
+// Adds an image's gradient to that of its workspace.
+void ConvolutionStack::add_gradient(Stage& stage, int64_t image, Scratch& work) {
+  const Image input = stage.input.whole(image);
+  if (!stage.adds_by_output) {
+    unpool(stage, image, work.output, work.delta);
+    return add_gradient(stage, input, work.output, work.delta, work);
+  }
+  kernels_.add_pooled_gradient(stage.forward, input, stage.gradient_of(image, work.output),
+                               work.gradient_by_output.data(), work.pooled);
+  add_pixels(work.output.inside(), stage.height, stage.width, stage.forward.outputs,
+             work.bias_gradient.data());
+}
+
+// An image's delta from that of the stage to that of what it has read, behind the ReLU there.
+void ConvolutionStack::take_back(Stage& stage, int64_t image, Scratch& work, Image to) {
+  const Image gate = stage.input.inside(image);
+  if (!stage.sparse) {
+    return convolve(work, stage.backward, work.delta.whole(), stage.own.flipped, to,
+                    {.gate = gate});
+  }
+  kernels_.take_back_pooled(stage.forward, stage.gradient_of(image, work.output),
+                            stage.own.by_output.data(), gate, work.input_delta.hold(1).whole(), to,
+                            work.pooled);
+}
+
+// Where gradients have been added by output, gradient <- those.
+void ConvolutionStack::settle_gradients(Workspace& work) const {
+  for (std::size_t s = 0; s < stages_.size(); ++s) {
+    if (!stages_[s].adds_by_output) continue;
+    const Convolution& c = stages_[s].forward;
+    for (int64_t i = 0; i < c.kernel; ++i) {
+      transpose(work[s].gradient_by_output.data() + i * c.patch_line(), c.output_weights(),
+                c.outputs, c.patch(), work[s].gradient.data() + i * c.patch() * c.line(), c.line());
+    }
+  }
+}
+
 void ConvolutionStack::clear_gradients(Workspace& work) const {
   for (std::size_t s = 0; s < stages_.size(); ++s) {
     const Convolution& c = stages_[s].forward;
     work[s].gradient.assign(static_cast<std::size_t>(c.weights()), 0.0F);
+    if (stages_[s].adds_by_output) {
+      work[s].gradient_by_output.assign(to_index(c.outputs * c.output_weights()), 0.0F);
+    }
     work[s].bias_gradient.assign(static_cast<std::size_t>(c.line()), 0.0F);
   }
 }
@@ -266,10 +316,16 @@ void ConvolutionStack::backward(const float* row, const float* delta,
   if (first == stages_.size()) return;
   clear_gradients();
   for (std::size_t s = first + 1; s < stages_.size(); ++s) {
-    load_flipped(stages_[s], row, stages_[s].own);
+    Stage& stage = stages_[s];
+    if (stage.sparse) {
+      load_by_output(stage.forward, row + stage.weight, stage.own.by_output);
+    } else {
+      load_flipped(stage, row, stage.own);
+    }
   }
   if (target.samples != nullptr) return backward_samples(delta, *target.samples);
   for_each_image([&](Workspace& work, int64_t image) { retreat(work, image, delta, first); });
+  for (Workspace& work : workspaces_) settle_gradients(work);
   hand_over(target, first);
 }
 
@@ -280,14 +336,10 @@ void ConvolutionStack::retreat(Workspace& work, int64_t image, const float* delt
   take_features(delta + image * last.output_size(),
                 delta_of(last, work.back().output, work.back().delta));
   for (std::size_t s = stages_.size(); s-- > first;) {
-    Stage& stage = stages_[s];
-    Scratch& scratch = work[s];
-    unpool(stage, image, scratch.output, scratch.delta);
-    add_gradient(stage, stage.input.whole(image), scratch.output, scratch.delta, scratch);
+    add_gradient(stages_[s], image, work[s]);
     if (s == first) break;
-    convolve(scratch, stage.backward, scratch.delta.whole(), stage.own.flipped,
-             delta_of(stages_[s - 1], work[s - 1].output, work[s - 1].delta),
-             {.gate = stage.input.inside(image)});
+    take_back(stages_[s], image, work[s],
+              delta_of(stages_[s - 1], work[s - 1].output, work[s - 1].delta));
   }
 }
 
@@ -298,6 +350,7 @@ void ConvolutionStack::backward_samples(const float* delta, SampleGradients& sam
   for_each_image([&](Workspace& work, int64_t image) {
     clear_gradients(work);
     retreat(work, image, delta, 0);
+    settle_gradients(work);
     double squared = 0;
     for (const Scratch& one : work) squared += one.clipped.squared(one.gradient, one.bias_gradient);
     const double scale = samples.settle(image, squared);
@@ -310,89 +363,6 @@ void ConvolutionStack::backward_samples(const float* delta, SampleGradients& sam
     }
     sum.write(samples.sum() + stages_[s].weight, samples.sum() + stages_[s].bias);
   }
-}
-
-// Below, d stands for the derivative along v, in which W, b move by V, c.
-
-// dy = V * x + c + W * dx, at the pixels that the pooling has chosen, where their ReLU is linear.
-void ConvolutionStack::tangent_of_stage(Workspace& work, std::size_t s, int64_t image) {
-  Stage& stage = stages_[s];
-  const Convolution& c = stage.forward;
-  const Image y = work[s].convolved.hold(1).inside();
-  kernels_.convolve(c, stage.input.whole(image), stage.direction.weights.values.data(), y,
-                    {.bias = stage.direction.bias.data()});
-  if (s > 0) {
-    kernels_.convolve(c, stage.tangent.whole(image), stage.own.weights.values.data(), y,
-                      {.add = true});
-  }
-  const bool last = s + 1 == stages_.size();
-  const Image to =
-      last ? work[s].output_tangent.hold(1).inside() : stages_[s + 1].tangent.inside(image);
-  const Image active = behind(s, image, work[s].output);
-  const int64_t step = stage.pool ? 2 : 1;
-  const int32_t* which = stage.pool ? stage.which_of(image) : nullptr;
-  for (int64_t r = 0; r < stage.height; ++r) {
-    for (int64_t column = 0; column < stage.width; ++column) {
-      const float* from = y.data + step * (r * y.row + column * y.pixel);
-      for (int64_t v = 0; v < c.outputs; ++v) {
-        const int64_t at = stage.pool ? *which++ : 0;
-        const bool linear = last || active.data[r * active.row + column * active.pixel + v] > 0;
-        to.data[r * to.row + column * to.pixel + v] =
-            linear ? from[at / 2 * y.row + at % 2 * y.pixel + v] : 0;
-      }
-    }
-  }
-}
-
-const float* ConvolutionStack::forward_tangent(const float* row, const float* v) {
-  for (Stage& stage : stages_) {
-    load(stage, v, stage.direction);
-    load_flipped(stage, v, stage.direction);
-    load_flipped(stage, row, stage.own);
-    stage.tangent.hold(rows_);
-  }
-  const Stage& last = stages_.back();
-  float* features = grow(features_tangent_, rows_ * last.output_size());
-  for_each_image([&](Workspace& work, int64_t image) {
-    for (std::size_t s = 0; s < stages_.size(); ++s) tangent_of_stage(work, s, image);
-    transpose(work.back().output_tangent.values.data(), last.forward.outputs,
-              last.height * last.width, last.forward.outputs, features + image * last.output_size(),
-              last.height * last.width);
-  });
-  return features;
-}
-
-// d(delta * x) = ddelta * x + delta * dx, and below it d(delta * W) = ddelta * W + delta * V
-void ConvolutionStack::backward_tangent(const float* delta, const float* tangent, float* out) {
-  clear_gradients();
-  for_each_image([&](Workspace& work, int64_t image) {
-    const Stage& last = stages_.back();
-    Scratch& top = work.back();
-    const int64_t at = image * last.output_size();
-    take_features(delta + at, delta_of(last, top.output, top.delta));
-    take_features(tangent + at, delta_of(last, top.output_tangent, top.delta_tangent));
-    for (std::size_t s = stages_.size(); s-- > 0;) {
-      Stage& stage = stages_[s];
-      Scratch& own = work[s];
-      unpool(stage, image, own.output, own.delta);
-      unpool(stage, image, own.output_tangent, own.delta_tangent);
-      add_gradient(stage, stage.input.whole(image), own.output_tangent, own.delta_tangent, own);
-      if (s == 0) break;
-      kernels_.add_weight_gradient(stage.forward, stage.tangent.whole(image), own.delta.inside(),
-                                   own.gradient.data());
-      const Stage& next = stages_[s - 1];
-      Scratch& below = work[s - 1];
-      const auto take_back = [&](Images& from, const Parameters& by, Image to, bool add) {
-        kernels_.convolve(stage.backward, from.whole(), by.flipped.values.data(), to,
-                          {.add = add, .gate = stage.input.inside(image)});
-      };
-      const Image to = delta_of(next, below.output_tangent, below.delta_tangent);
-      take_back(own.delta_tangent, stage.own, to, false);
-      take_back(own.delta, stage.direction, to, true);
-      take_back(own.delta, stage.own, delta_of(next, below.output, below.delta), false);
-    }
-  });
-  hand_over({.update = {.row = out}}, 0);
 }
 
 }  // namespace hanse

@@ -8,6 +8,7 @@
 #include "hanse/base/aligned.hpp"
 #include "hanse/model/layout.hpp"
 #include "kernels/convolution_kernels.hpp"
+#include "kernels/shares.hpp"
 #include "layers/bfloat16_convolution.hpp"
 #include "layers/clipped_sum.hpp"
 #include "network_spec.hpp"
@@ -20,7 +21,8 @@ namespace hanse {
 //
 // Inside, images lie in channels-last, each in a border of as many zeros as its convolution pads,
 // and one sample goes through all stages while it is in the cache. Cost of a training step: 6 flops
-// a product (4 in the first stage) and some passes over the activations. Memory: of all rows each
+// a product (4 in the first stage), of which gradients behind a pooling leave out at least three of
+// four of theirs, and some passes over the activations. Memory: of all rows each
 // stage's input and the places of the maxima, and for each thread all else of one sample. Threads,
 // as many as OpenBLAS has, share the rows.
 class ConvolutionStack {
@@ -73,12 +75,15 @@ class ConvolutionStack {
   struct Parameters {
     Weights weights;
     AlignedFloats bias;
-    Weights flipped;  // of the convolution that takes deltas back
+    Weights flipped;          // of the convolution that takes deltas back
+    AlignedFloats by_output;  // likewise, of a pooled stage
   };
 
   struct Stage {
     int64_t weight, bias;  // offsets in the row
     bool pool;
+    bool sparse;          // deltas are taken back without their zeros
+    bool adds_by_output;  // gradients are added up without them
     Convolution forward, backward;
     Images input, tangent;       // of all rows; the latter is the former's derivative
     std::vector<int32_t> which;  // of all rows, where the largest of each 2x2 stands
@@ -87,6 +92,9 @@ class ConvolutionStack {
 
     int64_t output_size() const { return height * width * forward.outputs; }
     int32_t* which_of(int64_t image) { return which.data() + image * output_size(); }
+    PooledGradient gradient_of(int64_t image, const Images& output) {
+      return {height, width, output.values.data(), which_of(image)};
+    }
   };
 
   // What a thread holds of a stage for one image: the output or the delta of the stage and of its
@@ -96,7 +104,10 @@ class ConvolutionStack {
     Images output_tangent, delta_tangent;
     Bfloat16Convolution bfloat16{};
     AlignedFloats gradient, bias_gradient;  // of all of its images, as the kernels add them up
-    ClippedSum clipped;                     // of its images' gradients apart
+    AlignedFloats gradient_by_output;       // likewise, where the stage adds_by_output
+    PooledWork pooled;
+    Images input_delta;
+    ClippedSum clipped;  // of its images' gradients apart
   };
   using Workspace = std::vector<Scratch>;  // for each stage
 
@@ -121,6 +132,9 @@ class ConvolutionStack {
   void take_features(const float* delta, Image to) const;
   void unpool(Stage& stage, int64_t image, Images& output, Images& delta);
   void add_gradient(const Stage& stage, Image input, Images& output, Images& delta, Scratch& sums);
+  void add_gradient(Stage& stage, int64_t image, Scratch& work);
+  void take_back(Stage& stage, int64_t image, Scratch& work, Image to);
+  void settle_gradients(Workspace& work) const;
   void clear_gradients();
   void clear_gradients(Workspace& work) const;
   void retreat(Workspace& work, int64_t image, const float* delta, std::size_t first);
@@ -137,5 +151,14 @@ class ConvolutionStack {
   AlignedFloats unpacked_;                     // a weight's gradient
   int64_t rows_ = 0;
 };
+
+template <class F>
+void ConvolutionStack::for_each_image(F f) {
+  while (std::ssize(workspaces_) < number_of_shares(rows_)) workspaces_.push_back(make_workspace());
+  in_shares(rows_, [&](int64_t share, int64_t first, int64_t end) {
+    Workspace& work = workspaces_[static_cast<std::size_t>(share)];
+    for (int64_t image = first; image < end; ++image) f(work, image);
+  });
+}
 
 }  // namespace hanse
