@@ -42,8 +42,9 @@ inline void convolve_any(const Convolution& c, ConstImage x, const float* w, Ima
 inline void add_any_gradient(const Convolution& c, ConstImage x, ConstImage d, float* gradient) {
   return (are_few(c) ? avx2::add_weight_gradient : add_weight_gradient)(c, x, d, gradient);
 }
-constexpr ConvolutionKernels kAnyConvolution{convolve_any, add_any_gradient,    pool,
-                                             unpool,       add_pooled_gradient, take_back_pooled};
+constexpr ConvolutionKernels kAnyConvolution{convolve_any,    add_any_gradient, pool,
+                                             unpool,          are_finite,       add_pooled_gradient,
+                                             take_back_pooled};
 
 }  // namespace hanse::avx512
 

@@ -75,9 +75,12 @@ struct ConvolutionKernels {
   void (*unpool)(int64_t height, int64_t width, int64_t channels, const float* d,
                  const int32_t* which, Image x);
 
+  // Is no value infinite or NaN?
+  bool (*are_finite)(const float* values, int64_t count);
+
   // add_weight_gradient() of unpool()'s image, for weights by output, and the gradient of x: y <-
   // dx at the pixels inside x's margin, 0 where the gate <= 0; `dx` is x's size and is overwritten.
-  // Products with zeros of d are left out: what is finite has the same bits. Cost: 2 flops a
+  // REQUIRES: x and w are finite, since products with zeros of d are left out. Cost: 2 flops a
   // product that is not left out, at about half of a core's peak.
   void (*add_pooled_gradient)(const Convolution& c, ConstImage x, const PooledGradient& d,
                               float* gradient, PooledWork& work);

@@ -179,12 +179,20 @@ const float* ConvolutionStack::forward(const float* row, const float* samples, i
     stage.input.hold(rows);
     if (stage.pool) grow(stage.which, rows * stage.output_size() + kReadAhead);
   }
+  for (Workspace& work : workspaces_) {
+    for (Scratch& scratch : work) scratch.reads_finite = true;
+  }
   const Stage& last = stages_.back();
   float* features = grow(features_, rows * last.output_size());
   for_each_image([&](Workspace& work, int64_t image) {
     to_channels_last(samples + image * size_of(sample_shape_), sample_shape_[0], sample_shape_[1],
                      sample_shape_[2], stages_[0].input.inside(image));
-    for (std::size_t s = 0; s < stages_.size(); ++s) run_stage(work, s, image);
+    for (std::size_t s = 0; s < stages_.size(); ++s) {
+      Images& input = stages_[s].input;
+      const float* const values = input.whole(image).data;
+      work[s].reads_finite &= !stages_[s].sparse || kernels_.are_finite(values, input.size());
+      run_stage(work, s, image);
+    }
     transpose(work.back().output.values.data(), last.forward.outputs, last.height * last.width,
               last.forward.outputs, features + image * last.output_size(),
               last.height * last.width);
@@ -223,7 +231,7 @@ void ConvolutionStack::add_gradient(const Stage& stage, Image input, Images& out
 // Adds an image's gradient to that of its workspace.
 void ConvolutionStack::add_gradient(Stage& stage, int64_t image, Scratch& work) {
   const Image input = stage.input.whole(image);
-  if (!stage.adds_by_output) {
+  if (!stage.sums_by_output()) {
     unpool(stage, image, work.output, work.delta);
     return add_gradient(stage, input, work.output, work.delta, work);
   }
@@ -233,10 +241,17 @@ void ConvolutionStack::add_gradient(Stage& stage, int64_t image, Scratch& work) 
              work.bias_gradient.data());
 }
 
+bool ConvolutionStack::is_finite(std::size_t s, const float* row) const {
+  const Convolution& c = stages_[s].forward;
+  return std::ranges::all_of(workspaces_,
+                             [&](const Workspace& work) { return work[s].reads_finite; }) &&
+         kernels_.are_finite(row + stages_[s].weight, c.outputs * c.inputs * c.kernel * c.kernel);
+}
+
 // An image's delta from that of the stage to that of what it has read, behind the ReLU there.
 void ConvolutionStack::take_back(Stage& stage, int64_t image, Scratch& work, Image to) {
   const Image gate = stage.input.inside(image);
-  if (!stage.sparse) {
+  if (!stage.leaves_out) {
     return convolve(work, stage.backward, work.delta.whole(), stage.own.flipped, to,
                     {.gate = gate});
   }
@@ -248,7 +263,7 @@ void ConvolutionStack::take_back(Stage& stage, int64_t image, Scratch& work, Ima
 // Where gradients have been added by output, gradient <- those.
 void ConvolutionStack::settle_gradients(Workspace& work) const {
   for (std::size_t s = 0; s < stages_.size(); ++s) {
-    if (!stages_[s].adds_by_output) continue;
+    if (!stages_[s].sums_by_output()) continue;
     const Convolution& c = stages_[s].forward;
     for (int64_t i = 0; i < c.kernel; ++i) {
       transpose(work[s].gradient_by_output.data() + i * c.patch_line(), c.output_weights(),
@@ -261,7 +276,7 @@ void ConvolutionStack::clear_gradients(Workspace& work) const {
   for (std::size_t s = 0; s < stages_.size(); ++s) {
     const Convolution& c = stages_[s].forward;
     work[s].gradient.assign(static_cast<std::size_t>(c.weights()), 0.0F);
-    if (stages_[s].adds_by_output) {
+    if (stages_[s].sums_by_output()) {
       work[s].gradient_by_output.assign(to_index(c.outputs * c.output_weights()), 0.0F);
     }
     work[s].bias_gradient.assign(static_cast<std::size_t>(c.line()), 0.0F);
@@ -314,10 +329,14 @@ void ConvolutionStack::backward(const float* row, const float* delta,
   };
   while (first < stages_.size() && !wanted(stages_[first])) ++first;
   if (first == stages_.size()) return;
+  // Zeros times what is not finite are not zeros.
+  for (std::size_t s = first; s < stages_.size(); ++s) {
+    stages_[s].leaves_out = stages_[s].sparse && is_finite(s, row);
+  }
   clear_gradients();
   for (std::size_t s = first + 1; s < stages_.size(); ++s) {
     Stage& stage = stages_[s];
-    if (stage.sparse) {
+    if (stage.leaves_out) {
       load_by_output(stage.forward, row + stage.weight, stage.own.by_output);
     } else {
       load_flipped(stage, row, stage.own);

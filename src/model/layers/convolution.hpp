@@ -82,8 +82,9 @@ class ConvolutionStack {
   struct Stage {
     int64_t weight, bias;  // offsets in the row
     bool pool;
-    bool sparse;          // deltas are taken back without their zeros
-    bool adds_by_output;  // gradients are added up without them
+    bool sparse;          // three of four of its deltas are zeros
+    bool adds_by_output;  // gradients without them would be added up by output
+    bool leaves_out;      // backward() leaves products with these zeros out
     Convolution forward, backward;
     Images input, tangent;       // of all rows; the latter is the former's derivative
     std::vector<int32_t> which;  // of all rows, where the largest of each 2x2 stands
@@ -92,6 +93,7 @@ class ConvolutionStack {
 
     int64_t output_size() const { return height * width * forward.outputs; }
     int32_t* which_of(int64_t image) { return which.data() + image * output_size(); }
+    bool sums_by_output() const { return leaves_out && adds_by_output; }
     PooledGradient gradient_of(int64_t image, const Images& output) {
       return {height, width, output.values.data(), which_of(image)};
     }
@@ -104,7 +106,8 @@ class ConvolutionStack {
     Images output_tangent, delta_tangent;
     Bfloat16Convolution bfloat16{};
     AlignedFloats gradient, bias_gradient;  // of all of its images, as the kernels add them up
-    AlignedFloats gradient_by_output;       // likewise, where the stage adds_by_output
+    AlignedFloats gradient_by_output;       // likewise, where the stage sums_by_output()
+    bool reads_finite = true;               // the stage, in all of its images
     PooledWork pooled;
     Images input_delta;
     ClippedSum clipped;  // of its images' gradients apart
@@ -126,6 +129,7 @@ class ConvolutionStack {
   // Where a stage's output goes: into the next stage's input; the last stage's into `output`.
   Image behind(std::size_t s, int64_t image, Images& output);
   void run_stage(Workspace& work, std::size_t s, int64_t image);
+  bool is_finite(std::size_t s, const float* row) const;  // what the stage read, and its weights
   void tangent_of_stage(Workspace& work, std::size_t s, int64_t image);
   // Where the delta of a stage's output stands: with pooling in `output`, else in `delta`.
   static Image delta_of(const Stage& stage, Images& output, Images& delta);
