@@ -362,6 +362,7 @@ void Federation::prefetch(int64_t sample) const {
   const int64_t bytes = sample_values() * storage_bytes(static_cast<Storage>(sizes_.storage));
   const std::byte* start = features_ + sample * bytes;
   for (int64_t at = 0; at < bytes; at += kLine) __builtin_prefetch(start + at, 0, 2);
+  if (labels_ != nullptr) __builtin_prefetch(labels_ + sample * sizes_.label_values);
 }
 
 }  // namespace hanse

@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/random.hpp"
-#include "model/kernels/dense_kernels.hpp"
+#include "model/kernels/layer_kernels.hpp"
 
 namespace hanse {
 namespace {
@@ -211,6 +211,20 @@ TEST(DenseKernels, HaveTheSameBitsInAllFamilies) {
       const std::vector found{y, dx, to};
       if (first.empty()) first = found;
       EXPECT_EQ(found, first) << name_of(family);
+    }
+  }
+}
+
+TEST(RepeatRow, WritesEveryRowAndNothingBehind) {
+  const std::vector<float> row = {1, 2, 3};
+  for (int64_t rows = 0; rows < 20; ++rows) {
+    for (const float* values : {row.data(), static_cast<const float*>(nullptr)}) {
+      std::vector<float> to(static_cast<std::size_t>(3 * rows + 1), -1);
+      repeat_row(values, rows, 3, to.data());
+      for (int64_t i = 0; i < 3 * rows; ++i) {
+        EXPECT_EQ(to[std::size_t(i)], values != nullptr ? row[std::size_t(i % 3)] : 0) << rows;
+      }
+      EXPECT_EQ(to.back(), -1) << rows;
     }
   }
 }
