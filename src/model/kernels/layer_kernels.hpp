@@ -71,8 +71,8 @@ inline void add_product(int64_t rows, int64_t out, int64_t in, const float* x, c
   });
 }
 
-// to [rows, width] <- `values` [width] in every row; null: zeros. Copies the rows that are there, in
-// fewer calls than there are rows.
+// to [rows, width] <- `values` [width] in every row; null: zeros. Copies the rows that are there,
+// which takes fewer calls than a copy a row.
 inline void repeat_row(const float* values, int64_t rows, int64_t width, float* to) {
   if (values == nullptr) return void(std::fill_n(to, rows * width, 0.0F));
   std::copy_n(values, rows > 0 ? width : 0, to);
