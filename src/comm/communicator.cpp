@@ -1,7 +1,7 @@
 #include "hanse/comm/communicator.hpp"
 
-#include <cstdlib>
-#include <cstring>
+#include <algorithm>
+#include <new>
 #include <thread>
 
 #include "hanse/base/aligned.hpp"
@@ -21,12 +21,11 @@ class SingleCommunicator final : public Communicator {
   std::unique_ptr<Communicator> split(int64_t) override { return make_single_communicator(); }
 
   std::shared_ptr<std::byte> allocate_shared(int64_t bytes) override {
-    const auto aligned =
-        std::max<std::size_t>((static_cast<std::size_t>(bytes) + 63) / 64 * 64, 64);
-    auto* memory = static_cast<std::byte*>(std::aligned_alloc(64, aligned));
-    if (!memory) throw IoError("no room for shared memory", std::to_string(bytes) + " bytes");
-    std::memset(memory, 0, aligned);
-    return {memory, [](std::byte* p) { std::free(p); }};
+    try {
+      return zeroed_lines(std::max<int64_t>(bytes, 1));
+    } catch (const std::bad_alloc&) {
+      throw IoError("no room for shared memory", std::to_string(bytes) + " bytes");
+    }
   }
 
  private:

@@ -11,17 +11,17 @@
 #include "hanse/base/index.hpp"
 #include "hanse/base/log.hpp"
 #include "hanse/base/options.hpp"
+#include "hanse/base/processor.hpp"
 #include "hanse/model/loss_math.hpp"
 
 namespace hanse {
 
 namespace {
 
-constexpr int64_t kBlock = 64;  // rows whose sums stand on the stack
-
 // Joins n values by `join`, from `start` on, in four lanes whatever the vector width.
 template <class Join>
-inline float join_lanes(const float* values, int64_t n, float start, Join join) {
+[[gnu::always_inline]] inline float join_lanes(const float* values, int64_t n, float start,
+                                               Join join) {
   float lane[] = {start, start, start, start};
   int64_t i = 0;
   for (; i + 4 <= n; i += 4) {
@@ -34,9 +34,11 @@ inline float join_lanes(const float* values, int64_t n, float start, Join join) 
 constexpr auto larger = [](float a, float b) { return std::max(a, b); };
 
 // loss = ln(sum_c e^{z_c - m}) - (z_y - m), delta_c = (softmax(z)_c - [c = y]) / B
-double cross_entropy_block(const int32_t* labels, int64_t rows, int64_t outputs,
-                           float inverse_batch, float* z) {
-  double sums[kBlock];
+// Inlined into functions of different instruction sets, which round each operation alike.
+[[gnu::always_inline]] inline double find_cross_entropies(const int32_t* labels, int64_t rows,
+                                                          int64_t outputs, float inverse_batch,
+                                                          float* z) {
+  double sums[kLossRows];
   double loss = 0;
   for (int64_t r = 0; r < rows; ++r) {
     float* row = z + r * outputs;
@@ -57,6 +59,17 @@ double cross_entropy_block(const int32_t* labels, int64_t rows, int64_t outputs,
   for (int64_t r = 0; r < rows; ++r) loss += sums[r];
   return loss;
 }
+
+double cross_entropies_plain(const int32_t* labels, int64_t rows, int64_t outputs,
+                             float inverse_batch, float* z) {
+  return find_cross_entropies(labels, rows, outputs, inverse_batch, z);
+}
+#if defined(__x86_64__)
+HANSE_AVX2 double cross_entropies_avx2(const int32_t* labels, int64_t rows, int64_t outputs,
+                                       float inverse_batch, float* z) {
+  return find_cross_entropies(labels, rows, outputs, inverse_batch, z);
+}
+#endif
 
 class CrossEntropy final : public Loss {
  public:
@@ -111,10 +124,11 @@ class CrossEntropy final : public Loss {
 
  private:
   double sum_losses(const int32_t* labels, int64_t rows, float share, float* logits) const {
+    static const CrossEntropies kFastest = cross_entropies().front();
     double loss = 0;
-    for (int64_t r = 0; r < rows; r += kBlock) {
-      loss += cross_entropy_block(labels + r, std::min(kBlock, rows - r), outputs(), share,
-                                  logits + r * outputs());
+    for (int64_t r = 0; r < rows; r += kLossRows) {
+      loss += kFastest(labels + r, std::min(kLossRows, rows - r), outputs(), share,
+                       logits + r * outputs());
     }
     return loss;
   }
@@ -273,6 +287,13 @@ EvaluationSums Loss::evaluate(const Batch& batch, float* logits, SampleResults r
   }
   sums.loss = loss_and_delta(batch, logits);
   return sums;
+}
+
+std::vector<CrossEntropies> cross_entropies() {
+#if defined(__x86_64__)
+  if (has_avx2()) return {cross_entropies_avx2, cross_entropies_plain};
+#endif
+  return {cross_entropies_plain};
 }
 
 LossPtr make_loss(const std::string& name, const LabelForm& labels) {

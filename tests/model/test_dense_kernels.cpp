@@ -2,6 +2,7 @@
 // numbers and the scales powers of two: every sum is exact. Other values show that all families add
 // in one order.
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -10,7 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/random.hpp"
-#include "model/kernels/dense_kernels.hpp"
+#include "model/kernels/layer_kernels.hpp"
 
 namespace hanse {
 namespace {
@@ -24,6 +25,9 @@ struct Sizes {
 std::vector<Sizes> all_sizes() {
   std::vector<Sizes> sizes = {{20, 2048, 3136}, {10, 10, 784}, {7, 11, 1024}, {6, 4, 2049}};
   for (int64_t in = 1; in <= 33; ++in) sizes.push_back({in % 7 + 1, in % 11 + 1, in});
+  for (int64_t rows = 1; rows <= 12; ++rows) {  // with each number of outputs of a tile
+    for (const int64_t out : {2, 3, 4, 5, 6, 8, 10}) sizes.push_back({rows, out, 100});
+  }
   for (const int64_t rows : {1, 2, 3, 5, 6, 7, 12, 13, 17, 23, 63, 64}) {
     sizes.push_back({rows, 61, 80});
     sizes.push_back({rows, 129, 64});
@@ -140,6 +144,53 @@ std::vector<float> fractions(int64_t n, uint64_t seed) {
   return values;
 }
 
+// Lane l adds the products l, l + 16, ... of 1024 inputs at most; then halves of the lanes are
+// added.
+float sum_by_lanes(const float* x, const float* w, int64_t in) {
+  float lanes[16] = {};
+  for (int64_t i = 0; i < in; ++i) lanes[i % 16] = std::fmaf(x[i], w[i], lanes[i % 16]);
+  for (int half = 8; half > 0; half /= 2) {
+    for (int l = 0; l < half; ++l) lanes[l] += lanes[l + half];
+  }
+  return lanes[0];
+}
+
+TEST(DenseKernels, AddInOneOrder) {
+  for (const auto& [rows, out, in] : all_sizes()) {
+    if (rows * out * in > 1000000) continue;
+    SCOPED_TRACE(::testing::PrintToString(std::vector{rows, out, in}));
+    const auto x = fractions(rows * in, 1), w = fractions(out * in, 2),
+               d = fractions(rows * out, 3);
+    auto y = d, to = w;
+    for (int64_t at = 0; at < rows * out; ++at) {
+      const float* from = x.data() + at / out * in;
+      for (int64_t i = 0; i < in; i += 1024) {
+        y[std::size_t(at)] +=
+            sum_by_lanes(from + i, w.data() + at % out * in + i, std::min<int64_t>(1024, in - i));
+      }
+    }
+    for (int64_t at = 0; at < out * in; ++at) {
+      float sum = 0;
+      for (int64_t r = 0; r < rows; ++r) {
+        sum = std::fmaf(d[std::size_t(r * out + at / in)], x[std::size_t(r * in + at % in)], sum);
+      }
+      to[std::size_t(at)] = std::fmaf(-0.03F, sum, 0.99F * w[std::size_t(at)]);
+    }
+    const WeightGradient g{
+        .offset = 0, .out = out, .in = in, .samples = rows, .deltas = d.data(), .inputs = x.data()};
+    for (const VectorFamily family : families()) {
+      const DenseKernels& kernels = dense_kernels(family);
+      auto found_y = d, found_to = w;
+      kernels.add_product(rows, out, in, x.data(), w.data(), found_y.data());
+      for (const WeightTile& tile : tiles({rows, out, in})) {
+        kernels.multiply_tile(g, tile, -0.03F, 0.99F, found_to.data() + tile.o * in + tile.i, in);
+      }
+      EXPECT_EQ(found_y, y) << name_of(family);
+      EXPECT_EQ(found_to, to) << name_of(family);
+    }
+  }
+}
+
 TEST(DenseKernels, HaveTheSameBitsInAllFamilies) {
   for (const auto& [rows, out, in] : all_sizes()) {
     SCOPED_TRACE(::testing::PrintToString(std::vector{rows, out, in}));
@@ -160,6 +211,20 @@ TEST(DenseKernels, HaveTheSameBitsInAllFamilies) {
       const std::vector found{y, dx, to};
       if (first.empty()) first = found;
       EXPECT_EQ(found, first) << name_of(family);
+    }
+  }
+}
+
+TEST(RepeatRow, WritesEveryRowAndNothingBehind) {
+  const std::vector<float> row = {1, 2, 3};
+  for (int64_t rows = 0; rows < 20; ++rows) {
+    for (const float* values : {row.data(), static_cast<const float*>(nullptr)}) {
+      std::vector<float> to(static_cast<std::size_t>(3 * rows + 1), -1);
+      repeat_row(values, rows, 3, to.data());
+      for (int64_t i = 0; i < 3 * rows; ++i) {
+        EXPECT_EQ(to[std::size_t(i)], values != nullptr ? row[std::size_t(i % 3)] : 0) << rows;
+      }
+      EXPECT_EQ(to.back(), -1) << rows;
     }
   }
 }

@@ -108,6 +108,30 @@ TEST(CrossEntropy, MatchesLongDouble) {
   }
 }
 
+TEST(CrossEntropy, HasTheSameBitsByAllKernels) {
+  RandomStream random(3, Purpose::kData);
+  for (const int64_t rows : {int64_t{1}, int64_t{3}, int64_t{10}, kLossRows}) {
+    for (int64_t outputs = 2; outputs < 40; ++outputs) {
+      std::vector<float> logits;
+      std::vector<int32_t> labels;
+      for (int64_t i = 0; i < rows * outputs; ++i) {
+        logits.push_back(static_cast<float>(20 * random.normal()));
+      }
+      for (int64_t r = 0; r < rows; ++r) {
+        labels.push_back(static_cast<int32_t>(random.below(outputs)));
+      }
+      auto expected = logits;
+      const double loss =
+          cross_entropies().back()(labels.data(), rows, outputs, 0.1F, expected.data());
+      for (const CrossEntropies kernel : cross_entropies()) {
+        auto found = logits;
+        EXPECT_EQ(kernel(labels.data(), rows, outputs, 0.1F, found.data()), loss);
+        EXPECT_EQ(found, expected);
+      }
+    }
+  }
+}
+
 TEST(CrossEntropy, StandsHugeLogits) {
   std::vector<float> z = {1e30f, -1e30f, 0.0f, 3e38f, -3e38f, -kInf};
   const std::vector<int32_t> labels = {0, 0};

@@ -71,11 +71,14 @@ inline void add_product(int64_t rows, int64_t out, int64_t in, const float* x, c
   });
 }
 
-// to [rows, width] <- `values` [width] in every row; null: zeros.
+// to [rows, width] <- `values` [width] in every row; null: zeros. Copies the rows that are there,
+// which takes fewer calls than a copy a row.
 inline void repeat_row(const float* values, int64_t rows, int64_t width, float* to) {
-  for (int64_t r = 0; values != nullptr && r < rows; ++r)
-    std::copy_n(values, width, to + r * width);
-  if (values == nullptr) std::fill_n(to, rows * width, 0.0F);
+  if (values == nullptr) return void(std::fill_n(to, rows * width, 0.0F));
+  std::copy_n(values, rows > 0 ? width : 0, to);
+  for (int64_t done = 1; done < rows; done *= 2) {
+    std::copy_n(to, std::min(done, rows - done) * width, to + done * width);
+  }
 }
 
 // to [columns, rows] <- from [rows, columns], rows of which are `to_row` and `from_row` apart.
