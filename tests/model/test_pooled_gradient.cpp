@@ -90,31 +90,39 @@ struct Unpooled {
   AlignedFloats values;
 };
 
-TEST(PooledGradient, AddsTheSumsOfAllProducts) {
+// Calls test(case, operands, unpooled gradient, kernels) for every case and family.
+template <class F>
+void for_each_case(F test) {
   for (const PooledCase& one : pooled_cases()) {
     for (const VectorFamily family : families()) {
       SCOPED_TRACE(::testing::PrintToString(one) + " " + name_of(family));
       const ConvolutionKernels& kernels = convolution_kernels(family);
       const Operands of(one);
-      const Convolution& c = of.c;
       Unpooled unpooled(of, kernels);
-      AlignedFloats expected(static_cast<std::size_t>(c.weights())),
-          actual(static_cast<std::size_t>(c.outputs * c.output_weights()));
-      PooledWork work;
-      for (int image = 0; image < 2; ++image) {  // the second adds to the first
-        kernels.add_weight_gradient(c, of.image(), unpooled.inside(c), expected.data());
-        kernels.add_pooled_gradient(c, of.image(), of.pooled(), actual.data(), work);
-      }
-      for (int64_t o = 0; o < c.outputs; ++o) {
-        for (int64_t k = 0; k < c.kernel * c.patch(); ++k) {
-          const int64_t at =
-              o * c.output_weights() + k / c.patch() * c.patch_line() + k % c.patch();
-          ASSERT_EQ(actual[std::size_t(at)], expected[std::size_t(k * c.line() + o)])
-              << "output " << o << ", weight " << k;
-        }
-      }
+      test(one, of, unpooled, kernels);
     }
   }
+}
+
+TEST(PooledGradient, AddsTheSumsOfAllProducts) {
+  for_each_case([](const PooledCase&, const Operands& of, Unpooled& unpooled,
+                   const ConvolutionKernels& kernels) {
+    const Convolution& c = of.c;
+    AlignedFloats expected(static_cast<std::size_t>(c.weights())),
+        actual(static_cast<std::size_t>(c.outputs * c.output_weights()));
+    PooledWork work;
+    for (int image = 0; image < 2; ++image) {  // the second adds to the first
+      kernels.add_weight_gradient(c, of.image(), unpooled.inside(c), expected.data());
+      kernels.add_pooled_gradient(c, of.image(), of.pooled(), actual.data(), work);
+    }
+    for (int64_t o = 0; o < c.outputs; ++o) {
+      for (int64_t k = 0; k < c.kernel * c.patch(); ++k) {
+        const int64_t at = o * c.output_weights() + k / c.patch() * c.patch_line() + k % c.patch();
+        ASSERT_EQ(actual[std::size_t(at)], expected[std::size_t(k * c.line() + o)])
+            << "output " << o << ", weight " << k;
+      }
+    }
+  });
 }
 
 // The weights as convolve() reads them to take a gradient back, and by output.
@@ -140,43 +148,38 @@ AlignedFloats by_output(const Operands& of) {
 }
 
 TEST(PooledGradient, IsTakenBackAsWithItsZeros) {
-  for (const PooledCase& one : pooled_cases()) {
-    for (const VectorFamily family : families()) {
-      SCOPED_TRACE(::testing::PrintToString(one) + " " + name_of(family));
-      const ConvolutionKernels& kernels = convolution_kernels(family);
-      const Operands of(one);
-      const Convolution& c = of.c;
-      Unpooled unpooled(of, kernels);
-      const Convolution back{.height = one.x_height() - 2 * c.margin,
-                             .width = one.x_width() - 2 * c.margin,
-                             .kernel = c.kernel,
-                             .inputs = c.outputs,
-                             .outputs = c.inputs,
-                             .margin = one.border()};
-      if (back.height < 1 || back.width < 1) continue;
-      const std::size_t size(static_cast<std::size_t>(back.height * back.width * c.inputs));
-      const int64_t row = back.width * c.inputs;
-      std::vector<float> expected(size), actual(size);
-      const ConstImage gate{of.gate.data(), c.inputs, row};
-      const ConstImage d{unpooled.values.data() + c.margin * (unpooled.row + c.outputs), c.outputs,
-                         unpooled.row};
-      // Rows of pixels have no gaps: the border of the gradient is what this margin leaves of it.
-      AlignedFloats cut;
-      for (int64_t r = 0; r < c.height + 2 * one.border(); ++r) {
-        const float* from = d.data + r * d.row;
-        cut.insert(cut.end(), from, from + (c.width + 2 * one.border()) * c.outputs);
-      }
-      cut.resize(cut.size() + kReadAhead);
-      kernels.convolve(back, {cut.data(), c.outputs, (c.width + 2 * one.border()) * c.outputs},
-                       flipped(of, back).data(), {expected.data(), c.inputs, row}, {.gate = gate});
-      PooledWork work;
-      AlignedFloats dx(of.x.size(), 7.0F);
-      kernels.take_back_pooled(c, of.pooled(), by_output(of).data(), gate,
-                               {dx.data(), c.inputs, of.x_row()}, {actual.data(), c.inputs, row},
-                               work);
-      EXPECT_EQ(actual, expected);
+  for_each_case([](const PooledCase& one, const Operands& of, Unpooled& unpooled,
+                   const ConvolutionKernels& kernels) {
+    const Convolution& c = of.c;
+    const Convolution back{.height = one.x_height() - 2 * c.margin,
+                           .width = one.x_width() - 2 * c.margin,
+                           .kernel = c.kernel,
+                           .inputs = c.outputs,
+                           .outputs = c.inputs,
+                           .margin = one.border()};
+    if (back.height < 1 || back.width < 1) return;
+    const std::size_t size(static_cast<std::size_t>(back.height * back.width * c.inputs));
+    const int64_t row = back.width * c.inputs;
+    std::vector<float> expected(size), actual(size);
+    const ConstImage gate{of.gate.data(), c.inputs, row};
+    const ConstImage d{unpooled.values.data() + c.margin * (unpooled.row + c.outputs), c.outputs,
+                       unpooled.row};
+    // Rows of pixels have no gaps: the border of the gradient is what this margin leaves of it.
+    AlignedFloats cut;
+    for (int64_t r = 0; r < c.height + 2 * one.border(); ++r) {
+      const float* from = d.data + r * d.row;
+      cut.insert(cut.end(), from, from + (c.width + 2 * one.border()) * c.outputs);
     }
-  }
+    cut.resize(cut.size() + kReadAhead);
+    kernels.convolve(back, {cut.data(), c.outputs, (c.width + 2 * one.border()) * c.outputs},
+                     flipped(of, back).data(), {expected.data(), c.inputs, row}, {.gate = gate});
+    PooledWork work;
+    AlignedFloats dx(of.x.size(), 7.0F);
+    kernels.take_back_pooled(c, of.pooled(), by_output(of).data(), gate,
+                             {dx.data(), c.inputs, of.x_row()}, {actual.data(), c.inputs, row},
+                             work);
+    EXPECT_EQ(actual, expected);
+  });
 }
 
 }  // namespace

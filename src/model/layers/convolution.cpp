@@ -32,10 +32,6 @@ ConvolutionStack::ConvolutionStack(ParameterLayout& layout,
   int64_t channels = sample_shape[0], height = sample_shape[1], width = sample_shape[2];
   for (const ConvolutionStage& of : stages) {
     Stage stage = make_stage(of, channels, height, width);
-    // Adding by output is worth it where few of its lanes hold no value of a patch.
-    const Convolution& c = stage.forward;
-    stage.sparse = of.pool && !in_bfloat16;
-    stage.adds_by_output = stage.sparse && c.outputs * c.patch_line() <= 2 * c.patch() * c.line();
     const std::string name = "conv" + std::to_string(stages_.size() + 1);
     const int64_t fan_in = channels * of.kernel * of.kernel;
     stage.weight =
@@ -190,7 +186,7 @@ const float* ConvolutionStack::forward(const float* row, const float* samples, i
     for (std::size_t s = 0; s < stages_.size(); ++s) {
       Images& input = stages_[s].input;
       const float* const values = input.whole(image).data;
-      work[s].reads_finite &= !stages_[s].sparse || kernels_.are_finite(values, input.size());
+      work[s].reads_finite &= !stages_[s].pool || kernels_.are_finite(values, input.size());
       run_stage(work, s, image);
     }
     transpose(work.back().output.values.data(), last.forward.outputs, last.height * last.width,
@@ -331,7 +327,7 @@ void ConvolutionStack::backward(const float* row, const float* delta,
   if (first == stages_.size()) return;
   // Zeros times what is not finite are not zeros.
   for (std::size_t s = first; s < stages_.size(); ++s) {
-    stages_[s].leaves_out = stages_[s].sparse && is_finite(s, row);
+    stages_[s].leaves_out = stages_[s].pool && !bfloat16_ && is_finite(s, row);
   }
   clear_gradients();
   for (std::size_t s = first + 1; s < stages_.size(); ++s) {

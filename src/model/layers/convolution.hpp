@@ -82,9 +82,7 @@ class ConvolutionStack {
   struct Stage {
     int64_t weight, bias;  // offsets in the row
     bool pool;
-    bool sparse;          // three of four of its deltas are zeros
-    bool adds_by_output;  // gradients without them would be added up by output
-    bool leaves_out;      // backward() leaves products with these zeros out
+    bool leaves_out;  // backward() leaves out products with the zeros behind the pooling
     Convolution forward, backward;
     Images input, tangent;       // of all rows; the latter is the former's derivative
     std::vector<int32_t> which;  // of all rows, where the largest of each 2x2 stands
@@ -93,7 +91,11 @@ class ConvolutionStack {
 
     int64_t output_size() const { return height * width * forward.outputs; }
     int32_t* which_of(int64_t image) { return which.data() + image * output_size(); }
-    bool sums_by_output() const { return leaves_out && adds_by_output; }
+    // It is worth it where few of the lanes hold no value of a patch.
+    bool sums_by_output() const {
+      return leaves_out &&
+             forward.outputs * forward.patch_line() <= 2 * forward.patch() * forward.line();
+    }
     PooledGradient gradient_of(int64_t image, const Images& output) {
       return {height, width, output.values.data(), which_of(image)};
     }
