@@ -142,18 +142,4 @@ std::string job_text(const KeyedJob& job) {
   return text;
 }
 
-int64_t loss_batches(const std::string& text) {
-  if (text == "full") return 0;
-  const std::string open = "batches(";
-  try {
-    if (text.rfind(open, 0) == 0 && text.back() == ')') {
-      const int64_t n = parse_integer(text.substr(open.size(), text.size() - open.size() - 1));
-      if (n >= 1) return n;
-    }
-  } catch (const InvalidArgument&) {
-  }
-  throw InvalidArgument(fmt::format("unknown value '{}'", text), "aggregator.loss",
-                        "known: full, batches(n) with n >= 1");
-}
-
 }  // namespace hanse

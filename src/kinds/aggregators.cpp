@@ -10,6 +10,7 @@
 #include "hanse/rules/aggregation/fair.hpp"
 #include "hanse/rules/aggregation/multi_objective.hpp"
 #include "hanse/rules/aggregation/quasi_newton.hpp"
+#include "hanse/rules/aggregation/robust_rule.hpp"
 #include "robust_aggregators.hpp"
 
 namespace hanse {
@@ -167,7 +168,7 @@ const Family<AggregatorKind> kPlain{
     chosen_by<&Job::aggregator, &AggregatorOptions::kind>,
     {{{"fedavg",
        "by samples or all the same (McMahan et al. 2017)",
-       {kWeights, kCap, kEstimator, robust_keys()},
+       {kWeights, kCap, kEstimator, placed<Job>(robust_keys(), &Job::aggregator)},
        check_cap},
       {.plain_mean = true},
       make_mean},

@@ -1,4 +1,4 @@
-// The rows of the robust rules, and what comes before fedavg.
+// The robust rules as kinds, and what comes before fedavg.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,6 @@
 namespace hanse {
 
 std::vector<KindRow<Job>> robust_kinds();
-
-// aggregator.byzantine, .before and .shortfall, which fedavg reads too.
-Keys<Job> robust_keys();
 
 // Is it one of robust_kinds(), or fedavg of updates that are mapped first?
 bool is_robust(const AggregatorOptions& options);

@@ -67,6 +67,13 @@ KeyMaker<Options, Place> keys_of(const std::string& section, Place place = {}) {
   return {section, place};
 }
 
+// Keys of a section as keys of the options in which `place` finds it.
+template <class Options, class Section, class Place>
+Keys<Options> placed(const Keys<Section>& keys, Place place) {
+  return Keys<Options>(
+      [=](OptionTable& table, Options& options) { keys.bind(table, std::invoke(place, options)); });
+}
+
 // Copies the keys and gives one field another default.
 template <class Options, class Field, class Value>
 Keys<Options> with_default(const Keys<Options>& keys, Field field, Value value) {

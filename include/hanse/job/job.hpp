@@ -9,7 +9,7 @@
 #include "hanse/comm/comm_options.hpp"
 #include "hanse/data/options.hpp"
 #include "hanse/evaluation/evaluate_on.hpp"
-#include "hanse/job/aggregator_options.hpp"
+#include "hanse/rules/aggregation/aggregator_options.hpp"
 #include "hanse/job/bandit_options.hpp"
 #include "hanse/job/online_options.hpp"
 #include "hanse/model/options.hpp"

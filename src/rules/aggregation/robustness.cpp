@@ -92,31 +92,4 @@ Robustness ColumnDeviations::result(int64_t honest_rows) const {
           .honest_recall = std::numeric_limits<double>::quiet_NaN()};
 }
 
-double least_kappa(int64_t n, int64_t f) {
-  return static_cast<double>(f) / static_cast<double>(n - 2 * f);
-}
-
-double proven_kappa(RobustKind kind, int64_t n, int64_t f, bool after_nnm) {
-  const double least = least_kappa(n, f);
-  double kappa = std::numeric_limits<double>::quiet_NaN();
-  switch (kind) {
-    case RobustKind::kTrimmedMean: kappa = 6 * least * (1 + least); break;
-    case RobustKind::kKrum: kappa = 6 * (1 + least); break;
-    case RobustKind::kGeometricMedian:
-    case RobustKind::kMedian: kappa = 4 * (1 + least) * (1 + least); break;
-    case RobustKind::kMean:
-    case RobustKind::kMultiKrum:
-    case RobustKind::kMda:
-    case RobustKind::kMonna:
-    case RobustKind::kCenteredClipping:
-    case RobustKind::kFlTrust:
-    case RobustKind::kSmea:
-    case RobustKind::kCaf:
-    case RobustKind::kMeamed:
-    case RobustKind::kBulyan: break;
-  }
-  if (!after_nnm) return kappa;
-  return 8 * static_cast<double>(f) / static_cast<double>(n - f) * (kappa + 1);
-}
-
 }  // namespace hanse

@@ -2,8 +2,7 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/rules/aggregation/attacks.hpp"
-#include "hanse/rules/aggregation/robust.hpp"
-#include "rules/aggregation/rows.hpp"
+#include "rules/aggregation/robust_weights.hpp"
 
 namespace hanse {
 namespace {

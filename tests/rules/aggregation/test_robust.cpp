@@ -1,12 +1,19 @@
 #include <gtest/gtest.h>
 
-#include "hanse/rules/aggregation/robust.hpp"
-#include "rules/aggregation/rows.hpp"
+#include "aggregation/robust/covariance.hpp"
+#include "aggregation/robust/krum.hpp"
+#include "aggregation/robust/sets.hpp"
+#include "rules/aggregation/robust_weights.hpp"
 
 namespace hanse {
 namespace {
 
 using Places = std::vector<std::size_t>;
+using robust::combinations, robust::krum_margin, robust::krum_scores;
+
+double largest_variance(const GramView& gram, const Numbers& p) {
+  return robust::top_pair(gram, Eigen::Map<const Eigen::VectorXd>(p.data(), std::ssize(p))).value;
+}
 
 // Five rows whose numbers are known by hand.
 const Rows kFive{{0, 0}, {1, 0}, {0, 1}, {1, 1}, {10, 10}};
@@ -153,7 +160,7 @@ TEST(Bulyan, ChoosesAmongTheRowsThatAreLeft) {
       left.erase(left.begin() + best);
     }
     std::ranges::sort(chosen);
-    EXPECT_EQ(bulyan_selection(products.view(), 1, Variant::kPaper), chosen);
+    EXPECT_EQ(bulyan_selection(products.view(), 1), chosen);
   }
 }
 

@@ -3,11 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include "hanse/base/choice.hpp"
 #include "hanse/base/error.hpp"
-#include "hanse/rules/aggregation/robust.hpp"
 #include "hanse/rules/aggregation/robust_rule.hpp"
-#include "rules/aggregation/rows.hpp"
+#include "rules/aggregation/robust_weights.hpp"
 
 namespace hanse {
 namespace {
@@ -17,8 +15,14 @@ Rows cloud(uint64_t trial, std::size_t n, std::size_t length) {
   return random_rows(n, length, 0.3, random);
 }
 
-RobustOptions options_of(RobustKind kind, double byzantine, const std::string& before = "none") {
-  return {.kind = kind, .byzantine = {byzantine}, .before = PreRules::parse(before)};
+RobustOptions options_of(const std::string& kind, double byzantine,
+                         const std::string& before = "none") {
+  RobustOptions options;
+  options.kind = kind;
+  options.byzantine = {byzantine};
+  options.before = PreRules::parse(before);
+  options.weights = ClientWeights::kUniform;
+  return options;
 }
 
 Mix mix_rows(const RobustOptions& options, const Rows& rows) {
@@ -73,8 +77,7 @@ TEST(RobustRule, LeavesOutUpdatesThatAreNotFinite) {
   Rows finite = rows;
   finite.erase(finite.begin() + 2);
   rows[2][1] = NAN;
-  for (const auto kind : {RobustKind::kMultiKrum, RobustKind::kGeometricMedian, RobustKind::kMda,
-                          RobustKind::kCaf, RobustKind::kSmea}) {
+  for (const char* kind : {"multi-krum", "geometric-median", "mda", "caf", "smea"}) {
     const Mix mix = mix_rows(options_of(kind, 2, "nnm"), rows);
     Numbers expected = mix_rows(options_of(kind, 1, "nnm"), finite).coefficients;
     expected.insert(expected.begin() + 2, 0);
@@ -83,14 +86,14 @@ TEST(RobustRule, LeavesOutUpdatesThatAreNotFinite) {
     EXPECT_TRUE(std::isfinite(mix.direction.squared_norm));
   }
   rows[2][1] = INFINITY;
-  const Mix mix = mix_rows(options_of(RobustKind::kKrum, 1), rows);
+  const Mix mix = mix_rows(options_of("krum", 1), rows);
   EXPECT_EQ(mix.coefficients[2], 0);
   EXPECT_EQ(mix.direction.dropped, 1);
 }
 
 TEST(RobustRule, TellsWhatItRejectedAndHowFarTheBestLeads) {
   Rows rows{{0}, {1}, {2}, {4}, {5}, {NAN}};
-  const auto rule = make_robust(options_of(RobustKind::kKrum, 2));
+  const auto rule = make_robust(options_of("krum", 2));
   Columns columns;
   rule->add_columns(columns);
   mix_told(*rule, {.rows = rows, .layers = {}, .losses = {}, .sizes = {}, .draw_weights = {}});
@@ -104,9 +107,8 @@ TEST(RobustRule, WithoutByzantineClientsIsFedAvgToTheLastBit) {
   const Told told{.rows = rows, .layers = {}, .losses = {}, .sizes = {}, .draw_weights = {}};
   const Numbers expected = mix_told(*fedavg, told).coefficients;
   for (const char* before : {"none", "nnm", "arc", "bucketing(1)", "arc,nnm", "clip(1e9)"}) {
-    EXPECT_EQ(mix_rows(options_of(RobustKind::kMultiKrum, 0, before), rows).coefficients, expected)
-        << before;
-    RobustOptions mean = options_of(RobustKind::kMean, 0, before);
+    EXPECT_EQ(mix_rows(options_of("multi-krum", 0, before), rows).coefficients, expected) << before;
+    RobustOptions mean = options_of("fedavg", 0, before);
     mean.clients = 10;
     EXPECT_EQ(mix_rows(mean, rows).coefficients, expected) << before;
   }
@@ -114,7 +116,7 @@ TEST(RobustRule, WithoutByzantineClientsIsFedAvgToTheLastBit) {
 
 TEST(RobustRule, BoundsTheNormsOfWeightedClients) {
   const Rows rows{{3, 4}, {0.3, 0.4}};
-  RobustOptions options = options_of(RobustKind::kMean, 0, "clip(1)");
+  RobustOptions options = options_of("fedavg", 0, "clip(1)");
   options.weights = ClientWeights::kSamples;
   const auto rule = make_robust(options);
   EXPECT_TRUE(rule->needs().sizes);
@@ -126,7 +128,7 @@ TEST(RobustRule, BoundsTheNormsOfWeightedClients) {
 
 TEST(RobustRule, OfBucketsCountsTheirRowsTogether) {
   const Rows rows = cloud(3, 5, 2);
-  RobustOptions options = options_of(RobustKind::kMean, 0, "bucketing(2)");
+  RobustOptions options = options_of("fedavg", 0, "bucketing(2)");
   options.clients = 5;
   const Numbers gram = gram_of(rows), once(5, 1);
   const Mix mix = make_robust(options)->mix({.round = 1,
@@ -142,7 +144,7 @@ TEST(RobustRule, TakesTheRoundsPermutationOrDrawsIt) {
   const Rows rows = cloud(4, 6, 2);
   const Numbers gram = gram_of(rows), once(6, 1);
   const auto clients = all_clients(6);
-  RobustOptions options = options_of(RobustKind::kKrum, 0, "bucketing(2)");
+  RobustOptions options = options_of("krum", 0, "bucketing(2)");
   options.seed = 9;
   const auto weights = [&](const std::vector<int64_t>& permutation) {
     return make_robust(options)
@@ -167,7 +169,7 @@ TEST(RobustRule, TakesTheRoundsPermutationOrDrawsIt) {
 
 TEST(RobustRule, CountsItsExtraRowLast) {
   const Rows rows = cloud(5, 6, 3);
-  RobustOptions clipping = options_of(RobustKind::kCenteredClipping, 1);
+  RobustOptions clipping = options_of("centered-clipping", 1);
   clipping.radius = 0.5;
   EXPECT_EQ(make_robust(clipping)->needs().extra_row, ExtraRow::kLastStep);
   const Numbers gram = gram_of(rows);
@@ -175,7 +177,7 @@ TEST(RobustRule, CountsItsExtraRowLast) {
             centered_clipping({gram, 6}, 5, 0.5, clipping.iterations));
   EXPECT_EQ(mix_rows(clipping, rows).coefficients,
             centered_clipping({gram, 6}, 6, 0.5, clipping.iterations));
-  const RobustOptions trust = options_of(RobustKind::kFlTrust, 1);
+  const RobustOptions trust = options_of("fltrust", 1);
   EXPECT_EQ(make_robust(trust)->needs().extra_row, ExtraRow::kServer);
   EXPECT_EQ(mix_with_extra(trust, rows).coefficients, trusted_mean({gram, 6}));
   EXPECT_THROW(mix_rows(trust, rows), InvalidArgument);
@@ -191,7 +193,7 @@ TEST(RobustRule, CountsItsExtraRowLast) {
 
 TEST(RobustRule, ByColumnsGivesAMapAndARule) {
   Rows rows{{1, 9}, {2, 7}, {3, 8}, {100, -5}, {4, NAN}};
-  const auto rule = make_robust(options_of(RobustKind::kTrimmedMean, 2));
+  const auto rule = make_robust(options_of("trimmed-mean", 2));
   EXPECT_TRUE(rule->needs().columns);
   EXPECT_FALSE(rule->needs().gram);
   EXPECT_TRUE(rule->needs().after_training());
@@ -207,7 +209,7 @@ TEST(RobustRule, ByColumnsGivesAMapAndARule) {
   EXPECT_EQ(mix.columns->n, 4);
   EXPECT_EQ(mix.columns->rule.count, 1);
   expect_near(column_step(mix, rows), {2.5, 7.5}, 0x1p-40);
-  const auto with = make_robust(options_of(RobustKind::kMedian, 1, "nnm"));
+  const auto with = make_robust(options_of("median", 1, "nnm"));
   EXPECT_TRUE(with->needs().gram);
 }
 
@@ -221,7 +223,7 @@ TEST(RobustRule, OfColumnsSeesTheMappedRows) {
   for (std::size_t a = 0; a < 9; ++a) {
     clipped.push_back(combination(std::span(m).subspan(a * 9, 9), rows));
   }
-  const Mix mix = mix_rows(options_of(RobustKind::kMedian, 2, "clip(2),nnm"), rows);
+  const Mix mix = mix_rows(options_of("median", 2, "clip(2),nnm"), rows);
   Numbers expected;
   for (std::size_t j = 0; j < 5; ++j) {
     Numbers column;
@@ -235,8 +237,8 @@ TEST(RobustRule, OfColumnsSeesTheMappedRows) {
 TEST(RobustRule, BulyanAveragesAroundTheMedianOfItsSelection) {
   const Rows rows = cloud(7, 8, 3);
   const Numbers gram = gram_of(rows);
-  const auto chosen = bulyan_selection({gram, 8}, 1, Variant::kPaper);
-  const Mix mix = mix_rows(options_of(RobustKind::kBulyan, 1), rows);
+  const auto chosen = bulyan_selection({gram, 8}, 1);
+  const Mix mix = mix_rows(options_of("bulyan", 1), rows);
   ASSERT_EQ(mix.columns->n, 6);
   EXPECT_EQ(mix.columns->rule.count, 4);
   Numbers expected;
@@ -259,35 +261,34 @@ TEST(RobustRule, NeedsTheRowsOfItsPaper) {
     for (int64_t more = n; more < n + 9; ++more) EXPECT_EQ(shortfall_of(options, more, f), "");
     return n;
   };
-  const std::map<RobustKind, std::pair<int64_t, int64_t>> bounds{
-      {RobustKind::kMean, {1, 1}},
-      {RobustKind::kKrum, {5, 9}},
-      {RobustKind::kMultiKrum, {5, 9}},
-      {RobustKind::kMda, {3, 7}},
-      {RobustKind::kMonna, {3, 7}},
-      {RobustKind::kGeometricMedian, {3, 7}},
-      {RobustKind::kCenteredClipping, {3, 7}},
-      {RobustKind::kFlTrust, {1, 1}},
-      {RobustKind::kSmea, {3, 7}},
-      {RobustKind::kCaf, {3, 7}},
-      {RobustKind::kMedian, {3, 7}},
-      {RobustKind::kTrimmedMean, {3, 7}},
-      {RobustKind::kMeamed, {3, 7}},
-      {RobustKind::kBulyan, {7, 15}}};
-  EXPECT_EQ(bounds.size(), choices_of(RobustKind{}).size());
+  const std::map<std::string, std::pair<int64_t, int64_t>> bounds{{"fedavg", {1, 1}},
+                                                                  {"krum", {5, 9}},
+                                                                  {"multi-krum", {5, 9}},
+                                                                  {"mda", {3, 7}},
+                                                                  {"monna", {3, 7}},
+                                                                  {"geometric-median", {3, 7}},
+                                                                  {"centered-clipping", {3, 7}},
+                                                                  {"fltrust", {1, 1}},
+                                                                  {"smea", {3, 7}},
+                                                                  {"caf", {3, 7}},
+                                                                  {"median", {3, 7}},
+                                                                  {"trimmed-mean", {3, 7}},
+                                                                  {"meamed", {3, 7}},
+                                                                  {"bulyan", {7, 15}}};
+  EXPECT_EQ(bounds.size(), robust_rules().size() + 1);
   for (const auto& [kind, least_n] : bounds) {
     RobustOptions options = options_of(kind, 0);
-    EXPECT_EQ(least(options, 1), least_n.first) << name_of(kind);
-    EXPECT_EQ(least(options, 3), least_n.second) << name_of(kind);
+    EXPECT_EQ(least(options, 1), least_n.first) << kind;
+    EXPECT_EQ(least(options, 3), least_n.second) << kind;
     for (const char* before : {"nnm", "arc"}) {
       options.before = PreRules::parse(before);
-      EXPECT_EQ(least(options, 3), std::max<int64_t>(7, least_n.second)) << name_of(kind);
+      EXPECT_EQ(least(options, 3), std::max<int64_t>(7, least_n.second)) << kind;
     }
-    if (kind == RobustKind::kMonna) continue;
+    if (kind == "monna") continue;
     options.before = PreRules::parse("bucketing(2)");
-    EXPECT_EQ(least(options, 3), 2 * least_n.second - 1) << name_of(kind);
+    EXPECT_EQ(least(options, 3), 2 * least_n.second - 1) << kind;
   }
-  RobustOptions krum = options_of(RobustKind::kKrum, 0);
+  RobustOptions krum = options_of("krum", 0);
   krum.variant = Variant::kReference;
   EXPECT_EQ(least(krum, 3), 7);
 }
@@ -345,8 +346,7 @@ TEST(RobustRule, KrumBehindNnmLeavesTiesToThePlaces) {
     for (const std::size_t i : nearest[best]) expected[i] = 1 / double(n - f);
     Rows real;
     for (const auto& row : rows) real.emplace_back(row.begin(), row.end());
-    expect_near(mix_rows(options_of(RobustKind::kKrum, double(f), "nnm"), real).coefficients,
-                expected, 1e-14);
+    expect_near(mix_rows(options_of("krum", double(f), "nnm"), real).coefficients, expected, 1e-14);
   }
   EXPECT_GT(ties, 100);
 }
@@ -363,20 +363,21 @@ TEST(RobustRule, WithTooFewRowsIsAnErrorOrNoStep) {
     options.shortfall = Shortfall::kSkip;
     EXPECT_EQ(mix_rows(options, rows).coefficients, Numbers(n));
   };
-  fails(options_of(RobustKind::kGeometricMedian, 2), 4, "at least 5 rows");
-  fails(options_of(RobustKind::kKrum, 1), 4, "at least 5 rows");
-  fails(options_of(RobustKind::kBulyan, 2), 10, "at least 11 rows");
-  fails(options_of(RobustKind::kMda, 12), 30, "sets");
-  fails(options_of(RobustKind::kCaf, 2, "bucketing(2)"), 8, "caf with f = 2 needs at least 5 rows");
-  fails(options_of(RobustKind::kMean, 2, "nnm"), 4, "nnm with f = 2 needs at least 5 rows");
-  fails(options_of(RobustKind::kMonna, 0, "bucketing(2)"), 8, "bucketing");
-  RobustOptions keep = options_of(RobustKind::kMultiKrum, 0);
+  fails(options_of("geometric-median", 2), 4, "at least 5 rows");
+  fails(options_of("krum", 1), 4, "at least 5 rows");
+  fails(options_of("bulyan", 2), 10, "at least 11 rows");
+  fails(options_of("mda", 12), 30, "sets");
+  fails(options_of("smea", 12), 30, "sets");
+  fails(options_of("caf", 2, "bucketing(2)"), 8, "caf with f = 2 needs at least 5 rows");
+  fails(options_of("fedavg", 2, "nnm"), 4, "nnm with f = 2 needs at least 5 rows");
+  fails(options_of("monna", 0, "bucketing(2)"), 8, "bucketing");
+  RobustOptions keep = options_of("multi-krum", 0);
   keep.keep = 9;
   fails(keep, 8, "aggregator.keep");
-  RobustOptions monna = options_of(RobustKind::kMonna, 1);
+  RobustOptions monna = options_of("monna", 1);
   monna.pivot = 8;
   fails(monna, 8, "client 8");
-  EXPECT_EQ(mix_rows(options_of(RobustKind::kMda, 3), cloud(9, 9, 2)).coefficients.size(), 9U);
+  EXPECT_EQ(mix_rows(options_of("mda", 3), cloud(9, 9, 2)).coefficients.size(), 9U);
 }
 
 }  // namespace

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "hanse/rules/aggregation/gram_view.hpp"
-#include "hanse/rules/aggregation/robust_rule.hpp"
 
 namespace hanse {
 
@@ -39,15 +38,5 @@ struct ColumnDeviations {
   // kappa of `honest_rows` rows, and the mean share; honest_recall is NaN.
   Robustness result(int64_t honest_rows) const;
 };
-
-// What Allouah et al. (2023) prove for kappa with f of n byzantine rows: trimmed mean
-// 6 f/(n-2f) (1 + f/(n-2f)), Krum 6 (1 + f/(n-2f)), geometric median and median
-// 4 (1 + f/(n-2f))^2; with NNM in front 8 f/(n-f) (kappa + 1). The formulas are stated here as they
-// are commonly quoted; check them against the paper before relying on one. NaN for other rules.
-// REQUIRES: 2f < n.
-double proven_kappa(RobustKind kind, int64_t n, int64_t f, bool after_nnm);
-
-// No rule has a smaller kappa than this in the worst case: f/(n - 2f).
-double least_kappa(int64_t n, int64_t f);
 
 }  // namespace hanse

@@ -1,16 +1,13 @@
 // What a robust rule makes of a round: its finite rows, what comes before the rule, and the rule.
-#include "hanse/rules/aggregation/robust_rule.hpp"
-
 #include <cmath>
 #include <limits>
 
 #include <fmt/format.h>
 
+#include "aggregation/places.hpp"
 #include "hanse/base/error.hpp"
-#include "hanse/base/text.hpp"
-#include "hanse/rules/aggregation/aggregator.hpp"
-#include "places.hpp"
-#include "robust_table.hpp"
+#include "hanse/rules/aggregation/robust_rule.hpp"
+#include "krum.hpp"
 
 namespace hanse {
 
@@ -18,27 +15,22 @@ namespace {
 
 using Places = std::vector<std::size_t>;
 
-bool clips_rows(const RobustOptions& o) {
-  return o.kind == RobustKind::kCenteredClipping || o.before.has(PreRuleKind::kClip) ||
-         o.before.has(PreRuleKind::kArc);
-}
-
-class RobustRule final : public Aggregator {
+class RobustAggregator final : public Aggregator {
  public:
-  explicit RobustRule(const RobustOptions& options) : o_(options) {}
+  explicit RobustAggregator(const RobustOptions& options) : o_(options) {}
 
   AggregatorNeeds needs() const override {
-    const bool columns = row_.column != nullptr;
-    const bool gram = !columns || row_.choose != nullptr || !o_.before.list.empty();
+    const bool columns = rule_.column != nullptr;
+    const bool gram = !columns || rule_.choose != nullptr || !o_.before.list.empty();
     // Maps and what they map, those of steps by columns, and decompositions.
-    double matrices = row_.matrices;
-    if (!o_.before.list.empty()) matrices += row_.extra_row == ExtraRow::kNone ? 4 : 6;
+    double matrices = rule_.matrices;
+    if (!o_.before.list.empty()) matrices += rule_.extra_row == ExtraRow::kNone ? 4 : 6;
     return {
-        .sizes = o_.kind == RobustKind::kMean && o_.weights == ClientWeights::kSamples,
+        .sizes = rule_.weighted && o_.weights == ClientWeights::kSamples,
         .norms = !gram,
         .gram = gram,
         .late = !gram,
-        .extra_row = row_.extra_row,
+        .extra_row = rule_.extra_row,
         .columns = columns,
         .rejects = true,
         .matrices = matrices,
@@ -49,8 +41,8 @@ class RobustRule final : public Aggregator {
   void add_columns(Columns& columns) const override {
     columns.add_to_rounds([this] {
       Metrics metrics{{"rejected", rejected_}};
-      if (row_.scores) metrics.emplace_back("krum_margin", margin_);
-      if (clips_rows(o_)) metrics.emplace_back("radius", radius_);
+      if (rule_.scores) metrics.emplace_back("krum_margin", margin_);
+      if (clips()) metrics.emplace_back("radius", radius_);
       return metrics;
     });
   }
@@ -58,13 +50,16 @@ class RobustRule final : public Aggregator {
   Mix mix(const RoundReport& report) override;
 
  private:
+  bool clips() const {
+    return rule_.clips || o_.before.has(PreRuleKind::kClip) || o_.before.has(PreRuleKind::kArc);
+  }
   RobustRound read(const RoundReport& report) const;
   Coefficients weigh(const RobustRound& round);
   ColumnMix columns(const RobustRound& round) const;
   std::string shortfall(const RobustRound& round) const;
 
   RobustOptions o_;
-  const RobustRow& row_ = robust_row(o_.kind);
+  const RobustRule& rule_ = *find_robust_rule(o_.kind);
   double rejected_ = 0;
   double margin_ = std::numeric_limits<double>::quiet_NaN();
   double radius_ = std::numeric_limits<double>::quiet_NaN();
@@ -100,7 +95,7 @@ std::vector<int64_t> kept_permutation(const std::vector<int64_t>& all, const Pla
   return permutation;
 }
 
-RobustRound RobustRule::read(const RoundReport& report) const {
+RobustRound RobustAggregator::read(const RoundReport& report) const {
   const std::size_t k = report.clients.size();
   std::size_t n = k;  // of the matrix
   if (!report.gram.empty()) n = static_cast<std::size_t>(std::sqrt(report.gram.size()) + 0.5);
@@ -132,28 +127,28 @@ RobustRound RobustRule::read(const RoundReport& report) const {
   return round;
 }
 
-std::string RobustRule::shortfall(const RobustRound& round) const {
+std::string RobustAggregator::shortfall(const RobustRound& round) const {
   const auto finite = static_cast<int64_t>(round.kept.size() - round.extra);
   const std::string found = shortfall_of(o_, finite, round.f);
-  if (!found.empty() || o_.kind != RobustKind::kMonna) return found;
+  if (!found.empty() || !rule_.trusts) return found;
   if (round.pivot() < round.kept.size()) return "";
   return fmt::format("client {}, aggregator.pivot, has not sent a finite update", o_.pivot);
 }
 
-Coefficients RobustRule::weigh(const RobustRound& round) {
+Coefficients RobustAggregator::weigh(const RobustRound& round) {
   std::vector<double> room;
-  const GramView gram = row_.chooses ? round.rows.even(room) : round.rows.gram();
-  if (row_.scores) margin_ = krum_margin(krum_scores(gram, round.f, o_.variant));
-  return row_.weigh(round, gram);
+  const GramView gram = rule_.chooses ? round.rows.even(room) : round.rows.gram();
+  if (rule_.scores) margin_ = robust::krum_margin(robust::krum_scores(gram, round.f, o_.variant));
+  return rule_.weigh(round, gram);
 }
 
-ColumnMix RobustRule::columns(const RobustRound& round) const {
+ColumnMix RobustAggregator::columns(const RobustRound& round) const {
   Places chosen = all_places(round.n());
   std::vector<double> room;
-  if (row_.choose) chosen = row_.choose(round, round.rows.even(room));
+  if (rule_.choose) chosen = rule_.choose(round, round.rows.even(room));
   const std::size_t k = round.report.clients.size();
   const std::vector<double> map = round.rows.matrix();
-  ColumnMix mix{.rule = row_.column(o_, static_cast<int64_t>(round.n()), round.f),
+  ColumnMix mix{.rule = rule_.column(o_, static_cast<int64_t>(round.n()), round.f),
                 .map = std::vector<double>(chosen.size() * k),
                 .n = std::ssize(chosen)};
   for (std::size_t a = 0; a < chosen.size(); ++a) {
@@ -164,12 +159,12 @@ ColumnMix RobustRule::columns(const RobustRound& round) const {
   return mix;
 }
 
-Mix RobustRule::mix(const RoundReport& report) {
+Mix RobustAggregator::mix(const RoundReport& report) {
   const RobustRound round = read(report);
   const std::size_t k = report.clients.size();
   rejected_ = static_cast<double>(k + round.extra - round.kept.size());
   margin_ = std::numeric_limits<double>::quiet_NaN();
-  radius_ = o_.kind == RobustKind::kCenteredClipping ? o_.radius : round.rows.radius();
+  radius_ = rule_.clips ? o_.radius : round.rows.radius();
   Mix mix{.coefficients = std::vector<double>(k + round.extra)};
   if (o_.before.has(PreRuleKind::kBucketing)) mix.permutation = round.permutation;
   mix.direction.dropped = static_cast<int64_t>(rejected_);
@@ -178,10 +173,10 @@ Mix RobustRule::mix(const RoundReport& report) {
     throw InvalidArgument(found, "aggregator.byzantine",
                           "draw more participants, or use aggregator.shortfall = skip");
   }
-  if (o_.kind == RobustKind::kFlTrust && round.extra == 0) {
-    throw InvalidArgument("fltrust needs the server's own update", "aggregator.kind");
+  if (rule_.extra_row == ExtraRow::kServer && round.extra == 0) {
+    throw InvalidArgument(rule_.name + " needs the server's own update", "aggregator.kind");
   }
-  if (row_.column) {
+  if (rule_.column) {
     mix.coefficients.clear();
     mix.columns = columns(round);
     return mix;
@@ -197,29 +192,8 @@ Mix RobustRule::mix(const RoundReport& report) {
 
 }  // namespace
 
-ByzantineCount ByzantineCount::parse(std::string_view text) {
-  if (text == "auto") return {};
-  const auto number = number_in(text);
-  if (number && std::isfinite(*number) && *number >= 0 &&
-      (*number < 0.5 || *number == std::floor(*number))) {
-    return {number};
-  }
-  throw InvalidArgument(fmt::format("'{}' is no number of participants", text), "",
-                        "auto, a whole number, or a share below 0.5");
-}
-
-std::string ByzantineCount::text() const { return number ? fmt::format("{}", *number) : "auto"; }
-
-int64_t ByzantineCount::of(int64_t k, double attack_share) const {
-  const double value = number.value_or(attack_share);
-  if (value >= 1) return static_cast<int64_t>(value);
-  // A share that is a whole number of participants but for rounding is that number.
-  const double count = value * static_cast<double>(k);
-  return static_cast<int64_t>(std::ceil(count * (1 - 1e-12)));
-}
-
 std::unique_ptr<Aggregator> make_robust(const RobustOptions& options) {
-  return std::make_unique<RobustRule>(options);
+  return std::make_unique<RobustAggregator>(options);
 }
 
 }  // namespace hanse

@@ -2,15 +2,28 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "hanse/base/rule_file.hpp"
 #include "hanse/rules/aggregation/options.hpp"
 #include "hanse/rules/aggregation/pre_rules.hpp"
-#include "hanse/rules/aggregation/robust_rule.hpp"
 #include "hanse/rules/variant.hpp"
 
 namespace hanse {
+
+// aggregator.byzantine: "auto", a whole number of a round's participants, or a share below 0.5.
+struct ByzantineCount {
+  std::optional<double> number;  // none: auto
+
+  // Throws InvalidArgument.
+  static ByzantineCount parse(std::string_view text);
+  std::string text() const;  // parse(text()) is *this
+  // f of k participants; a share of them is rounded up. auto: `attack_share`, that of the clients
+  // that attack.
+  int64_t of(int64_t k, double attack_share) const;
+};
 
 struct AggregatorOptions {
   std::string kind = "fedavg";
