@@ -332,10 +332,7 @@ std::string aggregator_notice(const Job& job) {
 }
 
 void require_participants(const Job& job, int64_t clients, int64_t participants) {
-  const std::string found = robust_shortfall(job, clients, participants);
-  if (found.empty()) return;
-  throw InvalidArgument(found, "aggregator.byzantine",
-                        "draw more participants, or use aggregator.shortfall = skip");
+  if (const auto found = robust_shortfall(job, clients, participants)) throw *found;
 }
 
 std::unique_ptr<Aggregator> make_rule_of_kind(const Job& job, int64_t clients,

@@ -1,5 +1,7 @@
 #include "robust_aggregators.hpp"
 
+#include <fmt/format.h>
+
 #include "hanse/rules/aggregation/robust_rule.hpp"
 
 namespace hanse {
@@ -40,11 +42,23 @@ std::unique_ptr<Aggregator> make_robust_aggregator(const Job& job, int64_t clien
   return make_robust(robust_options(job, clients));
 }
 
-std::string robust_shortfall(const Job& job, int64_t clients, int64_t participants) {
-  if (!is_robust(job.aggregator) || job.aggregator.shortfall == Shortfall::kSkip) return "";
+bool trusts_participant(const AggregatorOptions& options) {
+  const RobustRule* rule = chosen_rule(options);
+  return rule != nullptr && rule->trusts;
+}
+
+std::optional<InvalidArgument> robust_shortfall(const Job& job, int64_t clients,
+                                                int64_t participants) {
+  if (!is_robust(job.aggregator) || job.aggregator.shortfall == Shortfall::kSkip) return {};
   const RobustOptions options = robust_options(job, clients);
   const int64_t f = options.byzantine.of(participants, options.attack_share);
-  return shortfall_of(options, participants, f);
+  auto found = shortfall_of(options, participants, f);
+  if (found || !trusts_participant(options) || participants >= clients) return found;
+  return InvalidArgument(
+      fmt::format("client {}, which {} trusts, has to take part in every round, and {} of {} "
+                  "clients do",
+                  options.pivot, options.kind, participants, clients),
+      "aggregator.pivot", "sampler.kind = full, or aggregator.shortfall = skip");
 }
 
 }  // namespace hanse

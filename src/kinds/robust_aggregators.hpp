@@ -3,9 +3,10 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
+#include <optional>
 #include <vector>
 
+#include "hanse/base/error.hpp"
 #include "hanse/job/job.hpp"
 #include "hanse/job/kind.hpp"
 #include "hanse/rules/aggregation/aggregator.hpp"
@@ -23,8 +24,12 @@ bool is_mapped_mean(const AggregatorOptions& options);
 // The rule of one of robust_kinds(), or of a mapped mean.
 std::unique_ptr<Aggregator> make_robust_aggregator(const Job& job, int64_t clients);
 
-// What keeps the rule from weighing so few participants; empty: nothing does, or the rule is none
+// Does it trust one participant?
+bool trusts_participant(const AggregatorOptions& options);
+
+// What keeps the rule from weighing so many participants; none: nothing does, or the rule is none
 // of these, or such rounds are skipped.
-std::string robust_shortfall(const Job& job, int64_t clients, int64_t participants);
+std::optional<InvalidArgument> robust_shortfall(const Job& job, int64_t clients,
+                                                int64_t participants);
 
 }  // namespace hanse

@@ -92,6 +92,16 @@ class Bounds(harness.Case):
                    **{"aggregator.kind": "krum", "aggregator.before": "bucketing(2)"})
         self.check("nnm with f = 2 needs at least 5 rows", **{
             "aggregator.before": "nnm", "federation.clients": 4})
+        self.check("12 updates cannot be kept of 11 rows", "(aggregator.keep)",
+                   **{"aggregator.kind": "multi-krum", "aggregator.keep": 12})
+        self.check("29 rows have more than 1000000 sets", "draw fewer participants", **{
+            "aggregator.kind": "smea", "federation.clients": 29, "aggregator.byzantine": 9})
+        self.check("client 4, which monna trusts, has to take part in every round, and 8 of 11",
+                   "(aggregator.pivot)", "sampler.kind = full",
+                   **{"aggregator.kind": "monna", "aggregator.pivot": 4,
+                      "sampler.kind": "uniform", "sampler.per-round": 8})
+        self.check("bucketing averages", "(aggregator.before)",
+                   **{"aggregator.kind": "monna", "aggregator.before": "bucketing(2)"})
 
     def test_of_small_rounds(self):
         away = {"aggregator.kind": "krum", "aggregator.byzantine": 2, "federation.clients": 9,

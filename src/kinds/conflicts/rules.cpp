@@ -34,6 +34,12 @@ constexpr Fact kBacktracks{"backtracking", "aggregator.backtrack", [](const JobF
 constexpr Fact kNotRobust{"a rule that is not robust", "aggregator.kind",
                           [](const JobFacts& f) { return !is_robust(f.job.aggregator); }};
 
+constexpr Fact kTrusts{"a rule that trusts one participant", "aggregator.kind",
+                       [](const JobFacts& f) { return trusts_participant(f.job.aggregator); }};
+constexpr Fact kBuckets{"bucketing", "aggregator.before", [](const JobFacts& f) {
+                          return f.job.aggregator.before.has(PreRuleKind::kBucketing);
+                        }};
+
 constexpr Fact kIdle{"attackers without data", "attack.idle",
                      [](const JobFacts& f) { return f.job.attack.is_on() && f.job.attack.idle; }};
 constexpr Fact kSearches{"an attack that searches", "attack.kind",
@@ -60,6 +66,8 @@ constexpr Conflict kRows[] = {
     {&kServerSteps, &kBacktracks,
      "backtracking shortens plain steps, not those of {server.optimizer}",
      "use server.optimizer = sgd, or aggregator.radius"},
+    {&kTrusts, &kBuckets, "{aggregator.kind} trusts a client's row, which bucketing averages",
+     "nnm, arc or clip"},
     {&kNotSgdOrProx, &kIdle, "clients of {client.update} need data", "client.update = sgd or prox"},
     {&kLooksAtData, &kIdle, "sampler {sampler.kind} looks at clients' data, and some have none",
      "sampler.kind = uniform or full"},

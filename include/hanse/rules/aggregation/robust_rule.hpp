@@ -9,11 +9,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "hanse/base/error.hpp"
 #include "hanse/base/kind.hpp"
 #include "hanse/rules/aggregation/aggregator.hpp"
 #include "hanse/rules/aggregation/aggregator_options.hpp"
@@ -70,12 +72,13 @@ struct RobustRule {
   ColumnRule (*column)(const RobustOptions& options, int64_t n, int64_t f) = nullptr;
   // The rows of which it is done; null: all.
   std::vector<std::size_t> (*choose)(const RobustRound& round, const GramView& gram) = nullptr;
-  // What else keeps the rule from weighing n rows, as a sentence; empty: nothing does. May be null.
-  std::string (*lacks)(const RobustOptions& options, int64_t n, int64_t f) = nullptr;
+  // What else keeps the rule from weighing n rows; may be null.
+  std::optional<InvalidArgument> (*lacks)(const RobustOptions& options, int64_t n,
+                                          int64_t f) = nullptr;
   bool chooses = false;   // rows whose scores, or sets of rows whose widths, are least
   bool scores = false;    // by Krum's scores
   bool clips = false;     // differences longer than aggregator.radius
-  bool trusts = false;    // one participant, aggregator.pivot
+  bool trusts = false;    // one participant, aggregator.pivot, whose row no bucket may take in
   bool weighted = false;  // clients count by aggregator.weights
   ExtraRow extra_row = ExtraRow::kNone;
   double matrices = 0;  // [n, n] that it makes beside those of the maps before it
@@ -89,10 +92,10 @@ const RobustRule* find_robust_rule(std::string_view name);
 // aggregator.byzantine, .before and .shortfall, which all of them and fedavg read.
 Keys<AggregatorOptions> robust_keys();
 
-// What keeps the rule from weighing k participants of whom f are byzantine, as a sentence; empty:
-// nothing does. The rule, and each step before it, needs as many rows as its paper says: arc and
-// nnm 2f + 1. REQUIRES: find_robust_rule(options.kind).
-std::string shortfall_of(const RobustOptions& options, int64_t k, int64_t f);
+// What keeps the rule from weighing k participants of whom f are byzantine; none: nothing does. The
+// rule, and each step before it, needs as many rows as its paper says: arc and nnm 2f + 1.
+// REQUIRES: find_robust_rule(options.kind).
+std::optional<InvalidArgument> shortfall_of(const RobustOptions& options, int64_t k, int64_t f);
 
 // The rule as an aggregator. Participants whose update is not finite are left out first
 // (Direction.dropped), and f is less by as many; then aggregator.before maps the rows; then the

@@ -76,24 +76,26 @@ RobustRule krum() {
 // Multi-Krum: the mean of the `keep` rows of the least scores. ByzFL keeps n - f; the paper leaves
 // the number open.
 RobustRule multi_krum() {
-  return {.name = "multi-krum",
-          .summary =
-              "robust: mean of the updates nearest to their neighbours (Blanchard et al. "
-              "2017)",
-          .keys = {variant_key(), key()("keep", &Options::keep, or_auto(at_least(1)),
-                                        "updates in the mean; auto: the participants but f")},
-          .bound = kBound,
-          .weigh =
-              [](const RobustRound& r, const GramView& gram) {
-                const int64_t all = static_cast<int64_t>(gram.n) - r.f;
-                return mean_of_least(r, gram, r.options.keep > 0 ? r.options.keep : all);
-              },
-          .lacks = [](const RobustOptions& o, int64_t n, int64_t) -> std::string {
-            if (o.keep <= n) return "";
-            return fmt::format("aggregator.keep = {} is more than the {} rows", o.keep, n);
+  return {
+      .name = "multi-krum",
+      .summary =
+          "robust: mean of the updates nearest to their neighbours (Blanchard et al. "
+          "2017)",
+      .keys = {variant_key(), key()("keep", &Options::keep, or_auto(at_least(1)),
+                                    "updates in the mean; auto: the participants but f")},
+      .bound = kBound,
+      .weigh =
+          [](const RobustRound& r, const GramView& gram) {
+            const int64_t all = static_cast<int64_t>(gram.n) - r.f;
+            return mean_of_least(r, gram, r.options.keep > 0 ? r.options.keep : all);
           },
-          .chooses = true,
-          .scores = true};
+      .lacks = [](const RobustOptions& o, int64_t n, int64_t) -> std::optional<InvalidArgument> {
+        if (o.keep <= n) return {};
+        return InvalidArgument(fmt::format("{} updates cannot be kept of {} rows", o.keep, n),
+                               "aggregator.keep", "auto, which keeps the participants but f");
+      },
+      .chooses = true,
+      .scores = true};
 }
 
 }  // namespace hanse::robust

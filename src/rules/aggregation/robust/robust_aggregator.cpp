@@ -56,7 +56,7 @@ class RobustAggregator final : public Aggregator {
   RobustRound read(const RoundReport& report) const;
   Coefficients weigh(const RobustRound& round);
   ColumnMix columns(const RobustRound& round) const;
-  std::string shortfall(const RobustRound& round) const;
+  std::optional<InvalidArgument> shortfall(const RobustRound& round) const;
 
   RobustOptions o_;
   const RobustRule& rule_ = *find_robust_rule(o_.kind);
@@ -121,18 +121,20 @@ RobustRound RobustAggregator::read(const RoundReport& report) const {
   if (o_.before.has(PreRuleKind::kBucketing) && round.permutation.empty()) {
     round.permutation = bucket_permutation(o_.seed, report.round, k);
   }
-  if (!o_.before.list.empty() && shortfall(round).empty()) {
+  if (!o_.before.list.empty() && !shortfall(round)) {
     round.rows.apply(o_.before, round.f, kept_permutation(round.permutation, kept));
   }
   return round;
 }
 
-std::string RobustAggregator::shortfall(const RobustRound& round) const {
+std::optional<InvalidArgument> RobustAggregator::shortfall(const RobustRound& round) const {
   const auto finite = static_cast<int64_t>(round.kept.size() - round.extra);
-  const std::string found = shortfall_of(o_, finite, round.f);
-  if (!found.empty() || !rule_.trusts) return found;
-  if (round.pivot() < round.kept.size()) return "";
-  return fmt::format("client {}, aggregator.pivot, has not sent a finite update", o_.pivot);
+  auto found = shortfall_of(o_, finite, round.f);
+  if (found || !rule_.trusts || round.pivot() < round.kept.size()) return found;
+  return InvalidArgument(
+      fmt::format("client {}, which {} trusts, has not sent a finite update", o_.pivot, rule_.name),
+      "aggregator.pivot",
+      "a client that takes part in every round, or aggregator.shortfall = skip");
 }
 
 Coefficients RobustAggregator::weigh(const RobustRound& round) {
@@ -168,10 +170,9 @@ Mix RobustAggregator::mix(const RoundReport& report) {
   Mix mix{.coefficients = std::vector<double>(k + round.extra)};
   if (o_.before.has(PreRuleKind::kBucketing)) mix.permutation = round.permutation;
   mix.direction.dropped = static_cast<int64_t>(rejected_);
-  if (const std::string found = shortfall(round); !found.empty()) {
+  if (const auto found = shortfall(round)) {
     if (o_.shortfall == Shortfall::kSkip) return mix;
-    throw InvalidArgument(found, "aggregator.byzantine",
-                          "draw more participants, or use aggregator.shortfall = skip");
+    throw *found;
   }
   if (rule_.extra_row == ExtraRow::kServer && round.extra == 0) {
     throw InvalidArgument(rule_.name + " needs the server's own update", "aggregator.kind");

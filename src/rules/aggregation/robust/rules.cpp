@@ -13,21 +13,26 @@ namespace {
 constexpr RobustBound kArcBound{2, 1, "Allouah et al. 2024"};
 constexpr RobustBound kNnmBound{2, 1, "Allouah et al. 2023"};
 
-std::string below(std::string_view rule, const RobustBound& bound, Variant variant, int64_t n,
-                  int64_t f) {
+std::optional<InvalidArgument> below(std::string_view rule, const RobustBound& bound,
+                                     Variant variant, int64_t n, int64_t f) {
   const int64_t least =
       bound.times * f + (variant == Variant::kReference ? bound.more_in_reference : bound.more);
-  if (n >= least) return "";
-  return fmt::format("{} with f = {} needs at least {} rows ({}), not {}", rule, f, least,
-                     bound.paper, n);
+  if (n >= least) return {};
+  return InvalidArgument(fmt::format("{} with f = {} needs at least {} rows ({}), not {}", rule, f,
+                                     least, bound.paper, n),
+                         "aggregator.byzantine",
+                         "draw more participants, or use aggregator.shortfall = skip");
 }
 
 // The rule alone, on n rows.
-std::string shortfall_of_rule(const RobustRule& rule, const RobustOptions& o, int64_t n,
-                              int64_t f) {
-  if (n < 1) return "no participant has sent a finite update";
-  const std::string found = below(rule.name, rule.bound, o.variant, n, f);
-  return found.empty() && rule.lacks ? rule.lacks(o, n, f) : found;
+std::optional<InvalidArgument> shortfall_of_rule(const RobustRule& rule, const RobustOptions& o,
+                                                 int64_t n, int64_t f) {
+  if (n < 1) {
+    return InvalidArgument("no participant has sent a finite update", "",
+                           "aggregator.shortfall = skip makes no step in such rounds");
+  }
+  auto found = below(rule.name, rule.bound, o.variant, n, f);
+  return !found && rule.lacks ? rule.lacks(o, n, f) : found;
 }
 
 }  // namespace
@@ -67,22 +72,20 @@ std::size_t RobustRound::pivot() const {
   return static_cast<std::size_t>(found - kept.begin());
 }
 
-std::string shortfall_of(const RobustOptions& o, int64_t k, int64_t f) {
-  const RobustRule& chosen = *find_robust_rule(o.kind);
+std::optional<InvalidArgument> shortfall_of(const RobustOptions& o, int64_t k, int64_t f) {
   int64_t n = k;
   for (const PreRule& rule : o.before.list) {
-    std::string found;
+    std::optional<InvalidArgument> found;
     switch (rule.kind) {
       case PreRuleKind::kClip: break;
       case PreRuleKind::kArc: found = below("arc", kArcBound, o.variant, n, f); break;
       case PreRuleKind::kNnm: found = below("nnm", kNnmBound, o.variant, n, f); break;
       case PreRuleKind::kBucketing:
-        if (chosen.trusts) return chosen.name + " trusts a row, which bucketing averages";
         n = (n + static_cast<int64_t>(rule.number) - 1) / static_cast<int64_t>(rule.number);
     }
-    if (!found.empty()) return found;
+    if (found) return found;
   }
-  return shortfall_of_rule(chosen, o, n, f);
+  return shortfall_of_rule(*find_robust_rule(o.kind), o, n, f);
 }
 
 }  // namespace hanse

@@ -16,9 +16,11 @@ int64_t combinations(int64_t n, int64_t k, int64_t most) {
   return count < static_cast<double>(most) ? static_cast<int64_t>(count) : most;
 }
 
-std::string too_many_sets(const RobustOptions&, int64_t n, int64_t f) {
-  if (combinations(n, f, kMostSets + 1) <= kMostSets) return "";
-  return fmt::format("{} rows have more than {} sets without {} of them", n, kMostSets, f);
+std::optional<InvalidArgument> too_many_sets(const RobustOptions&, int64_t n, int64_t f) {
+  if (combinations(n, f, kMostSets + 1) <= kMostSets) return {};
+  return InvalidArgument(
+      fmt::format("{} rows have more than {} sets without {} of them", n, kMostSets, f),
+      "aggregator.kind", "draw fewer participants, or use a rule that looks at no sets");
 }
 
 }  // namespace hanse::robust

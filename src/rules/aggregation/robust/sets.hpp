@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
+#include <optional>
 
 #include "hanse/rules/aggregation/robust_rule.hpp"
 
@@ -15,6 +15,6 @@ inline constexpr int64_t kMostSets = 1000000;
 int64_t combinations(int64_t n, int64_t k, int64_t most);
 
 // RobustRule::lacks: n rows have more than kMostSets sets without f of them.
-std::string too_many_sets(const RobustOptions& options, int64_t n, int64_t f);
+std::optional<InvalidArgument> too_many_sets(const RobustOptions& options, int64_t n, int64_t f);
 
 }  // namespace hanse::robust
