@@ -273,7 +273,6 @@ KindFamily attack_family() {
 }
 
 bool attack_searches(const Job& job) { return traits_of(job).searches; }
-bool attack_replaces(const Job& job) { return traits_of(job).replaces; }
 bool attack_poisons(const Job& job) { return traits_of(job).poison != Poison::kNone; }
 
 ForgeNeeds forge_needs(const Job& job) {

@@ -17,8 +17,6 @@ struct Job;
 bool attack_searches(const Job& job);
 // Does it spoil what attackers train on?
 bool attack_poisons(const Job& job);
-// Does it multiply what attackers send?
-bool attack_replaces(const Job& job);
 // What it must know to forge updates, but for the last aggregate of an attack in a file.
 ForgeNeeds forge_needs(const Job& job);
 

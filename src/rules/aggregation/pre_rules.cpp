@@ -122,10 +122,6 @@ double arc_radius(const GramView& gram, int64_t f) {
   return lengths[static_cast<std::size_t>(n - clipped - 1)];
 }
 
-RowMap clip_longest(const GramView& gram, int64_t f) {
-  return clip_rows(gram, arc_radius(gram, f));
-}
-
 RowMap mix_nearest(const GramView& gram, int64_t f) {
   const std::size_t n = gram.n;
   const std::size_t count = n - static_cast<std::size_t>(f);

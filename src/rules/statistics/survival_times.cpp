@@ -251,9 +251,6 @@ std::size_t SurvivalCounts::strata() const {
 std::string SurvivalCounts::group_name(std::size_t group) const {
   return by_.are_asked() ? by_.name_of(group_values_[group]) : "all";
 }
-std::string SurvivalCounts::stratum_name(std::size_t stratum) const {
-  return strata_.are_asked() ? strata_.name_of(stratum_values_[stratum]) : "all";
-}
 
 LifeTable SurvivalCounts::table_of_group(std::size_t group) const {
   std::vector<const LifeTable*> own;

@@ -80,7 +80,6 @@ class SurvivalCounts : public Analysis {
     return tables_[group * strata() + stratum];
   }
   std::string group_name(std::size_t group) const;
-  std::string stratum_name(std::size_t stratum) const;
   LifeTable table_of_group(std::size_t group) const;
   LifeTable table_of_stratum(std::size_t stratum) const;
   int64_t missing() const { return missing_; }

@@ -12,7 +12,9 @@ using Places = std::vector<std::size_t>;
 using robust::combinations, robust::krum_margin, robust::krum_scores;
 
 double largest_variance(const GramView& gram, const Numbers& p) {
-  return robust::top_pair(gram, Eigen::Map<const Eigen::VectorXd>(p.data(), std::ssize(p))).value;
+  const Eigen::Map<const Eigen::VectorXd> shares(p.data(), std::ssize(p));
+  EXPECT_NEAR(robust::top_pair(gram, shares).value, robust::largest_variance(gram, shares), 1e-10);
+  return robust::largest_variance(gram, shares);
 }
 
 // Five rows whose numbers are known by hand.
@@ -282,6 +284,28 @@ TEST(LeastCovariance, IsTheBestOfAllSets) {
     const Products products{rows};
     const auto c = least_covariance(products.view(), int64_t(f));
     expect_near(combination(c, rows), expected, 1e-9);
+  }
+}
+
+// With rows that are far away, or all far from zero, and with some that are the same.
+TEST(LeastCovariance, GivesUpNoSetThatIsTheBest) {
+  for (uint64_t trial = 0; trial < 120; ++trial) {
+    const std::size_t n = 7 + trial % 4, f = 1 + trial % 3;
+    Rows rows = cloud(trial + 300, n, 1 + trial % 7);
+    if (trial % 3 == 1) rows[trial % n] = scaled(rows[trial % n], 30);
+    if (trial % 5 == 2) rows[n - 1] = rows[0], rows[n - 2] = rows[1];
+    if (trial % 2 == 1) {
+      for (Numbers& row : rows) row[0] += 1000;
+    }
+    const Products products{rows};
+    const Numbers expected = best_mean(rows, n - f, [&](const Places& places) {
+      Rows part;
+      for (const std::size_t i : places) part.push_back(rows[i]);
+      const Numbers equal(part.size(), 1 / double(part.size()));
+      return largest_variance(Products{part}.view(), equal);
+    });
+    const auto c = least_covariance(products.view(), int64_t(f));
+    expect_near(combination(c, rows), expected, 1e-12 * norm(expected));
   }
 }
 

@@ -49,9 +49,8 @@ struct RowMap {
 RowMap clip_rows(const GramView& gram, double longest);
 
 // ARC, adaptive clipping (Allouah et al. 2024, ByzFL): the k = floor(2 (f/n) (n - f)) longest rows
-// are clipped to the length of the (k+1)-th longest. REQUIRES: 2f <= n. Cost: O(n log n).
-RowMap clip_longest(const GramView& gram, int64_t f);
-// The length of the (k+1)-th longest row.
+// are clipped to the length of the (k+1)-th longest, which this is. REQUIRES: 2f <= n. Cost:
+// O(n log n).
 double arc_radius(const GramView& gram, int64_t f);
 
 // NNM, nearest-neighbour mixing (Allouah et al. 2023): y_i is the mean of the n - f rows nearest to

@@ -32,4 +32,18 @@ TopPair top_pair(const GramView& gram, const Eigen::VectorXd& p) {
   return top;
 }
 
+ByColumns top_shadows(const GramView& gram, Eigen::Index count) {
+  const auto n = static_cast<Eigen::Index>(gram.n);
+  const Spectrum spectrum =
+      spectrum_of(centred(gram, Eigen::VectorXd::Constant(n, 1 / static_cast<double>(n))));
+  const Eigen::VectorXd lengths = spectrum.values.tail(count).cwiseMax(0).cwiseSqrt();
+  return spectrum.vectors.rightCols(count) * lengths.asDiagonal();
+}
+
+double largest_variance(const GramView& gram, const Eigen::VectorXd& p) {
+  const Eigen::VectorXd roots = p.cwiseSqrt();
+  const ByColumns shadows = roots.asDiagonal() * centred(gram, p) * roots.asDiagonal();
+  return std::max(0.0, eigenvalues_of(shadows)[p.size() - 1]);
+}
+
 }  // namespace hanse::robust

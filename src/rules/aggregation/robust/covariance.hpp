@@ -18,4 +18,11 @@ struct TopPair {
 // 1. Cost: an eigenvalue problem of size n.
 TopPair top_pair(const GramView& gram, const Eigen::VectorXd& p);
 
+// [n, count] (u_i - mu).v of the `count` directions v, of unit length, in which the rows vary most,
+// each counted alike. REQUIRES: count <= n.
+ByColumns top_shadows(const GramView& gram, Eigen::Index count);
+
+// TopPair::value alone, at a seventh of the cost.
+double largest_variance(const GramView& gram, const Eigen::VectorXd& p);
+
 }  // namespace hanse::robust

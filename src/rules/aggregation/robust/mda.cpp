@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <limits>
 
 #include "mean_of.hpp"
 #include "rules.hpp"
@@ -9,42 +8,26 @@ namespace hanse::robust {
 
 namespace {
 
-// Searches the sets of `size` rows in lexicographic order, by branch and bound: a set is given up
-// as soon as it is as wide as the best one.
-class DiameterSearch {
+// A set costs its squared diameter.
+class LeastDiameter final : public SetSearch {
  public:
-  DiameterSearch(const GramView& gram, std::size_t size) : gram_(gram), size_(size) {}
-
-  std::vector<std::size_t> search() {
-    extend(0, 0);
-    return best_;
-  }
+  LeastDiameter(const GramView& gram, std::size_t size)
+      : SetSearch(gram.n, size), gram_(gram), widths_{0} {}
 
  private:
-  // Adds rows from `next` on to the chosen ones, whose squared diameter is `width`.
-  void extend(std::size_t next, double width) {
-    if (chosen_.size() == size_) {
-      best_ = chosen_;
-      least_ = width;
-      return;
+  double add(const Places& chosen) override {
+    double width = widths_.back();
+    for (const std::size_t other : chosen) {
+      width = std::max(width, gram_.squared_distance(other, chosen.back()));
     }
-    for (; next + size_ <= gram_.n + chosen_.size(); ++next) {
-      double wider = width;
-      for (const std::size_t other : chosen_) {
-        wider = std::max(wider, gram_.squared_distance(other, next));
-      }
-      if (!best_.empty() && !(wider < least_)) continue;
-      chosen_.push_back(next);
-      extend(next + 1, wider);
-      chosen_.pop_back();
-    }
+    widths_.push_back(width);
+    return width;
   }
+  void forget(const Places&) override { widths_.pop_back(); }
+  double cost(const Places&, double bound) override { return bound; }
 
-  const GramView& gram_;
-  std::size_t size_;
-  std::vector<std::size_t> chosen_;
-  std::vector<std::size_t> best_;
-  double least_ = std::numeric_limits<double>::infinity();
+  GramView gram_;
+  std::vector<double> widths_;  // of the first rows of those that are chosen
 };
 
 }  // namespace
@@ -59,7 +42,7 @@ RobustRule mda() {
           .weigh =
               [](const RobustRound& r, const GramView& gram) {
                 const std::size_t size = gram.n - static_cast<std::size_t>(r.f);
-                return mean_of(DiameterSearch(gram, size).search(), gram.n);
+                return mean_of(LeastDiameter(gram, size).best(), gram.n);
               },
           .lacks = too_many_sets,
           .chooses = true};

@@ -7,6 +7,29 @@
 
 namespace hanse::robust {
 
+SetSearch::Places SetSearch::best() {
+  extend(0, 0);
+  return best_;
+}
+
+// Adds rows from `next` on to the chosen ones.
+void SetSearch::extend(std::size_t next, double bound) {
+  if (chosen_.size() == size_) {
+    const double here = cost(chosen_, bound);
+    if (!best_.empty() && !(here < least_)) return;
+    best_ = chosen_;
+    least_ = here;
+    return;
+  }
+  for (; next + size_ <= n_ + chosen_.size(); ++next) {
+    chosen_.push_back(next);
+    const double higher = add(chosen_);
+    if (best_.empty() || higher < least_) extend(next + 1, higher);
+    forget(chosen_);
+    chosen_.pop_back();
+  }
+}
+
 int64_t combinations(int64_t n, int64_t k, int64_t most) {
   k = std::min(k, n - k);
   double count = 1;

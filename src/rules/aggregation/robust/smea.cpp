@@ -1,5 +1,4 @@
-#include <functional>
-#include <limits>
+#include <algorithm>
 
 #include "covariance.hpp"
 #include "mean_of.hpp"
@@ -10,54 +9,64 @@ namespace hanse::robust {
 
 namespace {
 
-using Places = std::vector<std::size_t>;
+// A set costs the largest variance of its rows, each counted alike. That in any direction bounds it
+// from below, and the sum of squared deviations grows with each row. The directions are those in
+// which all rows vary most.
+class LeastCovariance final : public SetSearch {
+ public:
+  LeastCovariance(const GramView& gram, std::size_t size)
+      : SetSearch(gram.n, size),
+        gram_(gram),
+        shadows_(top_shadows(gram, std::min<Eigen::Index>(kDirections, gram.n))),
+        sums_(1, Sums::Zero(shadows_.cols(), 2)),
+        rounding_(1e-10 * shadows_.squaredNorm() + 1e-12 * matrix_of(gram).diagonal().maxCoeff()) {}
 
-// Calls take(places) for each set of `size` of n places, in lexicographic order.
-void each_subset(std::size_t n, std::size_t size, const std::function<void(const Places&)>& take) {
-  Places places = all_places(size);
-  while (true) {
-    take(places);
-    std::size_t at = size;
-    while (at > 0 && places[at - 1] == n - size + at - 1) --at;
-    if (at == 0) return;
-    ++places[at - 1];
-    for (; at < size; ++at) places[at] = places[at - 1] + 1;
+ private:
+  static constexpr int kDirections = 4;
+  using Sums = Eigen::Array<double, Eigen::Dynamic, 2, Eigen::ColMajor, kDirections, 2>;
+
+  double add(const Places& chosen) override {
+    const auto row = shadows_.row(static_cast<Eigen::Index>(chosen.back())).transpose().array();
+    Sums sums = sums_.back();
+    sums.col(0) += row;
+    sums.col(1) += row.square();
+    sums_.push_back(sums);
+    const double most =
+        (sums.col(1) - sums.col(0).square() / static_cast<double>(chosen.size())).maxCoeff();
+    return (most - rounding_) / static_cast<double>(size());
   }
-}
+  void forget(const Places&) override { sums_.pop_back(); }
 
-// The largest variance of the rows in `places`, each counted alike.
-double variance_among(const GramView& gram, const Places& places) {
-  std::vector<double> entries;
-  for (const std::size_t i : places) {
-    for (const std::size_t j : places) entries.push_back(gram(i, j));
+  double cost(const Places& chosen, double) override {
+    std::vector<double> entries;
+    for (const std::size_t i : chosen) {
+      for (const std::size_t j : chosen) entries.push_back(gram_(i, j));
+    }
+    const auto n = static_cast<Eigen::Index>(size());
+    const auto equal = Eigen::VectorXd::Constant(n, 1 / static_cast<double>(n));
+    return largest_variance({entries, size()}, equal);
   }
-  const auto n = static_cast<Eigen::Index>(places.size());
-  const auto equal = Eigen::VectorXd::Constant(n, 1 / static_cast<double>(n));
-  return top_pair({entries, places.size()}, equal).value;
-}
 
-Coefficients least_covariance(const RobustRound& round, const GramView& gram) {
-  Places best;
-  double least = std::numeric_limits<double>::infinity();
-  each_subset(gram.n, gram.n - static_cast<std::size_t>(round.f), [&](const Places& places) {
-    const double value = variance_among(gram, places);
-    if (!best.empty() && !(value < least)) return;
-    best = places;
-    least = value;
-  });
-  return mean_of(best, gram.n);
-}
+  GramView gram_;
+  ByColumns shadows_;       // [n, directions]
+  std::vector<Sums> sums_;  // of shadows and of their squares, of the first rows that are chosen
+  double rounding_;         // more than that of a sum of squares
+};
 
 }  // namespace
 
 // SMEA (Allouah et al. 2023, ByzFL): the mean of those n - f rows whose covariance has the least
-// largest eigenvalue, the lexicographically first of such sets. Cost: C(n, f) eigenvalue problems
-// of size n - f.
+// largest eigenvalue, the lexicographically first of such sets. Cost: at most C(n, f) eigenvalue
+// problems of size n - f, and few where byzantine rows are farther away than honest ones.
 RobustRule smea() {
   return {.name = "smea",
           .summary = "robust: mean of the set of least variance (Allouah et al. 2023)",
           .bound = {2, 1, "Allouah et al. 2023"},
-          .weigh = least_covariance,
+          .weigh =
+              [](const RobustRound& r, const GramView& gram) {
+                const std::size_t size = gram.n - static_cast<std::size_t>(r.f);
+                return mean_of(LeastCovariance(gram, size).best(), gram.n);
+              },
           .lacks = too_many_sets,
           .chooses = true,
           .matrices = 5};
