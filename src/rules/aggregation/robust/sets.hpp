@@ -36,7 +36,7 @@ class SetSearch {
   // one, and of the last one again to forget it.
   virtual double add(const Places& chosen) = 0;
   virtual void forget(const Places& chosen) = 0;
-  // Of a whole set, whose bound is this.
+  // What a whole set costs, whose bound is this.
   virtual double cost(const Places& chosen, double bound) = 0;
 
   void extend(std::size_t next, double bound);
