@@ -19,7 +19,7 @@ const Numbers kShares{0.1, 0.3, 0.6};
 const Numbers kOnes{1, 1, 1};
 const Numbers kNorms{3, 1, 4};
 
-constexpr const char* kByColumns = R"(
+const std::string kByColumns = R"(
 import numpy as np
 class Aggregator:
     def __init__(self, clients, args):
@@ -62,14 +62,14 @@ TEST(Python, AnAggregatorMayWorkByColumns) {
   expect_error<InvalidArgument>(
       [&] {
         make_own_aggregator(
-            python("aggregator", std::string(kByColumns) + "    needs = {'layers'}\n"), 5);
+            python("aggregator", kByColumns + "    needs = {'layers'}\n"), 5);
       },
       {"columns() makes one step of all layers"});
 }
 
 // What mix() learns reaches the columns by the saved state alone.
 TEST(Python, ColumnsHaveTheStateBehindMix) {
-  const RuleSource source = python("aggregator", std::string(kByColumns) + R"(
+  const RuleSource source = python("aggregator", kByColumns + R"(
     def mix(self, r):
         self.factor += 1
         return r.lam

@@ -70,8 +70,8 @@ inline Job plain_steps() {
 struct KindsRun : TrainerFixture<> {
   KindsRun(Communicator& all, const KindsJob& c)
       : TrainerFixture(all,
-                       [&c](Communicator& host) {
-                         return unequal_clients(host, c.job.attack.idle ? kJobIdle : 0);
+                       [&c](Communicator& shared) {
+                         return unequal_clients(shared, c.job.attack.idle ? kJobIdle : 0);
                        }),
         job(c.job) {
     const int64_t clients = federation.clients(), drawn = c.all_clients ? clients : kJobDraws;
