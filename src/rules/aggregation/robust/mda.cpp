@@ -23,7 +23,7 @@ class LeastDiameter final : public SetSearch {
     widths_.push_back(width);
     return width;
   }
-  void forget(const Places&) override { widths_.pop_back(); }
+  void forget() override { widths_.pop_back(); }
   double cost(const Places&, double bound) override { return bound; }
 
   GramView gram_;

@@ -25,7 +25,7 @@ void SetSearch::extend(std::size_t next, double bound) {
     chosen_.push_back(next);
     const double higher = add(chosen_);
     if (best_.empty() || higher < least_) extend(next + 1, higher);
-    forget(chosen_);
+    forget();
     chosen_.pop_back();
   }
 }

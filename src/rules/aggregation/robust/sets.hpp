@@ -32,10 +32,9 @@ class SetSearch {
   std::size_t size() const { return size_; }
 
  private:
-  // A bound from below of what sets cost that have the `chosen` rows; it is told of them one by
-  // one, and of the last one again to forget it.
+  // A bound from below of what sets cost that have the `chosen` rows, the last of which is new.
   virtual double add(const Places& chosen) = 0;
-  virtual void forget(const Places& chosen) = 0;
+  virtual void forget() = 0;  // that one again
   // What a whole set costs, whose bound is this.
   virtual double cost(const Places& chosen, double bound) = 0;
 

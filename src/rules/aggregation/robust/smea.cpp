@@ -35,7 +35,7 @@ class LeastCovariance final : public SetSearch {
         (sums.col(1) - sums.col(0).square() / static_cast<double>(chosen.size())).maxCoeff();
     return (most - rounding_) / static_cast<double>(size());
   }
-  void forget(const Places&) override { sums_.pop_back(); }
+  void forget() override { sums_.pop_back(); }
 
   double cost(const Places& chosen, double) override {
     std::vector<double> entries;
