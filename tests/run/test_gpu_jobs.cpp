@@ -164,6 +164,7 @@ Settings settings_of(const std::string& family, const std::string& kind) {
   if (family == "async.kind") settings.emplace_back("clock.kind=virtual");
   if (family == "run.protocol" && kind != "federated")
     settings.emplace_back("federation.held-out=0");
+  if (kind == "monna") settings.emplace_back("sampler.kind=full");
   if (kind == "lipschitz") settings.emplace_back("model.kind=linear");
   return settings;
 }

@@ -25,6 +25,7 @@ class Status(harness.Case):
         process = self.start("run", self.job({**ENDLESS, **(changes or {})}), f"--run.out={run}",
                              ranks=ranks)
         process.wait_until(lambda: harness.table(run, "evaluations.csv"), "an evaluation")
+        self.wait_for_rounds(process, run, 100)  # whose row comes behind its evaluation's
         return run, process
 
     def test_done(self):
