@@ -151,5 +151,13 @@ TEST(Robustness, StaysBelowWhatIsProven) {
   }
 }
 
+TEST(Robustness, BoundsAreKnownNumbers) {
+  const Proven proven{10, 2};
+  EXPECT_DOUBLE_EQ(proven.least(), 1. / 3);
+  EXPECT_DOUBLE_EQ(proven.trimmed_mean(), 6. / 3 * (4. / 3));
+  EXPECT_DOUBLE_EQ(proven.krum(), 8);
+  EXPECT_DOUBLE_EQ(proven.after_nnm(proven.median()), 2 * (64. / 9 + 1));
+}
+
 }  // namespace
 }  // namespace hanse

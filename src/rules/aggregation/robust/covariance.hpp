@@ -1,8 +1,6 @@
 // The direction in which rows vary most, from their inner products.
 #pragma once
 
-#include <vector>
-
 #include "distances.hpp"
 
 namespace hanse::robust {
@@ -22,7 +20,7 @@ TopPair top_pair(const GramView& gram, const Eigen::VectorXd& p);
 // each counted alike. REQUIRES: count <= n.
 ByColumns top_shadows(const GramView& gram, Eigen::Index count);
 
-// TopPair::value alone, at a seventh of the cost.
+// TopPair::value alone, without eigenvectors: about 4/3 n^3 flops.
 double largest_variance(const GramView& gram, const Eigen::VectorXd& p);
 
 }  // namespace hanse::robust

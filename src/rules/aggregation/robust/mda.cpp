@@ -1,6 +1,5 @@
 #include <algorithm>
 
-#include "mean_of.hpp"
 #include "rules.hpp"
 #include "sets.hpp"
 
@@ -39,11 +38,7 @@ RobustRule mda() {
   return {.name = "mda",
           .summary = "robust: mean of the set of least diameter (El Mhamdi et al. 2018)",
           .bound = {2, 1, "El Mhamdi et al. 2018"},
-          .weigh =
-              [](const RobustRound& r, const GramView& gram) {
-                const std::size_t size = gram.n - static_cast<std::size_t>(r.f);
-                return mean_of(LeastDiameter(gram, size).best(), gram.n);
-              },
+          .weigh = mean_of_best<LeastDiameter>,
           .lacks = too_many_sets,
           .chooses = true};
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "hanse/rules/aggregation/robust_rule.hpp"
+#include "mean_of.hpp"
 
 namespace hanse::robust {
 
@@ -46,6 +47,13 @@ class SetSearch {
   Places best_;
   double least_ = std::numeric_limits<double>::infinity();
 };
+
+// RobustRule::weigh: the mean of the best set of n - f rows, by Search(gram, size).
+template <class Search>
+Coefficients mean_of_best(const RobustRound& round, const GramView& gram) {
+  const std::size_t size = gram.n - static_cast<std::size_t>(round.f);
+  return mean_of(Search(gram, size).best(), gram.n);
+}
 
 // RobustRule::lacks: n rows have more than kMostSets sets without f of them.
 std::optional<InvalidArgument> too_many_sets(const RobustOptions& options, int64_t n, int64_t f);

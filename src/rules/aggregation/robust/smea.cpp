@@ -1,7 +1,6 @@
 #include <algorithm>
 
 #include "covariance.hpp"
-#include "mean_of.hpp"
 #include "rules.hpp"
 #include "sets.hpp"
 
@@ -62,11 +61,7 @@ RobustRule smea() {
   return {.name = "smea",
           .summary = "robust: mean of the set of least variance (Allouah et al. 2023)",
           .bound = {2, 1, "Allouah et al. 2023"},
-          .weigh =
-              [](const RobustRound& r, const GramView& gram) {
-                const std::size_t size = gram.n - static_cast<std::size_t>(r.f);
-                return mean_of(LeastCovariance(gram, size).best(), gram.n);
-              },
+          .weigh = mean_of_best<LeastCovariance>,
           .lacks = too_many_sets,
           .chooses = true,
           .matrices = 5};
