@@ -17,8 +17,9 @@ namespace {
 constexpr int64_t kStepsAtOnce = 32;
 
 Cohort::Settings cohort_settings(const ClientOptions& options, const std::string& device,
-                                 int64_t clients, int64_t batch, int64_t samples, bool graphs,
-                                 const PartModel* part, const FrozenCache* frozen) {
+                                 int64_t clients, int64_t batch, int64_t samples,
+                                 KernelStarts starts, const PartModel* part,
+                                 const FrozenCache* frozen) {
   return {
       .device = device,
       .clients = clients,
@@ -30,7 +31,7 @@ Cohort::Settings cohort_settings(const ClientOptions& options, const std::string
       .slope = {.base = options.propfair.base,
                 .least = PropfairOptions::kLeastRoom,
                 .beyond = propfair_slope(options.propfair, options.propfair.base)},
-      .graphs = graphs,
+      .starts = starts,
       .smoothing = own_loss_key(options).empty() || !options.objective.empty()
                        ? -1
                        : options.label_smoothing,
@@ -60,7 +61,7 @@ int64_t largest_batch(const LocalWork& work, const Federation& federation) {
 
 CohortTraining::CohortTraining(const ClientOptions& options, const Federation& federation,
                                const ModelOptions& model, const std::string& device,
-                               int64_t clients, int64_t sample_bytes, bool graphs,
+                               int64_t clients, int64_t sample_bytes, KernelStarts starts,
                                const PartModel* part, FrozenCache* frozen)
     : own_sizes_(std::make_unique<CohortSizes>(options, clients)),
       source_{federation, frozen},
@@ -74,7 +75,7 @@ CohortTraining::CohortTraining(const ClientOptions& options, const Federation& f
       cohort_(
           torch_library().make_cohort(model, federation.sample_shape(), federation.label_form(),
                                       cohort_settings(options, device, clients, batch_,
-                                                      places_of_samples(), graphs, part, frozen))) {
+                                                      places_of_samples(), starts, part, frozen))) {
   const auto places = static_cast<std::size_t>(clients);
   const std::size_t room = to_index(window());
   streams_.reserve(places);

@@ -35,8 +35,12 @@ void bind_run(OptionTable& table, RunOptions& run) {
       "of one size; 0: 32, fewer of large models; part of what fixes the bits of a result");
   may_change(
       table.add("run.device-graphs", run.device_graphs,
-                "auto: a GPU gets the kernels of steps as CUDA graphs, where it can record them, "
-                "of all models but graph; the bits are the same; nothing on CPUs"));
+                "auto: a GPU gets the kernels of steps as CUDA graphs, where it can record them; "
+                "the bits are the same; nothing on CPUs"));
+  may_change(
+      table.add("run.device-streams", run.device_streams, between(1, 32),
+                "clients of a network of one's own whose kernels a GPU may run at once, each with "
+                "memory for its own pass; the bits are the same; nothing on CPUs"));
   may_change(
       table.add("run.max-seconds", run.max_seconds, at_least(0),
                 "seconds after which the run stops with a checkpoint and status 75; 0: no limit"));

@@ -129,7 +129,7 @@ extern "C" int hanse_main(int argc, char** argv, const hanse::Start&) {
       if (by_hand && !has_layers) continue;
       for (const bool graphs : {true, false}) {
         settings.by_hand = by_hand;
-        settings.graphs = graphs;
+        settings.starts.recorded = graphs;
         line += fmt::format("{}\"{}{}\": {:.4f}", line.empty() ? "" : ", ",
                             by_hand ? "by hand" : "autograd", graphs ? ", graphs" : "",
                             step_ms(c, data, settings));

@@ -142,7 +142,7 @@ inline Trained side_by_side(const Case& c, const Federation& federation,
                             int64_t sample_bytes = kAllSamples) {
   const auto [model, part] = model_of(c, federation);
   CohortTraining training(c.client, federation, c.model, device, places, sample_bytes,
-                          /*graphs=*/true, part);
+                          /*starts=*/{}, part);
   Row theta = initial_row(*model, c);
   training.cohort().put_theta(theta);
   const auto update = sgd_or_prox(c.client, federation, *model);
@@ -204,7 +204,7 @@ inline void expect_evaluation(const Case& c, const std::string& what) {
   for (const std::string& device : test_devices()) {
     for (const int64_t sample_bytes : {int64_t{0}, kAllSamples}) {
       CohortTraining training(c.client, federation, c.model, device, 3, sample_bytes,
-                              /*graphs=*/true, part);
+                              /*starts=*/{}, part);
       training.cohort().theta().copy_(at::from_blob(row.data(), {model->n_params()}, at::kFloat));
       const auto expect_sums = [&](const EvaluationSums& found, const EvaluationSums& sums) {
         EXPECT_EQ(found.samples, sums.samples) << what;

@@ -100,8 +100,8 @@ void expect_same_evaluation(const Case& c, const Federation& federation, const s
   const int64_t outputs = form.classes > 0 ? form.classes * form.values : form.values;
   for (const std::string& device : test_devices()) {
     for (const int64_t sample_bytes : {kNoSamples, kAllSamples}) {
-      CohortTraining training(c.client, federation, c.model, device, 2, sample_bytes,
-                              /*graphs=*/true, part);
+      CohortTraining training(c.client, federation, c.model, device, 2, sample_bytes, /*starts=*/{},
+                              part);
       training.cohort().put_theta(row);
       std::vector<int32_t> ranks[2], classes[2];
       std::vector<float> logits[2];

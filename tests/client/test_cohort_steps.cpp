@@ -50,9 +50,9 @@ Rounds one_by_one(const Case& c, const Federation& federation) {
 }
 
 Rounds side_by_side(const Case& c, const Federation& federation, const std::string& device,
-                    int64_t places, bool graphs, int64_t sample_bytes = kAllSamples) {
+                    int64_t places, KernelStarts starts, int64_t sample_bytes = kAllSamples) {
   const auto [model, part] = model_of(c, federation);
-  CohortTraining training(c.client, federation, c.model, device, places, sample_bytes, graphs,
+  CohortTraining training(c.client, federation, c.model, device, places, sample_bytes, starts,
                           part);
   Row theta = initial_row(*model, c);
   training.cohort().put_theta(theta);
@@ -96,8 +96,9 @@ void expect_rounds(const Case& c, const std::string& what) {
   const Federation federation = unequal_federation(*comm, c);
   const Rounds expected = one_by_one(c, federation);
   for (const std::string& device : test_devices()) {
-    const Rounds recorded = side_by_side(c, federation, device, 6, true);
-    const Rounds started = side_by_side(c, federation, device, 6, false, /*sample_bytes=*/0);
+    const Rounds recorded = side_by_side(c, federation, device, 6, {});
+    const Rounds started =
+        side_by_side(c, federation, device, 6, {.recorded = false}, /*sample_bytes=*/0);
     expect_near(recorded, expected, what + " on " + device);
     EXPECT_EQ(recorded.states, started.states) << what;
     for (std::size_t round = 0; round < kRoundsOf.size(); ++round) {

@@ -29,7 +29,7 @@ struct CohortJob {
   bool regret = false;
   double round_seconds = 0;        // of a clock whose every look takes a second
   int64_t sample_bytes = 1 << 20;  // on the device: all samples of it
-  bool graphs = true;
+  KernelStarts starts = {};
   ClientOptions client = {{.epochs = 2, .batch = 4}, {.lr = 0.1, .momentum = 0.5}};
   TrainedPart part = {};
 };

@@ -106,7 +106,7 @@ struct CohortRun : TrainerFixture<> {
       runner = make_cohort_runner(
           {comm, federation, *model, *update, aggregator->needs()}, settings,
           std::make_unique<CohortTraining>(instructed_clients(job), federation, model_options(c),
-                                           c.device, c.cohort, c.sample_bytes, c.graphs, part),
+                                           c.device, c.cohort, c.sample_bytes, c.starts, part),
           torch_library().make_staged_communicator(comm));
     }
     start();
@@ -208,7 +208,7 @@ TEST_F(CohortRounds, RecordedStepsHaveTheSameBits) {
   for (const std::string& device : test_devices()) {
     for (auto [name, job] : device_jobs(device)) {
       const Result recorded = train(2, job);
-      job.graphs = false;
+      job.starts.recorded = false;
       const Result one_by_one = train(2, job);
       EXPECT_EQ(recorded.row, one_by_one.row) << name;
       EXPECT_EQ(recorded.losses, one_by_one.losses) << name;

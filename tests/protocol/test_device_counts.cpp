@@ -17,6 +17,7 @@
 #include "model/device/pretended/pretended_gpu.hpp"
 #include "protocol/trainer_fixture.hpp"
 #include "support/devices.hpp"
+#include "support/graph_file.hpp"
 #include "support/thread_communicator.hpp"
 
 namespace hanse {
@@ -30,8 +31,9 @@ constexpr int64_t kDownloadsOfACohort = 1,
                   kUploadsOfACohort = 2;     // the second: streams of dropout masks
 constexpr int64_t kDownloadsOfTheModel = 0;  // nobody reads it
 constexpr int64_t kUploadsOfARound = 0;
-constexpr int64_t kWaitsOfAnEvaluation = 1;  // of all clients
-constexpr int64_t kStartsOfACohort = 3;      // kernels, operators and graphs
+constexpr int64_t kWaitsOfAnEvaluation = 1;    // of all clients
+constexpr int64_t kStartsOfACohort = 3;        // kernels, operators and graphs
+constexpr int64_t kStartsOfAStepOfGraphs = 8;  // besides the clients' graphs
 
 struct Limit {
   std::string model;
@@ -43,6 +45,15 @@ const std::vector<Limit>& limits() {
       {"linear", 0}, {"mlp", 0}, {"cnn-cifar", 0}, {"lenet", 0}, {"resnet18", 1},
   };
   return all;
+}
+
+// Networks of the user's own.
+std::vector<std::string> graphs() { return {"dropout", "batch norm"}; }
+
+std::vector<int64_t> shape_of(const std::string& model) {
+  if (model == "dropout") return {4};
+  if (model == "batch norm") return {1, 12, 12};
+  return {3, 12, 12};
 }
 
 // --- Rounds.
@@ -59,7 +70,9 @@ constexpr int64_t kClients = 24, kDrawn = 12, kBatch = 4;
 
 struct CountedRun : TrainerFixture<> {
   CountedRun(Communicator& all, const Round& round)
-      : TrainerFixture(all, [&](Communicator& one) { return equal_clients(one, round.steps); }) {
+      : TrainerFixture(all, [&](Communicator& one) {
+          return equal_clients(one, shape_of(round.model), round.steps);
+        }) {
     Job job;
     job.client = {{.epochs = 1, .batch = kBatch}, {.lr = 0.1}};
     const ModelOptions options = options_of(round.model);
@@ -77,11 +90,12 @@ struct CountedRun : TrainerFixture<> {
     start();
   }
 
-  static Federation equal_clients(Communicator& host, int64_t steps) {
+  static Federation equal_clients(Communicator& host, const std::vector<int64_t>& shape,
+                                  int64_t steps) {
     DataOptions data;
     data.kind = "random";
-    data.shape = {3, 12, 12};
-    data.classes = 4;
+    data.shape = shape;
+    data.classes = shape.size() == 1 || shape.front() == 1 ? 3 : 4;  // the graphs' outputs
     data.test_fraction = 0;
     const FederationOptions options{
         .clients = kClients, .partition = "iid", .samples = steps * kBatch};
@@ -90,6 +104,11 @@ struct CountedRun : TrainerFixture<> {
 
   static ModelOptions options_of(const std::string& kind) {
     ModelOptions options;
+    if (kind == "dropout" || kind == "batch norm") {
+      options.kind = "graph";
+      options.path = written(kind == "dropout" ? dropout_graph() : picture_norm_graph());
+      return options;
+    }
     options.kind = kind;
     options.hidden = {16};
     options.channels = 4;
@@ -149,6 +168,20 @@ TEST_F(DeviceCounts, StartsAreFew) {
 TEST_F(DeviceCounts, StepsAreRecorded) {
   for (const Limit& limit : limits()) {
     EXPECT_GT(counts_of({limit.model, kDrawn / 2, 4}).graph_launches, 0) << limit.model;
+  }
+}
+
+// One start a client and step, and some of all clients; masks are drawn where they are needed.
+TEST_F(DeviceCounts, ClientsOfGraphsAreRecorded) {
+  for (const std::string& model : graphs()) {
+    const Counts of_four = counts_of({model, kDrawn, 4}), of_eight = counts_of({model, kDrawn, 8});
+    const Counts four_steps = of_eight - of_four;
+    EXPECT_EQ(four_steps.graph_launches, 4 * kDrawn) << model;
+    EXPECT_LE(four_steps.launches, 4 * kStartsOfAStepOfGraphs) << model;
+    EXPECT_EQ(four_steps.uploads, 0) << model;
+    EXPECT_EQ(four_steps.downloads, 0) << model;
+    EXPECT_EQ(of_eight.graphs, 0) << model;
+    EXPECT_EQ(of_eight.refused, 0) << model;
   }
 }
 

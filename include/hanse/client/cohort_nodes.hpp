@@ -20,7 +20,7 @@ struct CohortNodesSettings {
   int64_t steps = 1;           // of each fit
   double lr = 0.1;             // of each step
   StepBatch step = {};         // its samples
-  bool graphs = true;          // Cohort::Settings
+  KernelStarts starts = {};    // Cohort::Settings
   const PartModel* part = nullptr;
 };
 

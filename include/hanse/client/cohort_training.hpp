@@ -43,12 +43,12 @@ class CohortTraining final : public Evaluator {
  public:
   static constexpr int64_t kEvaluationRows = 512;
 
-  // `federation` and `frozen` must outlive the object. `graphs`, `part`: Cohort::Settings;
+  // `federation` and `frozen` must outlive the object. `starts`, `part`: Cohort::Settings;
   // `frozen`: what the samples are in the device's memory, unless null. Throws InvalidArgument as
   // TorchLibrary::make_cohort does.
   CohortTraining(const ClientOptions& options, const Federation& federation,
                  const ModelOptions& model, const std::string& device, int64_t clients,
-                 int64_t sample_bytes, bool graphs = true, const PartModel* part = nullptr,
+                 int64_t sample_bytes, KernelStarts starts = {}, const PartModel* part = nullptr,
                  FrozenCache* frozen = nullptr);
   ~CohortTraining() override;
 

@@ -74,10 +74,11 @@ struct RunOptions {
   int64_t ranks_per_gpu = 1;
   int64_t device_cohort = 0;  // clients side by side on a GPU; 0: side_by_side()
   DeviceGraphs device_graphs = DeviceGraphs::kAuto;
-  double max_seconds = 0;    // 0: no limit
-  int64_t patience = 0;      // evaluations without a better one; 0: no limit
-  std::string target;        // "metric>=value" that ends the run; empty: none
-  double round_seconds = 0;  // 0: no limit
+  int64_t device_streams = 4;  // KernelStarts
+  double max_seconds = 0;      // 0: no limit
+  int64_t patience = 0;        // evaluations without a better one; 0: no limit
+  std::string target;          // "metric>=value" that ends the run; empty: none
+  double round_seconds = 0;    // 0: no limit
   OnDivergence on_divergence = OnDivergence::kError;
   bool overwrite = false;
   bool trace = false;

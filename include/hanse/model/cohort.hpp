@@ -27,6 +27,12 @@ struct CohortSteps {
   std::span<const StepSize> sizes;  // [steps, C]; scale 0: the client does not step
 };
 
+// How a GPU gets the kernels of steps.
+struct KernelStarts {
+  bool recorded = true;  // once, and started together
+  int64_t streams = 4;   // where clients train one after the other: how many do so side by side
+};
+
 // Made by TorchLibrary::make_cohort. C clients' parameter rows [C, P] on a device, and steps on all
 // of them at once. The shape of each kernel call depends on (C, B) and the model alone; two
 // calls with the same arguments on the same kind of device give the same bits, on GPUs after
@@ -51,7 +57,7 @@ class Cohort {
     double clip = 0;  // largest gradient norm; 0: off
     Slope slope = {};
     bool by_hand = true;  // networks of known layers: gradients without autograd, which is slower
-    bool graphs = true;   // on GPUs: steps' kernels are recorded, and start together
+    KernelStarts starts = {};
     // What clients train for in the place of the model's loss, with its arguments: smooth_labels()
     // with this share, from 0 on, or train_for() with this file. Below 0 and empty: neither.
     double smoothing = -1;

@@ -52,6 +52,8 @@ struct RankGpu {
 // their rows. It follows from the job alone, which fixes the bits.
 int64_t side_by_side(const Job& job, int64_t participants, int64_t n_params);
 
+KernelStarts kernel_starts(const RunOptions& run);
+
 // How the clients of a rank are trained.
 struct Engine {
   RankGpu device;

@@ -95,7 +95,7 @@ CohortNodes::CohortNodes(Model& model, const Federation& federation, const Model
                                          .clients = settings.clients,
                                          .batch = settings.batch,
                                          .samples = samples,
-                                         .graphs = settings.graphs,
+                                         .starts = settings.starts,
                                          .part = settings.part});
   model_ = std::make_unique<OnDevice>(model, *cohort_, settings.clients, federation, samples);
   fit_ = make_cohort_fit(*cohort_, settings, model.n_params());

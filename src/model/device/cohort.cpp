@@ -60,7 +60,8 @@ class NetworkCohort final : public Cohort {
         loss_(c.loss),
         settings_(settings),
         on_device_(at::TensorOptions(at::kFloat).device(at::Device(settings.device))),
-        table_(settings.clients, settings.batch, std::ssize(network_->dropouts()),
+        table_(settings.clients, settings.batch,
+               CohortNoise::numbers(network_->dropouts(), seeds_of(*network_, settings)),
                on_device_.device()),
         noise_(network_->dropouts(), seeds_of(*network_, settings), settings.clients,
                settings.batch, on_device_),
@@ -84,6 +85,7 @@ class NetworkCohort final : public Cohort {
                           .rows = tensors_,
                           .gradients = tensors_of(gradient_, layout),
                           .trained = trained_tensors(layout),
+                          .buffers = rows_.slice(1, layout.n_trainable()),
                           .narrow = is_bfloat16(c.options),
                           .plain = is_plain(labels, settings)};
     const auto spec = network_spec(c.options, c.sample_shape);
@@ -92,11 +94,12 @@ class NetworkCohort final : public Cohort {
     }
     const bool by_hand = differentiation_ != nullptr;
     if (ClientPasses* passes = network_->client_passes()) {
-      differentiation_ = make_client_gradient(parts, *passes);
+      differentiation_ = make_client_gradient(parts, *passes, lanes());
     } else if (!by_hand) {
       differentiation_ = make_autograd_gradient(parts, *network_);
     }
-    if (!settings.graphs || !network_->can_be_recorded() || !settings.objective.empty()) return;
+    if (!settings.starts.recorded || !network_->can_be_recorded() || !settings.objective.empty())
+      return;
     if (auto recorder = make_graph_recorder(on_device_.device().is_cpu())) {
       graphs_ = std::make_unique<StepGraphs>(std::move(recorder), by_hand ? kFewKernels : 1);
     }
@@ -228,12 +231,14 @@ class NetworkCohort final : public Cohort {
  private:
   static constexpr int64_t kMostToBring = int64_t{64} << 20;
   static constexpr int64_t kFewKernels = 32;  // steps of a graph, where a step has some ten kernels
+  static constexpr int64_t kRecordedSizes = 4;  // of batches of a client, where each has its graph
 
   // Begins a sum of squared losses, or ends it.
   void count_squares(bool wanted) {
     if (wanted != lost_.squares.defined()) {
       lost_.squares = wanted ? at::empty_like(lost_.losses) : at::Tensor();
       if (graphs_) graphs_->forget();
+      differentiation_->forget();
     }
     if (wanted) lost_.squares.zero_();
   }
@@ -253,6 +258,19 @@ class NetworkCohort final : public Cohort {
     const at::Tensor means = differentiation_->find(clients, counts ? lost_ : StepTotals());
     step_loss_->add_row_gradient();
     return means;
+  }
+
+  // A user's own loss has tensors for all clients: they come one after the other.
+  ClientLanes lanes() const {
+    std::vector<std::unique_ptr<GraphRecorder>> all;
+    const int64_t most = settings_.objective.empty() ? std::min(settings_.starts.streams, c()) : 0;
+    while (std::ssize(all) < most) {
+      auto recorder = make_graph_recorder(on_device_.device().is_cpu());
+      if (recorder == nullptr) break;
+      all.push_back(std::move(recorder));
+    }
+    const int64_t recorded = settings_.starts.recorded ? kRecordedSizes : 0;
+    return {std::move(all), most > 0 ? recorded * ((c() + most - 1) / most) : 0};
   }
 
   std::unique_ptr<StepLoss> make_loss_of_steps(const ParameterLayout& layout, const ModelCase& c,

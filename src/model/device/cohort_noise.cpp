@@ -45,6 +45,10 @@ std::vector<int64_t> CohortNoise::put_steps(std::span<const int64_t> counts) {
       }
     }
     draw_seeds(first);
+    for (std::size_t seed = 0; seed < seeds_a_step_; ++seed) {
+      const auto own = seeds_.begin() + static_cast<int64_t>(seed * counts_.size() + first);
+      before.insert(before.end(), own, own + clients_);
+    }
   }
   return before;
 }
@@ -77,6 +81,10 @@ void CohortNoise::draw(const StepTable& table, int64_t clients) {
         .mask = masks_[i].data_ptr<float>()};
     run(work, clients * work.blocks(), keys_.device());
   }
+}
+
+at::Tensor CohortNoise::seed_of(const StepTable& table, int64_t client) const {
+  return table.drawn()[std::ssize(dropouts_)].narrow(0, client, 1);
 }
 
 CohortForward::StepOfClients CohortNoise::of_clients(int64_t step, int64_t clients,

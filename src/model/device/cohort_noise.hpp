@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iterator>
 #include <span>
 #include <vector>
 
@@ -25,8 +26,13 @@ class CohortNoise {
   // Starts the streams of the first clients, which have these keys; the others never draw.
   void start(std::span<const Cohort::NoiseKey> keys);
 
-  // Prepares the next steps, with so many samples [steps, C]. Returns StepTable::drawn() of them.
+  // Prepares the next steps, with so many samples [steps, C]. Returns StepTable::drawn() of them:
+  // for each dropout what its stream has drawn before, then the seeds.
   std::vector<int64_t> put_steps(std::span<const int64_t> counts);
+  // Numbers of a client in a step's drawn().
+  static int64_t numbers(const std::vector<CohortForward::Dropout>& dropouts, int64_t seeds) {
+    return std::ssize(dropouts) + seeds;
+  }
 
   // Draws the masks of the table's step, for the first `clients`.
   void draw(const StepTable& table, int64_t clients);
@@ -35,6 +41,8 @@ class CohortNoise {
   // after the other; behind them stands what earlier steps have left. The tensors stay where they
   // are.
   std::span<const at::Tensor> masks() const { return masks_; }
+  // [1] the table's first seed of a client, on the device.
+  at::Tensor seed_of(const StepTable& table, int64_t client) const;
   // With the step's first seeds, or those behind so many others.
   CohortForward::StepOfClients of_clients(int64_t step, int64_t clients, int64_t seed = 0) const;
 

@@ -11,6 +11,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "device/device.hpp"
+#include "device/device_masks.hpp"
 #include "device/download.hpp"
 #include "device/step_gradient.hpp"
 #include "device/upload.hpp"
@@ -36,7 +37,8 @@ class DeviceModel final : public NetworkModel, public CuttableNetwork {
         network_(make_cohort_forward(c, device)),
         passes_(network_->client_passes()),
         values_(size_of(c.sample_shape)),
-        there_(at::TensorOptions(at::kFloat).device(at::Device(device))) {
+        there_(at::TensorOptions(at::kFloat).device(at::Device(device))),
+        keeps_(there_.device()) {
     layout_ = host.layout();
     representation_width_ = host.representation_width();
     row_ = at::zeros({1, layout_.n_params()}, there_);
@@ -126,8 +128,8 @@ class DeviceModel final : public NetworkModel, public CuttableNetwork {
     } else if (passes_ != nullptr) {
       std::vector<at::Tensor> own;
       for (const at::Tensor& tensor : tensors_) own.push_back(tensor[0]);
-      z_ = passes_->forward(own, samples_, passes_->draws() ? noise->next() : 0)
-               .reshape({batch.rows, -1});
+      if (passes_->draws()) keeps_.start(noise->next());
+      z_ = passes_->forward(own, samples_, keeps_).reshape({batch.rows, -1});
       representation_ = passes_->representation();
     } else {
       masks_ = drawn_masks(batch.rows, *noise);
@@ -299,6 +301,7 @@ class DeviceModel final : public NetworkModel, public CuttableNetwork {
   at::TensorOptions there_;
   at::Tensor row_;                   // [1, P]
   std::vector<at::Tensor> tensors_;  // [1, shape of each tensor], on row_
+  DeviceMasks keeps_;                // of passes_
   // The last forward() left these:
   at::Tensor samples_;                      // [rows, values]
   std::vector<at::Tensor> leaves_, masks_;  // in training

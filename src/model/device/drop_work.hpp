@@ -88,4 +88,32 @@ struct DropWork {
   }
 };
 
+// HostMasks::keep(): 1 where 32 bits of a stream are below the threshold. An item is a block of the
+// stream, 8 of the mask's values.
+struct KeepWork {
+  uint64_t purpose, threshold;
+  const int64_t* seed;  // [1] of the stream
+  int64_t drawn;        // values of 64 bits that were drawn before
+  int64_t values;       // of the mask
+  float* floats;        // [values], or ...
+  bool* bools;          // ... [values]; the other is null
+
+  // How many values of 64 bits a mask takes.
+  static int64_t draws(int64_t values) { return (values + 1) / 2; }
+  int64_t items() const { return values > 0 ? (drawn + draws(values) - 1) / 4 - drawn / 4 + 1 : 0; }
+
+  HANSE_BOTH_SIDES void operator()(int64_t item) const {
+    const int64_t block = drawn / 4 + item;
+    const PhiloxBlock bits(static_cast<uint64_t>(*seed), purpose, static_cast<uint64_t>(block), 0,
+                           0);
+    for (int i = 0; i < 8; ++i) {
+      const int64_t value = 2 * (4 * block - drawn) + i;
+      if (value < 0 || value >= values) continue;
+      const bool keeps = (bits.values[i / 2] >> (32 * (i % 2)) & 0xffffffff) < threshold;
+      if (floats != nullptr) floats[value] = keeps ? 1.0F : 0.0F;
+      if (bools != nullptr) bools[value] = keeps;
+    }
+  }
+};
+
 }  // namespace hanse

@@ -56,15 +56,12 @@ class CudaRecorder final : public GraphRecorder {
   CudaRecorder() : aside_(c10::cuda::getStreamFromPool()) {}
 
   // Runs on the stream that is recorded: libraries make some things once for each stream.
-  void warm_up(const Work& work) override {
-    const c10::cuda::CUDAStream current = c10::cuda::getCurrentCUDAStream();
-    put_behind(current, aside_);
-    {
-      const c10::cuda::CUDAStreamGuard guard(aside_);
-      work();
-    }
-    put_behind(aside_, current);
+  void start(const Work& work) override {
+    put_behind(c10::cuda::getCurrentCUDAStream(), aside_);
+    const c10::cuda::CUDAStreamGuard guard(aside_);
+    work();
   }
+  void join() override { put_behind(aside_, c10::cuda::getCurrentCUDAStream()); }
 
   // Recordings have one pool of memory: they run one after the other, and leave nothing there for
   // the next one. When the last of them is gone, LibTorch gives the pool back, and takes no more

@@ -7,6 +7,7 @@
 
 #include <ATen/ATen.h>
 
+#include "device/client_lanes.hpp"
 #include "device/cohort_noise.hpp"
 #include "device/step_loss.hpp"
 #include "device/step_table.hpp"
@@ -29,6 +30,7 @@ struct StepParts {
   at::Tensor targets;                       // LossParts
   std::vector<at::Tensor> rows, gradients;  // tensors_of() [C, P] each
   std::size_t trained = 0;                  // the first of them; buffers stand behind these
+  at::Tensor buffers = {};                  // [C, values] those of the rows, as one
   bool narrow = false;                      // factors of products in bfloat16, of networks by hand
   bool plain = true;                        // a loss and labels that LossWork knows
 };
@@ -42,13 +44,16 @@ class StepGradient {
   virtual at::Tensor find(int64_t clients, const StepTotals& totals) = 0;
   // Moves the buffers of the clients that had samples in the last find(): a step has to follow it.
   virtual void move_buffers() const {}
+  // The tensors of totals are others from now on.
+  virtual void forget() {}
 };
 
 // For any network.
 std::unique_ptr<StepGradient> make_autograd_gradient(StepParts parts, CohortForward& network);
 
-// For a network that knows its own way back: client after client.
-std::unique_ptr<StepGradient> make_client_gradient(StepParts parts, ClientPasses& network);
+// For a network that knows its own way back: client after client, on lanes.
+std::unique_ptr<StepGradient> make_client_gradient(StepParts parts, ClientPasses& network,
+                                                   ClientLanes lanes);
 
 // For a network of network_spec(): its layers and the way back written out, as one batched product
 // of all clients each and our own kernels, in memory that is allocated once. Null when LossWork

@@ -18,19 +18,26 @@ class Recording {
   virtual void replay() = 0;
 };
 
-// What can record kernels on a device.
+// A stream of a device beside the current one, and what can record kernels there.
 class GraphRecorder {
  public:
   using Work = std::function<void()>;
 
   virtual ~GraphRecorder() = default;
-  // Does `work` where it is recorded later, so that what libraries make at its first run is there.
-  virtual void warm_up(const Work& work) = 0;
+  // Does `work` aside, behind what the current stream has had so far: where it is recorded later,
+  // so that what libraries make at its first run is there.
+  virtual void start(const Work& work) = 0;
+  // What the current stream gets from now on comes behind what was started.
+  virtual void join() = 0;
   // Records what `work` starts, which does not run. Throws where it cannot be recorded.
   virtual std::unique_ptr<Recording> record(const Work& work) = 0;
 };
 
-// The recorder for the device in use; null: nothing is recorded there.
+// The recording of `work`; null, and it says so, where it cannot be recorded.
+std::unique_ptr<Recording> recorded_or_said(GraphRecorder& recorder,
+                                            const GraphRecorder::Work& work);
+
+// A recorder for the device in use; null: nothing is recorded there.
 std::unique_ptr<GraphRecorder> make_graph_recorder(bool is_cpu);
 
 // Graphs of steps that follow each other, for each kind of step: steps of a kind have the same

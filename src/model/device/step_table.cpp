@@ -13,13 +13,13 @@ constexpr int64_t kWidth = sizeof(StepSize) / sizeof(int64_t);
 static_assert(sizeof(StepSize) == 3 * sizeof(int64_t) && offsetof(StepSize, part) == 16 &&
               offsetof(StepSize, scale) == sizeof(float));
 
-StepTable::StepTable(int64_t clients, int64_t batch, int64_t dropouts, const at::Device& device) {
-  const int64_t places = clients * batch, drawn = dropouts * clients;
+StepTable::StepTable(int64_t clients, int64_t batch, int64_t noise, const at::Device& device) {
+  const int64_t places = clients * batch, drawn = noise * clients;
   const int64_t sizes = clients * kWidth;
   now_ = at::zeros({places + clients + drawn + sizes}, at::TensorOptions(at::kLong).device(device));
   places_ = now_.narrow(0, 0, places);
   counts_ = now_.narrow(0, places, clients);
-  drawn_ = now_.narrow(0, places + clients, drawn).view({dropouts, clients});
+  drawn_ = now_.narrow(0, places + clients, drawn).view({noise, clients});
   sizes_ = now_.narrow(0, places + clients + drawn, sizes);
 }
 

@@ -14,9 +14,10 @@ namespace hanse {
 // recorded once.
 class StepTable {
  public:
-  StepTable(int64_t clients, int64_t batch, int64_t dropouts, const at::Device& device);
+  // `noise`: CohortNoise::numbers().
+  StepTable(int64_t clients, int64_t batch, int64_t noise, const at::Device& device);
 
-  // drawn [steps, dropouts, C]: DropWork::drawn. Does not wait. Returns whether the steps stand at
+  // drawn [steps, noise, C]: of CohortNoise. Does not wait. Returns whether the steps stand at
   // other addresses than before.
   bool put(const CohortSteps& steps, std::span<const int64_t> drawn);
   void choose(int64_t number);
@@ -32,7 +33,7 @@ class StepTable {
   int64_t number() const { return number_; }
   const at::Tensor& places() const { return places_; }  // [C B] int64
   const at::Tensor& counts() const { return counts_; }  // [C] int64
-  const at::Tensor& drawn() const { return drawn_; }    // [dropouts, C] int64
+  const at::Tensor& drawn() const { return drawn_; }    // [noise, C] int64
   const StepSize* sizes() const;                        // [C]
   at::Tensor scales() const;                            // [C] float32, theirs
   at::Tensor parts() const;                             // [C] int64, theirs

@@ -157,7 +157,7 @@ struct StepWork {
   }
 };
 
-using Work = std::variant<FoldWork, SumWork, DropWork, StepWork, ColumnsWork, ImagesWork,
+using Work = std::variant<FoldWork, SumWork, DropWork, KeepWork, StepWork, ColumnsWork, ImagesWork,
                           SpreadWork, GatherWork, ProductWork, PoolWork, UnpoolWork, SamplesWork,
                           UnitsWork, UnitsBackWork, LossWork, HeadWork, StartWork, AccumulateWork,
                           DescentWork, ChooseWork>;

@@ -197,6 +197,10 @@ int64_t side_by_side(const Job& job, int64_t participants, int64_t n_params) {
   return (all + cohorts - 1) / cohorts;
 }
 
+KernelStarts kernel_starts(const RunOptions& run) {
+  return {.recorded = run.device_graphs == DeviceGraphs::kAuto, .streams = run.device_streams};
+}
+
 bool is_worth_a_gpu(const StepCost& work) {
   return work.flops == 0 || work.batch == 0 || cohort_flops(work) >= kLeastGpuFlops;
 }
@@ -267,9 +271,9 @@ RunnerPtr make_runner(const Job& job, Engine& engine, const FederatedSettings& s
     const int64_t clients = side_by_side(job, participants, parts.model.n_params());
     tell_of_idle_ranks(participants, clients, parts.comm);
     const auto room = [&](const ClientOptions& options, int64_t places, int64_t bytes) {
-      return std::make_unique<CohortTraining>(
-          options, parts.federation, job.model, device.name, places, bytes,
-          job.run.device_graphs == DeviceGraphs::kAuto, parts.part, parts.frozen);
+      return std::make_unique<CohortTraining>(options, parts.federation, job.model, device.name,
+                                              places, bytes, kernel_starts(job.run), parts.part,
+                                              parts.frozen);
     };
     make_on_device(job, device, parts.comm, [&] {
       ClientOptions options = instructed_clients(job);

@@ -26,17 +26,17 @@ OnlineEngine choose_online_engine(const Job& job, Communicator& comm, const Rank
   OnlineEngine engine;
   make_on_device(job, device, comm, [&] {
     if (!chosen.has_cohorts()) return;
-    engine.on_device = std::make_unique<CohortNodes>(
-        *assembly.model, federation, job.model,
-        CohortNodesSettings{.device = device.name,
-                            .clients = clients,
-                            .batch = batch,
-                            .nodes = (nodes + ranks - 1) / ranks,
-                            .steps = job.online.steps,
-                            .lr = job.online.lr,
-                            .step = {.rows = job.online.batch},
-                            .graphs = job.run.device_graphs == DeviceGraphs::kAuto,
-                            .part = assembly.part});
+    engine.on_device =
+        std::make_unique<CohortNodes>(*assembly.model, federation, job.model,
+                                      CohortNodesSettings{.device = device.name,
+                                                          .clients = clients,
+                                                          .batch = batch,
+                                                          .nodes = (nodes + ranks - 1) / ranks,
+                                                          .steps = job.online.steps,
+                                                          .lr = job.online.lr,
+                                                          .step = {.rows = job.online.batch},
+                                                          .starts = kernel_starts(job.run),
+                                                          .part = assembly.part});
     engine.mix_rows = [name = device.name](auto weights, auto rows, int64_t n, auto out) {
       torch_library().mix_rows_on(name, weights, rows, n, out);
     };

@@ -48,15 +48,16 @@ TEST_F(Recorder, NothingIsRecordedOnTheCpu) { EXPECT_EQ(make_graph_recorder(true
 
 // The stream aside waits for what was there, and the main one for the step; the host for neither.
 // Streams that nobody orders run in any order: a hundred turns show one.
-TEST_F(Recorder, WarmsUpBetweenWhatIsThereAndWhatComes) {
+TEST_F(Recorder, StartsBetweenWhatIsThereAndWhatComes) {
   const int64_t waits = device_.counts.waits;
   for (int turn = 0; turn < 100; ++turn) {
     start("a");
-    recorder_->warm_up([&] {
+    recorder_->start([&] {
       EXPECT_FALSE(is_main());
       start("b");
       start("c");
     });
+    recorder_->join();
     EXPECT_TRUE(is_main());
     start("d");
   }
@@ -134,7 +135,8 @@ TEST_F(Recorder, ThreadsRecordOneAfterTheOther) {
     threads.emplace_back([] {
       const auto recorder = make_graph_recorder(false);
       for (int i = 0; i < 50; ++i) {
-        recorder->warm_up([] {});
+        recorder->start([] {});
+        recorder->join();
         recorder->record([] { std::this_thread::yield(); });
       }
     });

@@ -255,7 +255,7 @@ at::Tensor stepped(const Case& c, const Data& data, const std::string& device, b
                                                    .clients = kClients,
                                                    .batch = kBatch,
                                                    .samples = kClients * kBatch,
-                                                   .graphs = graphs});
+                                                   .starts = {.recorded = graphs}});
   cohort->put(0, data.samples.batch());
   const at::Tensor rows = at::stack(data.rows);
   cohort->start({.rows = {rows.data_ptr<float>(), to_size(rows.numel())}});

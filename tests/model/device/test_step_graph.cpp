@@ -11,7 +11,8 @@
 namespace hanse {
 namespace {
 
-// A letter for each call: w warms up, r records, a digit replays so many steps, s is a step.
+// A letter for each call: w starts work aside, r records, a digit replays so many steps, s is a
+// step.
 struct Told {
   std::string calls;
   bool refuses = false;
@@ -31,10 +32,11 @@ class FakeRecorder final : public GraphRecorder {
  public:
   explicit FakeRecorder(Told& told) : told_(told) {}
 
-  void warm_up(const Work& work) override {
+  void start(const Work& work) override {
     told_.calls += 'w';
     work();
   }
+  void join() override {}
   std::unique_ptr<Recording> record(const Work& work) override {
     told_.calls += 'r';
     if (told_.refuses) throw std::runtime_error("no room\nbehind");

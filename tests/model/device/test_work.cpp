@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <numeric>
 #include <vector>
 
@@ -113,6 +114,59 @@ TEST(DropWork, KeepsTheEndsOfTheShare) {
   expect_masks({2, 40, 1, 0, {2, 1, 0}, {0, 0, 0}});
   expect_masks({2, 40, 1, 0.99999999, {2, 1, 0}, {0, 0, 0}});
   expect_masks({128, 4096, 1, 0.5, {128, 127, 1}, {0, 1, 2}});  // also the threshold itself
+}
+
+// A pass's masks of these sizes, one after the other, by the stream itself: 32 bits a value, low
+// halves first, and each mask begins with a value of its own.
+std::vector<std::vector<bool>> kept_by_stream(uint64_t seed, uint64_t threshold,
+                                              const std::vector<int64_t>& sizes) {
+  RandomStream stream(seed, Purpose::kDropout);
+  std::vector<std::vector<bool>> masks;
+  for (const int64_t size : sizes) {
+    std::vector<bool>& mask = masks.emplace_back();
+    for (int64_t i = 0; i < size; i += 2) {
+      const uint64_t bits = stream.next();
+      for (int half = 0; half < 2 && i + half < size; ++half) {
+        mask.push_back((half == 0 ? bits & 0xffffffff : bits >> 32) < threshold);
+      }
+    }
+  }
+  return masks;
+}
+
+void expect_kept(uint64_t threshold, const std::vector<int64_t>& sizes) {
+  const int64_t seed = -17;
+  const auto expected = kept_by_stream(static_cast<uint64_t>(seed), threshold, sizes);
+  KeepWork work{.purpose = static_cast<uint64_t>(Purpose::kDropout),
+                .threshold = threshold,
+                .seed = &seed,
+                .drawn = 0};
+  for (const std::vector<bool>& mask : expected) {
+    Row floats(mask.size(), -1);
+    const auto bools = std::make_unique<bool[]>(mask.size() + 1);
+    work.values = std::ssize(mask);
+    for (int64_t item = work.items() - 1; item >= 0; --item) {
+      work.floats = floats.data(), work.bools = nullptr;
+      work(item);
+      work.floats = nullptr, work.bools = bools.get();
+      work(item);
+    }
+    for (std::size_t i = 0; i < mask.size(); ++i) {
+      EXPECT_EQ(floats[i], mask[i] ? 1 : 0) << i << " of " << mask.size();
+      EXPECT_EQ(bools[i], mask[i]) << i << " of " << mask.size();
+    }
+    work.drawn += KeepWork::draws(work.values);
+  }
+}
+
+TEST(KeepWork, HasTheBitsOfAStream) {
+  expect_kept(uint64_t{1} << 31, {1, 2, 3, 7, 8, 9, 0, 16, 17, 1, 1000, 31});
+  expect_kept(uint64_t{3} << 30, {2050, 5});
+}
+
+TEST(KeepWork, KeepsAllOrNothingAtTheEnds) {
+  expect_kept(0, {9});
+  expect_kept(uint64_t{1} << 32, {9, 4096});
 }
 
 // Every magnitude at which rounding to 2^-44 does something else, and what is no number.

@@ -15,6 +15,7 @@
 #include "hanse/model/part_model.hpp"
 #include "hanse/model/torch_library.hpp"
 #include "makers.hpp"
+#include "networks/mask_source.hpp"
 
 namespace hanse {
 
@@ -22,9 +23,9 @@ namespace hanse {
 class ClientPasses {
  public:
   // The logits [n, ...] of training on a client's samples [n, values]. `leaves`: its tensors,
-  // in the layout's order; masks are drawn by a stream of this seed.
+  // in the layout's order. `masks` draw until backward() has ended.
   virtual at::Tensor forward(const std::vector<at::Tensor>& leaves, const at::Tensor& samples,
-                             uint64_t seed) = 0;
+                             MaskSource& masks) = 0;
   // Overwrites the gradients of the last forward() from those of its logits and, where it is
   // defined, of representation(), one a leaf that trains; nobody asks for those that are undefined.
   virtual void backward(const at::Tensor& delta, const std::vector<at::Tensor>& gradients,
@@ -33,7 +34,7 @@ class ClientPasses {
   virtual at::Tensor representation() const = 0;
   // Overwrites those of `leaves` that are buffers by what the last forward() has made of them.
   virtual void move_buffers(std::span<const at::Tensor> leaves) const = 0;
-  virtual bool draws() const = 0;  // does forward() use its seed?
+  virtual bool draws() const = 0;  // are there masks?
 
  protected:
   ~ClientPasses() = default;

@@ -34,7 +34,6 @@ class PartCohort final : public CohortForward, private ClientPasses {
       tensor.a = factor(source.a);
       tensor.b = factor(source.b);
       tensor.scale = static_cast<double>(source.scale);
-      tensor.gradient = at::empty(source.slot.shape, at::TensorOptions(at::kFloat).device(device));
     }
   }
 
@@ -98,13 +97,12 @@ class PartCohort final : public CohortForward, private ClientPasses {
     bool is_adapted = false;
     Leaf a = {}, b = {};
     double scale = 1;
-    at::Tensor gradient = {};  // of W, with factors
   };
 
   bool draws() const override { return network_->client_passes()->draws(); }
 
   at::Tensor forward(const std::vector<at::Tensor>& leaves, const at::Tensor& samples,
-                     uint64_t seed) override {
+                     MaskSource& masks) override {
     factors_ = leaves;
     std::vector<at::Tensor> all;
     for (const Tensor& tensor : tensors_) {
@@ -116,7 +114,7 @@ class PartCohort final : public CohortForward, private ClientPasses {
       const at::Tensor product = at::mm(tensor.b.in(leaves), tensor.a.in(leaves));
       all.push_back(whole.to(at::kFloat) + (tensor.scale == 1 ? product : product * tensor.scale));
     }
-    return network_->client_passes()->forward(all, samples, seed);
+    return network_->client_passes()->forward(all, samples, masks);
   }
 
   // dA = s B^T dW,  dB = s dW A^T
@@ -124,13 +122,16 @@ class PartCohort final : public CohortForward, private ClientPasses {
 
   void backward(const at::Tensor& delta, const std::vector<at::Tensor>& gradients,
                 const at::Tensor& of_representation) override {
-    std::vector<at::Tensor> all;
+    std::vector<at::Tensor> all;  // of a W with factors in memory of its own
     for (const Tensor& tensor : tensors_) {
       const int64_t own = tensor.whole.own;
-      all.push_back(own != kNone ? gradients[to_index(own)] : tensor.gradient);
+      all.push_back(own != kNone        ? gradients[to_index(own)]
+                    : tensor.is_adapted ? at::empty(tensor.whole.frozen.sizes(), delta.options())
+                                        : at::Tensor());
     }
     network_->client_passes()->backward(delta, all, of_representation);
-    for (const Tensor& tensor : tensors_) {
+    for (std::size_t i = 0; i < tensors_.size(); ++i) {
+      const Tensor& tensor = tensors_[i];
       if (!tensor.is_adapted) continue;
       const auto finish = [&](int64_t own, const at::Tensor& x, const at::Tensor& y) {
         if (own == kNone) return;
@@ -138,8 +139,8 @@ class PartCohort final : public CohortForward, private ClientPasses {
         at::mm_out(gradient, x, y);
         if (tensor.scale != 1) gradient.mul_(tensor.scale);
       };
-      finish(tensor.a.own, tensor.b.in(factors_).t(), tensor.gradient);
-      finish(tensor.b.own, tensor.gradient, tensor.a.in(factors_).t());
+      finish(tensor.a.own, tensor.b.in(factors_).t(), all[i]);
+      finish(tensor.b.own, all[i], tensor.a.in(factors_).t());
     }
   }
 

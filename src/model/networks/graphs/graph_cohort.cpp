@@ -26,7 +26,7 @@ class GraphCohort final : public CohortForward, public ClientPasses {
     passes_.drop_file();
   }
 
-  bool can_be_recorded() const override { return false; }  // masks come from the host
+  bool can_be_recorded() const override { return false; }  // each client's passes are, for itself
   ClientPasses* client_passes() override { return this; }
   bool draws() const override { return passes_.draws(); }
 
@@ -45,7 +45,7 @@ class GraphCohort final : public CohortForward, public ClientPasses {
     std::vector<at::Tensor> all, seen, own(leaves.size());
     for (int64_t client = 0; client < input.size(0); ++client) {
       for (std::size_t i = 0; i < own.size(); ++i) own[i] = leaves[i][client];
-      all.push_back(run(own, input[client], {}));
+      all.push_back(run(own, input[client], nullptr));
       if (representation != nullptr && passes_.representation().defined()) {
         seen.push_back(passes_.representation());
       }
@@ -55,8 +55,8 @@ class GraphCohort final : public CohortForward, public ClientPasses {
   }
 
   at::Tensor forward(const std::vector<at::Tensor>& leaves, const at::Tensor& samples,
-                     uint64_t seed) override {
-    const at::Tensor logits = run(leaves, samples, seed);
+                     MaskSource& masks) override {
+    const at::Tensor logits = run(leaves, samples, &masks);
     moved_.clear();
     for (std::size_t i = 0; i < passes_.float_buffers(); ++i) {
       moved_.push_back(passes_.moved_buffer(values_, i));
@@ -90,18 +90,18 @@ class GraphCohort final : public CohortForward, public ClientPasses {
   }
 
  private:
-  // Logits [n, outputs], or [n, positions, outputs], of samples [n, values]. `seed`: training.
+  // Logits [n, outputs], or [n, positions, outputs], of samples [n, values]. `masks`: training.
   at::Tensor run(const std::vector<at::Tensor>& leaves, const at::Tensor& samples,
-                 std::optional<uint64_t> seed) const {
+                 MaskSource* masks) const {
     const at::NoGradGuard no_grad;
-    const bool training = seed.has_value();
+    const bool training = masks != nullptr;
     if (frozen_ == nullptr) {
       begin(training, leaves, samples.reshape(sample_shape(samples.size(0))), values_);
-      return passes_.forward(values_, seed).reshape(outputs_);
+      return passes_.forward(values_, masks).reshape(outputs_);
     }
     begin(training, leaves, samples, values_);
     frozen_->give(training, samples, values_);
-    return passes_.forward(values_, seed, &frozen_->rest(training)).reshape(outputs_);
+    return passes_.forward(values_, masks, &frozen_->rest(training)).reshape(outputs_);
   }
 
   void begin(bool training, const std::vector<at::Tensor>& leaves, const at::Tensor& x,
@@ -129,9 +129,10 @@ class GraphCohort final : public CohortForward, public ClientPasses {
       leaves.push_back(at::zeros(passes_.leaf_shape(i), there));
     }
     const at::Tensor samples = at::zeros({2, size_of(passes_.file().sample)}, there);
+    HostMasks masks(device_);
     try {
-      run(leaves, samples, {});
-      backward(at::zeros_like(run(leaves, samples, 1)), leaves, {});
+      run(leaves, samples, nullptr);
+      backward(at::zeros_like(run(leaves, samples, &masks)), leaves, {});
     } catch (const std::exception& error) {
       throw InvalidArgument(fmt::format("{}, on {}", first_line(error), device_.str()), "",
                             "run.device = cpu");

@@ -111,9 +111,8 @@ class GraphNetwork final : public NetworkModel, public TensorReader, public Cutt
                     at::from_blob(frozen_values_.data(), {batch.rows, frozen_->values()}), values_);
       rest = &frozen_->rest(noise != nullptr);
     }
-    std::optional<uint64_t> seed;  // of training
-    if (noise != nullptr) seed = passes_.draws() ? noise->next() : 0;
-    const at::Tensor output = passes_.forward(values_, seed, rest);
+    if (noise != nullptr && passes_.draws()) masks_.start(noise->next());
+    const at::Tensor output = passes_.forward(values_, noise != nullptr ? &masks_ : nullptr, rest);
     const float* const values = output.data_ptr<float>();
     logits_.assign(values, values + output.numel());
     if (noise != nullptr) take_buffers();
@@ -347,6 +346,7 @@ class GraphNetwork final : public NetworkModel, public TensorReader, public Cutt
   std::vector<const uint16_t*> narrow_;  // of inputs; null: in the row
   std::vector<Split> split_;
   PassMemory memory_;
+  HostMasks masks_;
   std::unique_ptr<FrozenGraph> frozen_;
   FrozenValues* given_ = nullptr;  // null: passes are not cut
   AlignedFloats frozen_values_;    // of its samples

@@ -137,12 +137,11 @@ void GraphPasses::run(std::span<const GraphSchedule::Step> steps, Values& values
   }
 }
 
-at::Tensor GraphPasses::forward(Values& values, std::optional<uint64_t> seed,
-                                const GraphSchedule* rest) {
-  const bool training = seed.has_value();
+at::Tensor GraphPasses::forward(Values& values, MaskSource* masks, const GraphSchedule* rest) {
+  const bool training = masks != nullptr;
   GraphProgram& program = training ? training_ : evaluation_;
   try {
-    if (training && program.draws()) masks_ = RandomStream(*seed, Purpose::kDropout);
+    masks_ = masks;
     const GraphSchedule& whole = training ? trains_ : evaluates_;
     for (const GraphSchedule::Step& step : (rest != nullptr ? *rest : whole).forward) {
       run_node(program, step.node, values);
@@ -211,7 +210,7 @@ void GraphPasses::backward(Values& values, const at::Tensor& delta, const GraphS
 
 void GraphPasses::run_node(GraphProgram& program, int64_t node, Values& values) {
   failing_ = &program.node(node);
-  run_widened(program, node, narrow_, values, &masks_);
+  run_widened(program, node, narrow_, values, masks_);
   if (split_.matrices.empty()) return;
   const auto [begin, end] =
       (&program == &training_ ? split_.training : split_.evaluation).equal_range(node);

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -61,12 +60,11 @@ class GraphPasses {
 
   // The inputs of a pass over x [n, sample] on the device.
   void begin(bool training, const at::Tensor& x, Values& values);
-  // The output [n, output], contiguous. With a seed it is training: masks are drawn by a stream of
-  // that seed, and the values stay that backward() reads; without one none stay. REQUIRES: begin()
-  // of the same. Throws Error, which names the operator at fault.
+  // The output [n, output], contiguous. With `masks` it is training: they draw until backward()
+  // has ended, whose values stay; without them none stay. REQUIRES: begin() of the same. Throws
+  // Error, which names the operator at fault.
   // `rest`: what is left of the pass where the caller has given some values; null: all.
-  at::Tensor forward(Values& values, std::optional<uint64_t> seed,
-                     const GraphSchedule* rest = nullptr);
+  at::Tensor forward(Values& values, MaskSource* masks, const GraphSchedule* rest = nullptr);
   // Some steps of training, which leave what the others read. REQUIRES: begin() of training. Throws
   // as forward().
   void run(std::span<const GraphSchedule::Step> steps, Values& values);
@@ -117,8 +115,8 @@ class GraphPasses {
     std::map<int64_t, int64_t> gradients;     // of these in factors: their numbers by their nodes
   } split_;
   const GraphNode* failing_ = nullptr;
-  RandomStream masks_{0, Purpose::kDropout};
-  int64_t rows_ = 0;  // of the pass that runs
+  MaskSource* masks_ = nullptr;  // of the pass that runs
+  int64_t rows_ = 0;             // of the pass that runs
 };
 
 }  // namespace hanse

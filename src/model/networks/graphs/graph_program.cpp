@@ -233,8 +233,8 @@ void GraphProgram::bind(int64_t rows) {
   }
 }
 
-// 1 where 32 bits of the stream are below p 2^32.
-void GraphProgram::keep(const GraphNode& node, c10::IValue& result, RandomStream& stream) const {
+// 1 where 32 bits are below p 2^32.
+at::Tensor GraphProgram::keep(const GraphNode& node, MaskSource& masks) const {
   std::vector<int64_t> shape;
   for (const GraphArgument& size : node.args[0].items) {
     shape.push_back(size.is(Kind::kRows) ? size.a_row * rows_ + size.number : size.number);
@@ -242,23 +242,7 @@ void GraphProgram::keep(const GraphNode& node, c10::IValue& result, RandomStream
   }
   const double p =
       node.args[1].is(Kind::kFloat) ? node.args[1].real : static_cast<double>(node.args[1].number);
-  const auto threshold = static_cast<uint64_t>(p * 0x1p32);
-  const bool is_bool = node.args[2].text == "bool";
-  const at::Tensor mask = at::empty(shape, is_bool ? at::kBool : at::kFloat);
-  constexpr int64_t kBlock = 1024;
-  std::array<uint32_t, kBlock> bits;
-  for (int64_t begin = 0; begin < mask.numel(); begin += kBlock) {
-    const int64_t size = std::min(kBlock, mask.numel() - begin);
-    stream.fill({reinterpret_cast<uint8_t*>(bits.data()), to_index(size) * sizeof(uint32_t)});
-    if (is_bool) {
-      bool* const out = mask.data_ptr<bool>() + begin;
-      for (int64_t k = 0; k < size; ++k) out[k] = bits[to_index(k)] < threshold;
-    } else {
-      float* const out = mask.data_ptr<float>() + begin;
-      for (int64_t k = 0; k < size; ++k) out[k] = bits[to_index(k)] < threshold ? 1.0F : 0.0F;
-    }
-  }
-  result = mask.to(device_);
+  return masks.keep(shape, static_cast<uint64_t>(p * 0x1p32), node.args[2].text == "bool");
 }
 
 void GraphProgram::take_item(const GraphNode& node, std::vector<c10::IValue>& values,
@@ -289,12 +273,13 @@ void GraphProgram::check_inputs(const GraphCall& call,
   }
 }
 
-void GraphProgram::run(int64_t i, std::vector<c10::IValue>& values, RandomStream* stream) {
+void GraphProgram::run(int64_t i, std::vector<c10::IValue>& values, MaskSource* masks) {
   const GraphCall& call = this->call(i);
   const int64_t result = graph_.inputs + i;
   if (!call.op) {
     if (node(i).is_item()) return take_item(node(i), values, result);
-    return keep(node(i), values[to_index(result)], *stream);
+    values[to_index(result)] = keep(node(i), *masks);
+    return;
   }
   for (const GraphCall::Value& value : call.values) {
     if (values[to_index(value.value)].toTensor().defined()) continue;

@@ -11,10 +11,10 @@
 #include <ATen/core/ivalue.h>
 
 #include "graphs/graph_file.hpp"
-#include "hanse/base/random.hpp"
 #include "networks/graphs/graph_guards.hpp"
 #include "networks/graphs/graph_kernels.hpp"
 #include "networks/graphs/graph_products.hpp"
+#include "networks/mask_source.hpp"
 
 namespace hanse {
 
@@ -63,9 +63,9 @@ class GraphProgram {
   // Prepares the arguments for a batch of so many rows.
   void bind(int64_t rows);
 
-  // Runs node `i`, whose result becomes values[inputs + i]. `stream` is that of keep. Throws what
+  // Runs node `i`, whose result becomes values[inputs + i]; `masks` are those of keep. Throws what
   // LibTorch throws, and std::invalid_argument. REQUIRES: bind().
-  void run(int64_t i, std::vector<c10::IValue>& values, RandomStream* stream);
+  void run(int64_t i, std::vector<c10::IValue>& values, MaskSource* masks);
 
   // The class of a value: values that may have memory in common have one.
   int64_t memory_of(int64_t value) const;
@@ -89,7 +89,7 @@ class GraphProgram {
   bool run_kernel(const GraphCall& call, std::vector<c10::IValue>& values, int64_t result);
   void run_operator(const GraphCall& call, std::vector<c10::IValue>& values, int64_t result);
   void check_inputs(const GraphCall& call, const std::vector<c10::IValue>& values) const;
-  void keep(const GraphNode& node, c10::IValue& result, RandomStream& stream) const;
+  at::Tensor keep(const GraphNode& node, MaskSource& masks) const;
   void take_item(const GraphNode& node, std::vector<c10::IValue>& values, int64_t result) const;
 
   const OperatorGraph& graph_;

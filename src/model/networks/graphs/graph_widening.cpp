@@ -86,13 +86,13 @@ class Widened {
 }  // namespace
 
 void run_widened(GraphProgram& program, int64_t node, const std::vector<char>& narrow,
-                 std::vector<c10::IValue>& values, RandomStream* stream) {
-  if (only_views(program.node(node))) return program.run(node, values, stream);
+                 std::vector<c10::IValue>& values, MaskSource* masks) {
+  if (only_views(program.node(node))) return program.run(node, values, masks);
   if (!looks_up(program.node(node))) {
     const Widened arguments(program, node, narrow, values);
-    return program.run(node, values, stream);
+    return program.run(node, values, masks);
   }
-  program.run(node, values, stream);
+  program.run(node, values, masks);
   c10::IValue& found = values[to_index(program.graph().inputs + node)];
   if (found.toTensor().scalar_type() == at::kBFloat16) found = found.toTensor().to(at::kFloat);
 }

@@ -14,6 +14,6 @@ namespace hanse {
 // live as long as it runs; a look-up widens what it has found. So the results are those of float32
 // inputs of these values, to the bit. Cost: a pass over what is widened.
 void run_widened(GraphProgram& program, int64_t node, const std::vector<char>& narrow,
-                 std::vector<c10::IValue>& values, RandomStream* stream);
+                 std::vector<c10::IValue>& values, MaskSource* masks);
 
 }  // namespace hanse
