@@ -37,7 +37,7 @@ ROUND_S, LEAST_EPOCHS = 0.15, 4  # of a round, whose own cost the steps share
 class Steps:
     """A module in training: `x` and `y` are its batches, `steps` the number of a round."""
 
-    def __init__(self, name, folder, device):
+    def __init__(self, name, folder, device, clients):
         torch.manual_seed(0)
         self.module, sample, more = {**zoo.ZOO, **zoo.RECIPES}[name]()
         self.contract = exporting._contract(torch, sample, more.get("call"), more.get("axis"))
@@ -59,7 +59,7 @@ class Steps:
             self.loss, shaped = nn.functional.cross_entropy, lambda y: y.flatten()
         self.batches = [(self.contract.inputs(x.to(device)), shaped(y.to(device)))
                         for x, y in zip(rows.split(BATCH), labels.split(BATCH))]
-        self.data = samples(folder / "samples.h5", rows, labels,
+        self.data = samples(folder / "samples.h5", rows, labels, clients,
                             classes=None if shape == [1] else shape[-1])
         self.run(1)
         self.epochs = max(LEAST_EPOCHS,
@@ -130,15 +130,19 @@ class Steps:
         return {"keys": {**keys, **self.keys}, "steps": self.epochs * BATCHES}
 
 
-def samples(path, rows, labels, classes):
-    """The keys of a client's samples; without h5py of as many images that the program draws."""
+def samples(path, rows, labels, clients, classes):
+    """The keys of clients with the same samples, of whom one takes part; without h5py of as many images
+    that the program draws."""
     path.unlink(missing_ok=True)
+    drawn = {"sampler.per-round": 1}
     try:
-        hanse.write_federation(path, {"one": (rows.numpy(), labels.numpy())}, classes=classes)
+        hanse.write_federation(path, {f"client-{i}": (rows.numpy(), labels.numpy())
+                                      for i in range(clients)}, classes=classes)
     except ImportError:
         return {"data.kind": "random", "data.shape": ",".join(map(str, rows.shape[1:])),
-                "data.classes": classes, "federation.clients": 1, "federation.samples": len(rows)}
-    return {"data.kind": "hanse", "data.path": str(path)}
+                "data.classes": classes, "federation.clients": clients,
+                "federation.samples": clients * len(rows), **drawn}
+    return {"data.kind": "hanse", "data.path": str(path), **drawn}
 
 
 def has_packages(name):
@@ -148,7 +152,7 @@ def has_packages(name):
         return False
 
 
-def main(folder, device="cpu"):
+def main(folder, device="cpu", clients="1"):
     torch.set_num_threads(1)
     names = [name for name in {**zoo.ZOO, **zoo.RECIPES} if has_packages(name)]
     answer({"torch": torch.__version__, "names": names})
@@ -160,7 +164,7 @@ def main(folder, device="cpu"):
             if measure := ways.get(line.strip()):
                 answer(measure())
                 continue
-            steps = Steps(line.strip(), folder, device)
+            steps = Steps(line.strip(), folder, device, int(clients))
             answer(steps.told())
         except Exception as error:   # the module's own code may raise anything
             answer({"failed": f"{type(error).__name__}: {error}"})
