@@ -27,6 +27,7 @@ TEST(CohortModules, EqualsSgdOfGraphs) {
   moving.client.weight_decay = 0.1;
   moving.client.clip = 0.5;
   expect_agreement(moving, "with momentum");
+  expect_agreement(graph_of(pooled_graph()), "max pooling");
   expect_evaluation(graph_of(linear_graph()), "linear");
   expect_evaluation(graph_of(dropout_graph()), "dropout");
 }

@@ -48,11 +48,16 @@ const std::vector<Limit>& limits() {
 }
 
 // Networks of the user's own.
-std::vector<std::string> graphs() { return {"dropout", "batch norm"}; }
+const std::map<std::string, GraphText>& graphs() {
+  static const std::map<std::string, GraphText> all{{"dropout", dropout_graph()},
+                                                    {"batch norm", picture_norm_graph()},
+                                                    {"max pooling", pooled_graph()}};
+  return all;
+}
 
 std::vector<int64_t> shape_of(const std::string& model) {
   if (model == "dropout") return {4};
-  if (model == "batch norm") return {1, 12, 12};
+  if (graphs().contains(model)) return {1, 12, 12};
   return {3, 12, 12};
 }
 
@@ -95,7 +100,7 @@ struct CountedRun : TrainerFixture<> {
     DataOptions data;
     data.kind = "random";
     data.shape = shape;
-    data.classes = shape.size() == 1 || shape.front() == 1 ? 3 : 4;  // the graphs' outputs
+    data.classes = 3;
     data.test_fraction = 0;
     const FederationOptions options{
         .clients = kClients, .partition = "iid", .samples = steps * kBatch};
@@ -104,9 +109,9 @@ struct CountedRun : TrainerFixture<> {
 
   static ModelOptions options_of(const std::string& kind) {
     ModelOptions options;
-    if (kind == "dropout" || kind == "batch norm") {
+    if (const auto graph = graphs().find(kind); graph != graphs().end()) {
       options.kind = "graph";
-      options.path = written(kind == "dropout" ? dropout_graph() : picture_norm_graph());
+      options.path = written(graph->second);
       return options;
     }
     options.kind = kind;
@@ -173,7 +178,7 @@ TEST_F(DeviceCounts, StepsAreRecorded) {
 
 // One start a client and step, and some of all clients; masks are drawn where they are needed.
 TEST_F(DeviceCounts, ClientsOfGraphsAreRecorded) {
-  for (const std::string& model : graphs()) {
+  for (const auto& [model, graph] : graphs()) {
     const Counts of_four = counts_of({model, kDrawn, 4}), of_eight = counts_of({model, kDrawn, 8});
     const Counts four_steps = of_eight - of_four;
     EXPECT_EQ(four_steps.graph_launches, 4 * kDrawn) << model;

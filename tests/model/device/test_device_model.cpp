@@ -4,12 +4,14 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include "hanse/base/kind.hpp"
 #include "hanse/model/distillation.hpp"
 #include "hanse/model/part_model.hpp"
 #include "hanse/model/torch_library.hpp"
+#include "model/networks/graphs/graph_guard_parts.hpp"
 #include "model/support.hpp"
 #include "support/devices.hpp"
 #include "support/hidden_graph.hpp"
@@ -257,6 +259,24 @@ TEST(DeviceModel, IsTheNetworkOfAPart) {
       expect_close(here.layout(), found, expected, kTolerance);
       EXPECT_NE(found, initial_row(here));
     }
+  }
+}
+
+// The host does not wait for what a device sees in its own memory; it is told later.
+TEST(GraphGuards, PlacesAreLookedAtWhereTheyAre) {
+  for (const std::string& device : test_devices()) {
+    for (const at::ScalarType type : {at::kLong, at::kInt}) {
+      const auto look = [&](int64_t from, int64_t end) {
+        const at::Tensor places = at::arange(from, 5, at::TensorOptions(type)).to(device);
+        guards::require_below(places, end);
+        return places.cpu();  // waits
+      };
+      EXPECT_NO_THROW(look(0, 5)) << device;
+      EXPECT_NO_THROW(look(5, 0)) << device;  // none
+      EXPECT_ANY_THROW(look(0, 4)) << device;
+      EXPECT_ANY_THROW(look(-1, 5)) << device;
+    }
+    EXPECT_ANY_THROW(guards::require_below(at::zeros({2}).to(device), 5)) << device;
   }
 }
 
