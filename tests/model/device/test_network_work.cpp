@@ -220,13 +220,19 @@ double cross_entropy(const float* z, int64_t outputs, int64_t label, std::vector
   return std::log(sum) - (static_cast<double>(z[label]) - largest);
 }
 
-void expect_losses(int64_t batch, int64_t outputs) {
+void expect_losses(int64_t batch, int64_t outputs, int32_t parts = 1) {
   const std::vector<int64_t> counts{batch, 0, (batch + 1) / 2};
   const auto clients = std::ssize(counts);
   const int64_t stride = outputs + 2;
   const Row bias = drawn(clients * stride, 2);
-  Row logits = drawn(clients * batch * outputs), sums(bias.size(), 9);
-  const Row given = logits;
+  const int64_t n = batch * outputs;
+  Row found = drawn(clients * parts * n), given(static_cast<std::size_t>(clients * n), 0);
+  for (int64_t i = 0; i < clients * parts * n; ++i) {
+    given[static_cast<std::size_t>(i / n / parts * n + i % n)] +=
+        found[static_cast<std::size_t>(i)];
+  }
+  Row logits(given.size(), 9), sums(bias.size(), 9);
+  if (parts == 1) logits = found;  // in place
   std::vector<int64_t> places;
   std::vector<int32_t> labels;
   for (int64_t i = 0; i < clients * batch; ++i) {
@@ -244,6 +250,8 @@ void expect_losses(int64_t batch, int64_t outputs) {
                       .bias = bias.data(),
                       .bias_gradient = sums.data(),
                       .bias_stride = stride,
+                      .parts = parts,
+                      .found = parts == 1 ? logits.data() : found.data(),
                       .logits = logits.data(),
                       .means = means.data(),
                       .totals = totals.data()};
@@ -283,6 +291,12 @@ void expect_losses(int64_t batch, int64_t outputs) {
 TEST(LossWork, HasMeansGradientsAndTheBiasOfAnyNumberOfSamplesAndOutputs) {
   for (const int64_t batch : {1, 7, 33, 70}) {
     for (const int64_t outputs : {1, 2, 10, 62, 1000}) expect_losses(batch, outputs);
+  }
+}
+
+TEST(LossWork, AddsThePartsOfLogits) {
+  for (const int32_t parts : {2, 12, 13, 14, 27}) {
+    for (const int64_t outputs : {1, 8, 9, 16, 17}) expect_losses(33, outputs, parts);
   }
 }
 
