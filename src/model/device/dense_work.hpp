@@ -38,41 +38,40 @@ struct UnitsWork {
   int64_t items(int64_t clients) const { return clients * batch * units; }
 
   HANSE_BOTH_SIDES void operator()(int64_t item) const {
-    const auto i = static_cast<int32_t>(item);
-    put<1>(i, 1, i + 1);
+    const int32_t at[] = {static_cast<int32_t>(item)};
+    float value[1];
+    find(at, value);
+    values[item] = value[0];
   }
 
-  // The items first, first + step, ... before `end`, kItems at once.
+  // Some values at once.
   template <int kItems>
-  HANSE_BOTH_SIDES void put(int32_t first, int32_t step, int32_t end) const {
+  HANSE_BOTH_SIDES void find(const int32_t (&at)[kItems], float (&to)[kItems]) const {
     constexpr int kAtOnce = 4;  // parts
     const int32_t n = batch * units;
-    for (int32_t item = first; item < end; item += kItems * step) {
-      const float* from[kItems];
-      float shifts[kItems], scales[kItems], sums[kItems] = {};
-      for (int k = 0; k < kItems; ++k) {
-        const int32_t at = item + k * step < end ? item + k * step : item;
-        const auto [sample, unit] = units.split(at);
-        const int32_t client = batch.split(sample).quotient;
-        from[k] = found + client * (parts - 1) * n + at;
-        shifts[k] = bias != nullptr ? bias[client * bias_stride + unit] : 0;
-        scales[k] = mask != nullptr ? mask[at] : 1;
-      }
-      for (int32_t part = 0; part < parts; part += kAtOnce) {
-        float terms[kAtOnce][kItems];
-        for (int p = 0; p < kAtOnce; ++p) {
-          for (int k = 0; k < kItems; ++k) {
-            terms[p][k] = part + p < parts ? from[k][(part + p) * n] : 0;
-          }
-        }
-        for (int p = 0; p < kAtOnce; ++p) {
-          for (int k = 0; k < kItems; ++k) sums[k] += terms[p][k];
+    const float* from[kItems];
+    float shifts[kItems], scales[kItems], sums[kItems] = {};
+    for (int k = 0; k < kItems; ++k) {
+      const auto [sample, unit] = units.split(at[k]);
+      const int32_t client = batch.split(sample).quotient;
+      from[k] = found + client * (parts - 1) * n + at[k];
+      shifts[k] = bias != nullptr ? bias[client * bias_stride + unit] : 0;
+      scales[k] = mask != nullptr ? mask[at[k]] : 1;
+    }
+    for (int32_t part = 0; part < parts; part += kAtOnce) {
+      float terms[kAtOnce][kItems];
+      for (int p = 0; p < kAtOnce; ++p) {
+        for (int k = 0; k < kItems; ++k) {
+          terms[p][k] = part + p < parts ? from[k][(part + p) * n] : 0;
         }
       }
-      for (int k = 0; k < kItems; ++k) {
-        const float value = sums[k] + shifts[k];
-        if (item + k * step < end) values[item + k * step] = (value <= 0 ? 0 : value) * scales[k];
+      for (int p = 0; p < kAtOnce; ++p) {
+        for (int k = 0; k < kItems; ++k) sums[k] += terms[p][k];
       }
+    }
+    for (int k = 0; k < kItems; ++k) {
+      const float value = sums[k] + shifts[k];
+      to[k] = (value <= 0 ? 0 : value) * scales[k];
     }
   }
 };
@@ -101,8 +100,7 @@ struct UnitsBackWork {
         const int32_t at = first + (b + k) * units;
         const bool is_there = b + k < batch;
         const float value = is_there ? values[at] : 0, gradient = is_there ? delta[at] : 0;
-        const float scale = is_there && mask != nullptr ? mask[at] : 1;
-        gradients[k] = value <= 0 ? 0 : gradient * scale;
+        gradients[k] = before(value, is_there ? scale_at(at) : 1, gradient);
       }
       for (int32_t k = 0; k < kAtOnce; ++k) {
         if (b + k < batch) delta[first + (b + k) * units] = gradients[k];
@@ -110,6 +108,13 @@ struct UnitsBackWork {
       }
     }
     if (bias_gradient != nullptr) bias_gradient[client * bias_stride + unit] = sum;
+  }
+
+  HANSE_BOTH_SIDES float scale_at(int32_t at) const { return mask != nullptr ? mask[at] : 1; }
+
+  // The gradient of a sum, from that of its value.
+  HANSE_BOTH_SIDES static float before(float value, float scale, float gradient) {
+    return value <= 0 ? 0 : gradient * scale;
   }
 };
 

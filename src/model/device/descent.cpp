@@ -153,12 +153,13 @@ void Descent::step(const StepTable& table, const at::Tensor& means, const at::Te
                    .spent = data(sums_),
                    .clients = clients,
                    .n = stride,
+                   .trained = trained_,
                    .anchor_stride = form_.own_anchor ? stride : 0,
                    .scale_stride = scales.stride(0),
                    .moves = moves_.defined() ? moves_.data_ptr<uint8_t>() : nullptr};
   if (moments_.defined() && moments_.size(0) > 1) work.second = data(moments_[1]);
   work.numbers.rule.mu = static_cast<float>(form_.mu);
-  run(work, trained_, rows.device());
+  run(work, work.items(), rows.device());
 }
 
 }  // namespace hanse

@@ -45,10 +45,10 @@ struct AccumulateWork {
   }
 };
 
-// An item is a parameter, of every client. Of SGD it reads what some clients have
-// before it writes any, so that several reads are under way.
+// An item is a parameter, of kClients clients: of the first ones all parameters, then of the next.
+// With SGD it reads what they have before it writes any, so that several reads are under way.
 struct DescentWork {
-  static constexpr int kAtOnce = 4;
+  static constexpr int kClients = 4;
 
   StepNumbers numbers;
   const float* gradient;  // [C, n]
@@ -62,13 +62,22 @@ struct DescentWork {
   float* rows;   // [C, n]
   float* spent;  // [C, n] set to zero by a client's step: `gradient`, where it is a sum; else null
   int64_t clients, n;
+  int64_t trained;        // of n: the first ones, which move
   int64_t anchor_stride;  // n, or 0 where all clients have the same one
   int64_t scale_stride;
   const uint8_t* moves;  // [parts, n] 0: the value stays in steps of that part; null: all move
 
-  HANSE_BOTH_SIDES void operator()(int64_t i) const {
-    if (numbers.kind == StepRule::kSgd || numbers.kind == StepRule::kMomentum) return move_some(i);
-    for (int64_t c = 0; c < clients; ++c) {
+  int64_t items() const { return (clients + kClients - 1) / kClients * trained; }
+
+  HANSE_BOTH_SIDES void operator()(int64_t item) const {
+    const int64_t group = item / trained, i = item - group * trained,
+                  first_client = group * kClients;
+    const int64_t left = clients - first_client;
+    const int some = left < kClients ? static_cast<int>(left) : kClients;
+    if (numbers.kind == StepRule::kSgd || numbers.kind == StepRule::kMomentum) {
+      return move_some(first_client, some, i);
+    }
+    for (int64_t c = first_client; c < first_client + some; ++c) {
       const int64_t at = c * n + i;
       const float scale = scales[c * scale_stride], w = rows[at];
       if (scale == 0) continue;
@@ -85,33 +94,37 @@ struct DescentWork {
   }
 
  private:
+  // What a client's step begins with.
+  struct Before {
+    float scale, rate, gradient, weight, speed;
+  };
+
   // SGD, whose decay is in the gradient: keep is 1.
-  HANSE_BOTH_SIDES void move_some(int64_t i) const {
-    for (int64_t from = 0; from < clients; from += kAtOnce) {
-      const int some = clients - from < kAtOnce ? static_cast<int>(clients - from) : kAtOnce;
-      float gradients[kAtOnce], weights[kAtOnce], speeds[kAtOnce];
-      for (int k = 0; k < kAtOnce; ++k) {
-        const int64_t at = (k < some ? from + k : 0) * n + i;
-        gradients[k] = gradient[at];
-        weights[k] = rows[at];
-        speeds[k] = first != nullptr ? first[at] : 0;
-      }
-      for (int k = 0; k < kAtOnce; ++k) {
-        if (k < some) move(from + k, i, gradients[k], weights[k], speeds[k]);
-      }
+  HANSE_BOTH_SIDES void move_some(int64_t from, int some, int64_t i) const {
+    Before all[kClients];
+    for (int k = 0; k < kClients; ++k) {
+      const int64_t c = k < some ? from + k : from, at = c * n + i;
+      all[k] = {.scale = scales[c * scale_stride],
+                .rate = sizes[c].rate,
+                .gradient = gradient[at],
+                .weight = rows[at],
+                .speed = first != nullptr ? first[at] : 0};
+    }
+    for (int k = 0; k < kClients; ++k) {
+      if (k < some) move(from + k, i, all[k]);
     }
   }
 
-  HANSE_BOTH_SIDES void move(int64_t c, int64_t i, float g, float w, float speed) const {
-    const float scale = scales[c * scale_stride];
+  HANSE_BOTH_SIDES void move(int64_t c, int64_t i, const Before& own) const {
     const int64_t at = c * n + i;
-    g = pulled(c, i, scale * g, w);
+    float speed = own.speed;
+    float g = pulled(c, i, own.scale * own.gradient, own.weight);
     if (first != nullptr) g = with_momentum(numbers.rule, g, speed);
-    if (scale == 0) return;
+    if (own.scale == 0) return;
     if (spent != nullptr) spent[at] = 0;
     if (!moves_in(c, i)) return;
     if (first != nullptr) first[at] = speed;
-    rows[at] = w - sizes[c].rate * g;
+    rows[at] = own.weight - own.rate * g;
   }
 
   HANSE_BOTH_SIDES bool moves_in(int64_t c, int64_t i) const {

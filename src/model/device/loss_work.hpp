@@ -7,6 +7,7 @@
 #include "hanse/base/both_sides.hpp"
 #include "hanse/model/loss_math.hpp"
 #include "hanse/model/loss_rule.hpp"
+#include "part_sums.hpp"
 
 namespace hanse {
 
@@ -15,12 +16,21 @@ namespace hanse {
 // treats kGroups samples at once, each by kLanes threads.
 struct LossWork {
   static constexpr int kThreads = 256, kLanes = 8, kGroups = kThreads / kLanes;
+  static constexpr int kAtOnce = 2;  // outputs of a thread
   struct Scratch {
     float largest[kThreads];  // of a thread's outputs
     double sums[kThreads];    // of their exponentials
+    int32_t labels[kGroups];  // of the group's sample; or ...
+    float targets[kGroups];   // ... its target
     double own[kGroups];      // the label's logit less the largest
     double losses[kGroups];   // of the group's samples so far
     double squares[kGroups];  // likewise, of each squared
+  };
+  // Where a client's logits [B, outputs] are, and then their gradient.
+  struct Rows {
+    float* first;
+    int64_t step;
+    HANSE_BOTH_SIDES float* operator[](int64_t b) const { return first + b * step; }
   };
 
   LossRule rule;
@@ -32,44 +42,44 @@ struct LossWork {
   const float* bias;      // of each client, `bias_stride` further, [outputs]; null: none
   float* bias_gradient;   // likewise
   int64_t bias_stride;
-  float* logits;    // [C, B, outputs] without the bias
-  double* means;    // [C]
-  double* totals;   // [C] the means are added to it; null: nowhere
-  double* squares;  // [C] likewise the squared losses of samples
+  int32_t parts;       // the logits without the bias are sums of so many ...
+  const float* found;  // [C, parts, B, outputs]; one part may be `logits`
+  float* logits;       // [C, B, outputs]
+  double* means;       // [C]
+  double* totals;      // [C] the means are added to it; null: nowhere
+  double* squares;     // [C] likewise the squared losses of samples
 
   HANSE_BOTH_SIDES int rounds() const { return static_cast<int>((batch + kGroups - 1) / kGroups); }
   HANSE_BOTH_SIDES int phases() const { return 3 * rounds() + 1; }
 
   HANSE_BOTH_SIDES void operator()(int phase, int64_t client, int thread, Scratch& scratch) const {
-    on(logits + client * batch * outputs, phase, client, thread, scratch);
+    const Rows z{logits + client * batch * outputs, outputs};
+    if (phase == 3 * rounds()) return finish(z, client, thread, scratch);
+    differentiate(z, true, phase, client, thread, scratch);
   }
 
-  // The same on logits [B, outputs] of a client that lie elsewhere.
-  HANSE_BOTH_SIDES void on(float* own, int phase, int64_t client, int thread,
-                           Scratch& scratch) const {
-    if (phase == 3 * rounds()) return finish(own, client, thread, scratch);
+  // All phases but the last, on logits of a client that lie elsewhere. Without `notes` there are no
+  // losses to finish().
+  HANSE_BOTH_SIDES void differentiate(Rows rows, bool notes, int phase, int64_t client, int thread,
+                                      Scratch& scratch) const {
     const int group = thread / kLanes;
     const int64_t b = int64_t{phase / 3} * kGroups + group;
     if (phase == 0 && thread % kLanes == 0) scratch.losses[group] = scratch.squares[group] = 0;
     if (b >= batch) return;
-    const int64_t sample = client * batch + b, count = counts[client];
-    float* z = own + b * outputs;
+    float* z = rows[b];
+    if (phase % 3 == 0) return begin(z, client, b, thread, scratch);
+    const int64_t count = counts[client];
+    if (b >= count) return;
     const float share = 1.0F / static_cast<float>(count);
-    if (b >= count) {
-      for (int64_t i = thread % kLanes; i < outputs; i += kLanes) z[i] = 0;
-    } else if (phase % 3 == 0) {
-      begin(z, client, thread, scratch);
-    } else if (rule == LossRule::kCrossEntropy) {
-      const int64_t label = labels[places[sample]];
-      if (phase % 3 == 1) {
-        exponentials(z, label, thread, scratch);
-      } else {
-        cross_entropy(z, label, count, thread, scratch);
-      }
+    if (rule == LossRule::kCrossEntropy) {
+      if (phase % 3 == 1) return exponentials(z, thread, scratch);
+      const double sum = cross_entropy(z, share, thread, scratch);
+      if (!notes || thread % kLanes > 0) return;
+      note(log_from_one(sum) - scratch.own[group], count, group, scratch);
     } else if (phase % 3 == 1 && thread % kLanes == 0) {
       const double loss = rule == LossRule::kBinaryLogistic
-                              ? logistic(z, labels[places[sample]] == 1 ? 1 : 0, share)
-                              : squared_error(z, targets[places[sample]], share);
+                              ? logistic(z, scratch.labels[group] == 1 ? 1 : 0, share)
+                              : squared_error(z, scratch.targets[group], share);
       note(loss, count, group, scratch);
     }
   }
@@ -79,19 +89,40 @@ struct LossWork {
     scratch.squares[group] += loss * loss;
   }
 
-  // Adds the bias, and finds the largest of a thread's outputs.
-  HANSE_BOTH_SIDES void begin(float* z, int64_t client, int thread, Scratch& scratch) const {
+  // Takes what the sample's loss needs, finds its logits, and the largest of a thread's.
+  HANSE_BOTH_SIDES void begin(float* z, int64_t client, int64_t b, int thread,
+                              Scratch& scratch) const {
+    const int lane = thread % kLanes, group = thread / kLanes;
+    const int64_t place = places[client * batch + b];
+    const bool is_there = b < counts[client];
+    const PartSums sums{parts, static_cast<int32_t>(batch * outputs), kLanes};
     float largest = -__builtin_huge_valf();
-    for (int64_t i = thread % kLanes; i < outputs; i += kLanes) {
-      const float value = z[i] + (bias != nullptr ? bias[client * bias_stride + i] : 0);
-      largest = value > largest ? value : largest;
-      z[i] = value;
+    for (int64_t i = lane; i < outputs; i += kAtOnce * kLanes) {
+      float values[kAtOnce], shifts[kAtOnce];
+      for (int k = 0; k < kAtOnce; ++k) {
+        const bool is_output = i + k * kLanes < outputs;
+        shifts[k] = bias != nullptr && is_output ? bias[client * bias_stride + i + k * kLanes] : 0;
+      }
+      sums.add(found + (client * parts * batch + b) * outputs + i, outputs - i, values);
+      for (int k = 0; k < kAtOnce; ++k) {
+        if (i + k * kLanes >= outputs) break;
+        const float value = is_there ? values[k] + shifts[k] : 0;
+        largest = value > largest ? value : largest;
+        z[i + k * kLanes] = value;
+      }
     }
     scratch.largest[thread] = largest;
+    if (lane > 0) return;
+    if (labels != nullptr) {
+      scratch.labels[group] = labels[place];
+    } else {
+      scratch.targets[group] = targets[place];
+    }
   }
 
-  HANSE_BOTH_SIDES void exponentials(float* z, int64_t label, int thread, Scratch& scratch) const {
+  HANSE_BOTH_SIDES void exponentials(float* z, int thread, Scratch& scratch) const {
     const int lane = thread % kLanes, group = thread / kLanes;
+    const int32_t label = scratch.labels[group];
     float largest = scratch.largest[group * kLanes];
     for (int i = 1; i < kLanes; ++i) {
       const float next = scratch.largest[group * kLanes + i];
@@ -107,19 +138,18 @@ struct LossWork {
     scratch.sums[thread] = sum;
   }
 
-  HANSE_BOTH_SIDES void cross_entropy(float* z, int64_t label, int64_t count, int thread,
-                                      Scratch& scratch) const {
+  // Returns the sum of all exponentials.
+  HANSE_BOTH_SIDES double cross_entropy(float* z, float share, int thread,
+                                        const Scratch& scratch) const {
     const int lane = thread % kLanes, group = thread / kLanes;
-    const float share = 1.0F / static_cast<float>(count);
+    const int32_t label = scratch.labels[group];
     double sum = 0;
     for (int i = 0; i < kLanes; ++i) sum += scratch.sums[group * kLanes + i];
     const float factor = share / static_cast<float>(sum);
     for (int64_t i = lane; i < outputs; i += kLanes) {
       z[i] = z[i] * factor - (i == label ? share : 0);
     }
-    if (lane > 0) return;
-    const double loss = log_from_one(sum) - scratch.own[group];
-    note(loss, count, group, scratch);
+    return sum;
   }
 
   HANSE_BOTH_SIDES static double squared_error(float* z, float target, float share) {
@@ -135,25 +165,29 @@ struct LossWork {
            log_from_one(1 + static_cast<double>(e));
   }
 
-  // The client's mean, and the gradient of the bias.
-  HANSE_BOTH_SIDES void finish(const float* z, int64_t client, int thread,
-                               const Scratch& scratch) const {
-    if (thread == 0) {
-      double mean = 0, squared = 0;
-      for (int group = 0; group < kGroups; ++group) {
-        mean += scratch.losses[group];
-        squared += scratch.squares[group];
-      }
-      means[client] = mean;
-      if (totals != nullptr) totals[client] += mean;
-      if (squares != nullptr) squares[client] += squared;
-    }
+  // The client's losses, and the gradient of the bias, by threads of different warps.
+  HANSE_BOTH_SIDES void finish(Rows z, int64_t client, int thread, const Scratch& scratch) const {
+    if (thread == kThreads - 1) put_losses(client, scratch);
     if (bias_gradient == nullptr) return;
     for (int64_t i = thread; i < outputs; i += kThreads) {
       float sum = 0;
-      for (int64_t b = 0; b < batch; ++b) sum += z[b * outputs + i];
+      for (int64_t b = 0; b < batch; ++b) sum += z[b][i];
       bias_gradient[client * bias_stride + i] = sum;
     }
+  }
+
+ private:
+  HANSE_BOTH_SIDES void put_losses(int64_t client, const Scratch& scratch) const {
+    const double total = totals != nullptr ? totals[client] : 0;
+    const double all_squares = squares != nullptr ? squares[client] : 0;
+    double mean = 0, squared = 0;
+    for (int group = 0; group < kGroups && group < batch; ++group) {
+      mean += scratch.losses[group];
+      squared += scratch.squares[group];
+    }
+    means[client] = mean;
+    if (totals != nullptr) totals[client] = total + mean;
+    if (squares != nullptr) squares[client] = all_squares + squared;
   }
 };
 

@@ -93,8 +93,9 @@ class NetworkGradient final : public StepGradient {
     loss_.totals = room(totals.losses);
     loss_.squares = room(totals.squares);
     if (head_) {
-      head_->loss = loss_;
-      on_device(*head_, clients);
+      head_->rest.loss = loss_;
+      on_device(head_->logits, head_->logits.blocks(clients));
+      on_device(head_->rest, head_->rest.blocks(clients));
     } else {
       on_device(loss_, clients);
     }
@@ -200,7 +201,7 @@ class NetworkGradient final : public StepGradient {
                                                  : nullptr;
     const int64_t units = own.weight.size(1), inputs = own.weight.size(2);
     const bool is_head =
-        !narrow_ && step_loss_ == nullptr && is_last && HeadWork::fits(batch_, units, inputs);
+        !narrow_ && step_loss_ == nullptr && is_last && HeadLayer::fits(batch_, units, inputs);
     if (below == nullptr && !is_head) {
       samples_ = at::empty({clients_, batch_, inputs}, floats_);
       take_samples_ = {.width = inputs,
@@ -232,8 +233,9 @@ class NetworkGradient final : public StepGradient {
                      .found = {},
                      .forward = forward,
                      .backward = backward};
-    if (is_head)
-      head_ = head_of(layer, dense_.empty() ? nullptr : &dense_.back(), features_, batch_);
+    if (is_head) {
+      head_ = head_of(layer, dense_.empty() ? nullptr : &dense_.back(), features_, places_, batch_);
+    }
     const bool is_long = !narrow_ && !is_head && inputs >= kLongSum && inputs >= kFewUnits * units;
     if (is_long && can_be_counted(ProductWork::parts_of(inputs) * batch_ * units)) cut(layer);
     dense_.push_back(std::move(layer));
@@ -274,6 +276,8 @@ class NetworkGradient final : public StepGradient {
              .bias = last.own.first_bias(),
              .bias_gradient = data(last.own.bias_gradient),
              .bias_stride = last.own.bias_stride(),
+             .parts = head_ ? head_->rest.layer.slices() : 1,
+             .found = data(head_ ? head_->found : last.output.values),
              .logits = data(last.output.values),
              .means = means_.data_ptr<double>(),
              .totals = nullptr,
@@ -379,7 +383,7 @@ class NetworkGradient final : public StepGradient {
   at::Tensor means_;  // [C] float64
   SamplesWork take_samples_ = {};
   LossWork loss_ = {};
-  std::optional<HeadWork> head_;  // the last layer with its loss, where it is small
+  std::optional<Head> head_;  // of the last layer with its loss, where it is small
 };
 
 }  // namespace

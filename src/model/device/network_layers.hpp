@@ -132,27 +132,45 @@ inline int64_t largest_factor(const std::vector<ConvolutionLayer>& stages,
   return most;
 }
 
-// The head of a network: its last layer, with the units of the dense one below it (null: none).
-// Without an input it reads the samples [samples, inputs]. LossWork is to be added.
-inline HeadWork head_of(const DenseLayer& last, const DenseLayer* below, const at::Tensor& samples,
-                        int64_t batch) {
+// The kernels of a network's head.
+struct Head {
+  at::Tensor found;  // LogitsWork's
+  LogitsWork logits;
+  HeadWork rest;  // without its LossWork
+};
+
+// The head on the last layer, with the units of the dense one below it (null: none). Without an
+// input it reads the samples [samples, inputs] at their places [C, B].
+inline Head head_of(const DenseLayer& last, const DenseLayer* below, const at::Tensor& samples,
+                    const at::Tensor& places, int64_t batch) {
   const at::Tensor& weight = last.own.weight;
   const at::Tensor& input = last.input.defined() ? last.input : samples;
-  const int64_t units = weight.size(1);
-  return {.inputs = weight.size(2),
-          .unit_tiles = HeadWork::unit_tiles_of(units),
-          .batch = static_cast<int32_t>(batch),
-          .units = static_cast<int32_t>(units),
-          .loss = {},
-          .by_place = !last.input.defined(),
-          .input = input.data_ptr<float>(),
-          .weights = weight.data_ptr<float>(),
-          .weight_gradient = last.own.weight_gradient.data_ptr<float>(),
-          .stride = weight.stride(0),
-          .input_delta = last.input_delta.defined() ? last.input_delta.data_ptr<float>() : nullptr,
-          .has_relu = below != nullptr,
-          .below = below != nullptr ? below->forward : UnitsWork{},
-          .back = below != nullptr ? below->backward : UnitsBackWork{}};
+  const int64_t clients = weight.size(0), units = weight.size(1);
+  const HeadLayer layer{.batch = static_cast<int32_t>(batch),
+                        .units = static_cast<int32_t>(units),
+                        .inputs = static_cast<int32_t>(weight.size(2)),
+                        .by_place = !last.input.defined(),
+                        .places = places.data_ptr<int64_t>(),
+                        .input = input.data_ptr<float>(),
+                        .weights = weight.data_ptr<float>(),
+                        .stride = weight.stride(0)};
+  const bool has_relu = below != nullptr;
+  const at::Tensor found = at::empty({clients, layer.slices(), batch, units}, weight.options());
+  return {.found = found,
+          .logits = {.layer = layer,
+                     .slices = layer.slices(),
+                     .unit_tiles = LogitsWork::unit_tiles_of(units),
+                     .has_relu = has_relu,
+                     .below = has_relu ? below->forward : UnitsWork{},
+                     .found = found.data_ptr<float>()},
+          .rest = {.layer = layer,
+                   .blocks_each = HeadWork::blocks_of(layer),
+                   .loss = {},
+                   .weight_gradient = last.own.weight_gradient.data_ptr<float>(),
+                   .input_delta =
+                       last.input_delta.defined() ? last.input_delta.data_ptr<float>() : nullptr,
+                   .has_relu = has_relu,
+                   .back = has_relu ? below->backward : UnitsBackWork{}}};
 }
 
 }  // namespace hanse

@@ -6,6 +6,7 @@
 
 #include "block_work.hpp"
 #include "divider.hpp"
+#include "four.hpp"
 #include "hanse/base/both_sides.hpp"
 
 namespace hanse {
@@ -22,9 +23,6 @@ struct ProductWork {
     float weights[kUnits * kRow];
     float input[kSamples * kInputs];
     float sums[kSlices * kSamples * kUnits];
-  };
-  struct alignas(16) Four {
-    float values[4];
   };
 
   Divider parts, tiles;  // of the inputs, and of the units
@@ -122,10 +120,6 @@ struct ProductWork {
       for (int k = 0; k < kSlices; ++k) sum += scratch.sums[k * kSamples * kUnits + i];
       to[b * units + unit] = sum;
     }
-  }
-
-  HANSE_BOTH_SIDES static Four four(const float* values) {
-    return *reinterpret_cast<const Four*>(values);
   }
 };
 

@@ -62,7 +62,7 @@ std::unique_ptr<StepGradient> make_client_gradient(StepParts parts, ClientPasses
 // Memory: an activation and its gradient for each value, and C inputs kernel^2 B pixels floats of
 // the largest convolution; in bfloat16 twice its largest factor besides, of 2 bytes a value. Cost:
 // twice the unrolling of all convolutions but the last; in bfloat16 a copy of each factor, and
-// products by libraries in the place of HeadWork and ProductWork.
+// products by libraries in the place of LogitsWork, HeadWork and ProductWork.
 inline constexpr int64_t kMostColumns = int64_t{1} << 29;
 std::unique_ptr<StepGradient> make_network_gradient(const StepParts& parts, const NetworkSpec& spec,
                                                     const std::vector<int64_t>& sample_shape);

@@ -15,6 +15,7 @@
 #include "hanse/model/entry_step.hpp"
 #include "hanse/sums/fold_entry.hpp"
 #include "head_work.hpp"
+#include "logits_work.hpp"
 #include "loss_work.hpp"
 #include "pooling_work.hpp"
 #include "product_work.hpp"
@@ -159,7 +160,7 @@ struct StepWork {
 
 using Work = std::variant<FoldWork, SumWork, DropWork, KeepWork, StepWork, ColumnsWork, ImagesWork,
                           SpreadWork, GatherWork, ProductWork, PoolWork, UnpoolWork, SamplesWork,
-                          UnitsWork, UnitsBackWork, LossWork, HeadWork, StartWork, AccumulateWork,
-                          DescentWork, ChooseWork>;
+                          UnitsWork, UnitsBackWork, LossWork, LogitsWork, HeadWork, StartWork,
+                          AccumulateWork, DescentWork, ChooseWork>;
 
 }  // namespace hanse

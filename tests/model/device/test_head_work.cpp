@@ -1,7 +1,8 @@
-// A network's head in one kernel against its layers one after the other, in float64.
+// A network's head in two kernels against its layers one after the other, in float64.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <tuple>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -17,6 +18,9 @@ struct Shape {
   LossRule rule = LossRule::kCrossEntropy;
   bool bias = true, relu = true, mask = true, by_place = false;
   int64_t parts = 3;
+  bool reads_samples = false;  // nobody wants their gradient
+
+  bool has_delta() const { return !by_place && !reads_samples; }
 };
 
 std::size_t to_size(int64_t n) { return static_cast<std::size_t>(n); }
@@ -50,13 +54,38 @@ struct Head {
     }
   }
 
-  HeadWork work() {
-    const auto batch = static_cast<int32_t>(shape.batch);
-    const bool squared = shape.rule == LossRule::kSquaredError;
-    return {.inputs = shape.inputs,
-            .unit_tiles = HeadWork::unit_tiles_of(shape.units),
-            .batch = batch,
+  HeadLayer layer() const {
+    return {.batch = static_cast<int32_t>(shape.batch),
             .units = static_cast<int32_t>(shape.units),
+            .inputs = static_cast<int32_t>(shape.inputs),
+            .by_place = shape.by_place,
+            .places = places.data(),
+            .input = input.data(),
+            .weights = weights.data(),
+            .stride = stride};
+  }
+
+  LogitsWork logits_work() {
+    logits.assign(to_size(kClients * layer().slices() * shape.batch * shape.units), 9);
+    return {.layer = layer(),
+            .slices = layer().slices(),
+            .unit_tiles = LogitsWork::unit_tiles_of(shape.units),
+            .has_relu = shape.relu,
+            .below = {.batch = shape.batch,
+                      .units = shape.inputs,
+                      .parts = static_cast<int32_t>(shape.parts),
+                      .found = found.data(),
+                      .values = input.data(),
+                      .mask = shape.mask ? mask.data() : nullptr,
+                      .bias = shape.bias ? below_bias.data() : nullptr,
+                      .bias_stride = shape.inputs + 2},
+            .found = logits.data()};
+  }
+
+  HeadWork work() {
+    const bool squared = shape.rule == LossRule::kSquaredError;
+    return {.layer = layer(),
+            .blocks_each = HeadWork::blocks_of(layer()),
             .loss = {.rule = shape.rule,
                      .batch = shape.batch,
                      .outputs = shape.units,
@@ -67,31 +96,28 @@ struct Head {
                      .bias = shape.bias ? bias.data() : nullptr,
                      .bias_gradient = shape.bias ? bias_gradient.data() : nullptr,
                      .bias_stride = shape.units + 1,
+                     .parts = layer().slices(),
+                     .found = logits.data(),
                      .logits = nullptr,
                      .means = means.data(),
-                     .totals = totals.data()},
-            .by_place = shape.by_place,
-            .input = input.data(),
-            .weights = weights.data(),
+                     .totals = totals.data(),
+                     .squares = squares.data()},
             .weight_gradient = weight_gradient.data(),
-            .stride = stride,
-            .input_delta = shape.by_place ? nullptr : delta.data(),
+            .input_delta = shape.has_delta() ? delta.data() : nullptr,
             .has_relu = shape.relu,
-            .below = {.batch = shape.batch,
-                      .units = shape.inputs,
-                      .parts = static_cast<int32_t>(shape.parts),
-                      .found = found.data(),
-                      .values = input.data(),
-                      .mask = shape.mask ? mask.data() : nullptr,
-                      .bias = shape.bias ? below_bias.data() : nullptr,
-                      .bias_stride = shape.inputs + 2},
             .back = {.units = shape.inputs,
-                     .batch = batch,
+                     .batch = static_cast<int32_t>(shape.batch),
                      .values = input.data(),
                      .mask = shape.mask ? mask.data() : nullptr,
-                     .delta = delta.data(),
+                     .delta = nullptr,
                      .bias_gradient = shape.bias ? below_gradient.data() : nullptr,
                      .bias_stride = shape.inputs + 2}};
+  }
+
+  // All that the kernels wrote.
+  auto written() const {
+    return std::tie(input, weight_gradient, bias_gradient, delta, below_gradient, means, totals,
+                    squares);
   }
 
   int64_t place(int64_t client, int64_t b) const {
@@ -103,11 +129,11 @@ struct Head {
   int64_t stride;
   std::vector<int64_t> counts;
   int64_t n;
-  Row found, mask, below_bias, input, weights, bias, targets;
+  Row found, mask, below_bias, input, weights, bias, targets, logits;
   Row weight_gradient, bias_gradient, delta, below_gradient;
   std::vector<int64_t> places;
   std::vector<int32_t> labels;
-  std::vector<double> means = {9, 9, 9, 9}, totals = {1, 2, 3, 4};
+  std::vector<double> means = {9, 9, 9, 9}, totals = {1, 2, 3, 4}, squares = {4, 3, 2, 1};
 };
 
 // The loss of a sample; logits become its gradient.
@@ -158,7 +184,7 @@ void add_client(const Head& head, int64_t client, Errors& errors) {
   const float* w = head.weights.data() + client * head.stride;
   std::vector<double> weights(to_size(s.units * s.inputs)), bias(to_size(s.units));
   std::vector<double> below(to_size(s.inputs));
-  double mean = 0;
+  double mean = 0, squared = 0;
   for (int64_t b = 0; b < s.batch; ++b) {
     const float* x = head.input.data() + head.place(client, b) * s.inputs;
     std::vector<double> z(bias.size());
@@ -168,7 +194,10 @@ void add_client(const Head& head, int64_t client, Errors& errors) {
       for (int64_t i = 0; i < s.inputs; ++i) sum += wide(x[i]) * wide(w[u * s.inputs + i]);
     }
     const double loss = loss_of(head, z, head.places[to_size(client * s.batch + b)]);
-    if (b < count) mean += loss / static_cast<double>(count);
+    if (b < count) {
+      mean += loss / static_cast<double>(count);
+      squared += loss * loss;
+    }
     for (double& value : z) value = b < count ? value / static_cast<double>(count) : 0;
     for (int64_t i = 0; i < s.inputs; ++i) {
       double back = 0;
@@ -179,7 +208,7 @@ void add_client(const Head& head, int64_t client, Errors& errors) {
       const auto at = to_size((client * s.batch + b) * s.inputs + i);
       if (s.relu) back = x[i] <= 0 ? 0 : back * (s.mask ? wide(head.mask[at]) : 1);
       below[to_size(i)] += back;
-      if (!s.by_place) errors.add(head.delta[at], back);
+      if (s.has_delta()) errors.add(head.delta[at], back);
     }
     for (int64_t u = 0; u < s.units; ++u) bias[to_size(u)] += z[to_size(u)];
   }
@@ -195,12 +224,17 @@ void add_client(const Head& head, int64_t client, Errors& errors) {
   const auto own = to_size(client);
   EXPECT_NEAR(head.means[own], mean, 1e-5 * mean + 1e-12);
   EXPECT_EQ(head.totals[own], static_cast<double>(client + 1) + head.means[own]);
+  EXPECT_NEAR(head.squares[own], static_cast<double>(4 - client) + squared, 1e-4 * squared + 1e-12);
 }
 
 void expect_layers(const Shape& shape) {
-  ASSERT_TRUE(HeadWork::fits(shape.batch, shape.units, shape.inputs));
-  Head head(shape);
-  run_backwards(head.work(), Head::kActing);
+  ASSERT_TRUE(HeadLayer::fits(shape.batch, shape.units, shape.inputs));
+  Head head(shape), forwards(shape);
+  run_backwards(head.logits_work(), head.logits_work().blocks(Head::kActing));
+  run_backwards(head.work(), head.work().blocks(Head::kActing));
+  run_blocks(forwards.logits_work(), forwards.logits_work().blocks(Head::kActing));
+  run_blocks(forwards.work(), forwards.work().blocks(Head::kActing));
+  EXPECT_TRUE(head.written() == forwards.written());
   Errors errors;
   for (int64_t client = 0; client < Head::kActing; ++client) {
     if (shape.relu) add_units(head, client, errors);
@@ -216,17 +250,34 @@ void expect_layers(const Shape& shape) {
   EXPECT_TRUE(stays(head.below_gradient, shape.inputs + 2));
   EXPECT_EQ(head.means.back(), 9);
   EXPECT_EQ(head.totals.back(), 4);
+  EXPECT_EQ(head.squares.back(), 1);
 }
 
 TEST(HeadWork, IsItsLayersOneAfterTheOther) {
-  for (const int64_t batch : {1, 3, 20, 33, 64}) {
-    for (const int64_t units : {1, 2, 10, 33, 64}) {
-      for (const int64_t inputs : {1, 5, 129}) {
-        if (HeadWork::fits(batch, units, inputs)) expect_layers({batch, units, inputs});
+  for (const int64_t batch : {1, 3, 4, 10, 20, 32, 33, 64}) {
+    for (const int64_t units : {1, 2, 10, 62, 64}) {
+      for (const int64_t inputs : {1, 63, 64, 65, 784, 2048}) {
+        if (HeadLayer::fits(batch, units, inputs)) expect_layers({batch, units, inputs});
       }
     }
   }
-  expect_layers({.batch = 20, .units = 10, .inputs = 512});
+}
+
+TEST(HeadWork, ReadsSamplesWhereTheyAre) {
+  for (const int64_t batch : {1, 10, 33, 64}) {
+    for (const int64_t units : {1, 10, 62}) {
+      for (const int64_t inputs : {1, 65, 784}) {
+        if (!HeadLayer::fits(batch, units, inputs)) continue;
+        expect_layers(
+            {.batch = batch, .units = units, .inputs = inputs, .relu = false, .by_place = true});
+        expect_layers({.batch = batch,
+                       .units = units,
+                       .inputs = inputs,
+                       .relu = false,
+                       .reads_samples = true});
+      }
+    }
+  }
 }
 
 TEST(HeadWork, HasAnyLossWithAndWithoutBiasAndLayerBelow) {
@@ -236,10 +287,10 @@ TEST(HeadWork, HasAnyLossWithAndWithoutBiasAndLayerBelow) {
     for (const bool bias : {true, false}) {
       for (const bool mask : {true, false}) {
         expect_layers(
-            {.batch = 9, .units = units, .inputs = 40, .rule = rule, .bias = bias, .mask = mask});
+            {.batch = 9, .units = units, .inputs = 70, .rule = rule, .bias = bias, .mask = mask});
       }
       const Shape alone{
-          .batch = 9, .units = units, .inputs = 40, .rule = rule, .bias = bias, .relu = false};
+          .batch = 9, .units = units, .inputs = 70, .rule = rule, .bias = bias, .relu = false};
       expect_layers(alone);
       Shape by_place = alone;
       by_place.by_place = true;
@@ -250,17 +301,21 @@ TEST(HeadWork, HasAnyLossWithAndWithoutBiasAndLayerBelow) {
 
 TEST(HeadWork, AddsAnyNumberOfPartsOfTheLayerBelow) {
   for (const int64_t parts : {1, 2, 4, 5, 9}) {
-    expect_layers({.batch = 5, .units = 3, .inputs = 60, .parts = parts});
+    expect_layers({.batch = 5, .units = 3, .inputs = 90, .parts = parts});
   }
 }
 
 TEST(HeadWork, LeavesLargeLayersToOthers) {
-  EXPECT_TRUE(HeadWork::fits(10, 10, 784));
-  EXPECT_FALSE(HeadWork::fits(20, 62, 2048));
-  EXPECT_FALSE(HeadWork::fits(65, 1, 1));
-  EXPECT_FALSE(HeadWork::fits(1, 65, 1));
-  EXPECT_FALSE(HeadWork::fits(1, 1, 2049));
-  EXPECT_FALSE(HeadWork::fits(64, 1, 2048));
+  EXPECT_TRUE(HeadLayer::fits(10, 10, 784));
+  EXPECT_TRUE(HeadLayer::fits(32, 64, 512));
+  EXPECT_TRUE(HeadLayer::fits(64, 32, 512));
+  EXPECT_FALSE(HeadLayer::fits(20, 62, 2048));
+  EXPECT_FALSE(HeadLayer::fits(65, 1, 1));
+  EXPECT_FALSE(HeadLayer::fits(1, 65, 1));
+  EXPECT_FALSE(HeadLayer::fits(1, 1, 2049));
+  EXPECT_FALSE(HeadLayer::fits(32, 65, 1));
+  EXPECT_FALSE(HeadLayer::fits(33, 64, 1));
+  EXPECT_FALSE(HeadLayer::fits(60, 33, 1));
 }
 
 }  // namespace

@@ -299,8 +299,15 @@ TEST(NetworkGradient, EqualsAutogradOfLongSums) {
   for (const int64_t batch : {1, 7, 33}) {
     const std::vector<int64_t> counts{batch, 0, (batch + 1) / 2};
     const std::vector<int64_t> shape{3, 20, 21};
-    expect_reference({.spec = {}, .shape = shape, .counts = counts, .batch = batch}, "linear");
+    expect_reference({.spec = {.hidden = {150}, .hidden_dropout = 0.5},
+                      .shape = shape,
+                      .counts = counts,
+                      .batch = batch},
+                     "a head of several slices");
     for (const int64_t classes : {3, 70}) {
+      expect_reference(
+          {.spec = {}, .shape = shape, .counts = counts, .batch = batch, .classes = classes},
+          "linear");
       expect_reference({.spec = {.hidden = {70, 5}, .hidden_dropout = 0.5},
                         .shape = shape,
                         .counts = counts,

@@ -220,13 +220,19 @@ double cross_entropy(const float* z, int64_t outputs, int64_t label, std::vector
   return std::log(sum) - (static_cast<double>(z[label]) - largest);
 }
 
-void expect_losses(int64_t batch, int64_t outputs) {
+void expect_losses(int64_t batch, int64_t outputs, int32_t parts = 1) {
   const std::vector<int64_t> counts{batch, 0, (batch + 1) / 2};
   const auto clients = std::ssize(counts);
   const int64_t stride = outputs + 2;
   const Row bias = drawn(clients * stride, 2);
-  Row logits = drawn(clients * batch * outputs), sums(bias.size(), 9);
-  const Row given = logits;
+  const int64_t n = batch * outputs;
+  Row found = drawn(clients * parts * n), given(static_cast<std::size_t>(clients * n), 0);
+  for (int64_t i = 0; i < clients * parts * n; ++i) {
+    given[static_cast<std::size_t>(i / n / parts * n + i % n)] +=
+        found[static_cast<std::size_t>(i)];
+  }
+  Row logits(given.size(), 9), sums(bias.size(), 9);
+  if (parts == 1) logits = found;  // in place
   std::vector<int64_t> places;
   std::vector<int32_t> labels;
   for (int64_t i = 0; i < clients * batch; ++i) {
@@ -244,6 +250,8 @@ void expect_losses(int64_t batch, int64_t outputs) {
                       .bias = bias.data(),
                       .bias_gradient = sums.data(),
                       .bias_stride = stride,
+                      .parts = parts,
+                      .found = parts == 1 ? logits.data() : found.data(),
                       .logits = logits.data(),
                       .means = means.data(),
                       .totals = totals.data()};
@@ -286,6 +294,12 @@ TEST(LossWork, HasMeansGradientsAndTheBiasOfAnyNumberOfSamplesAndOutputs) {
   }
 }
 
+TEST(LossWork, AddsThePartsOfLogits) {
+  for (const int32_t parts : {2, 12, 13, 14, 27}) {
+    for (const int64_t outputs : {1, 8, 9, 16, 17}) expect_losses(33, outputs, parts);
+  }
+}
+
 struct Descending {
   StepNumbers numbers;
   bool anchor = false, own_anchor = false, pulls = false, clipped = false, sums = false;
@@ -304,7 +318,7 @@ float direction_of(const StepNumbers& s, float root, float g, float& one, float&
 }
 
 void expect_descent(const Descending& c, int64_t clients) {
-  const int64_t n = 7, moments = moments_of(c.numbers.kind);
+  const int64_t n = 9, trained = 7, moments = moments_of(c.numbers.kind);
   Row gradient = drawn(clients * n);
   const Row anchor = drawn(clients * n, 2), pulls = drawn(clients * n, 3);
   Row rows = drawn(clients * n, 4), first = drawn(clients * n, 5), second = drawn(clients * n, 6);
@@ -326,7 +340,7 @@ void expect_descent(const Descending& c, int64_t clients) {
   for (int64_t at = 0; at < clients * n; ++at) {
     const auto i = static_cast<std::size_t>(at), client = static_cast<std::size_t>(at / n);
     const StepSize& size = sizes[client];
-    if (size.scale == 0) continue;
+    if (size.scale == 0 || at % n >= trained) continue;
     const float scale = c.clipped ? clipped[client] : size.scale;
     const float* origin = anchor.data() + (c.own_anchor ? at : at % n);
     const float g = pulled_gradient(c.numbers.rule, scale * gradient[i], expected[i],
@@ -348,9 +362,10 @@ void expect_descent(const Descending& c, int64_t clients) {
                          .spent = c.sums ? gradient.data() : nullptr,
                          .clients = clients,
                          .n = n,
+                         .trained = trained,
                          .anchor_stride = c.own_anchor ? n : 0,
                          .scale_stride = c.clipped ? 1 : int64_t{sizeof(StepSize) / sizeof(float)}};
-  run_backwards(work, n);
+  run_backwards(work, work.items());
   EXPECT_EQ(rows, expected) << clients;
   EXPECT_EQ(first, expected_first) << clients;
   EXPECT_EQ(second, expected_second) << clients;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -25,6 +26,7 @@ void run_backwards(const One& work, int64_t n) {
   if constexpr (BlockWork<One>) {
     const auto scratch = std::make_unique<typename One::Scratch>();
     for (int64_t block = n - 1; block >= 0; --block) {
+      std::memset(static_cast<void*>(scratch.get()), 0xff, sizeof(*scratch));  // NaN
       for (int phase = 0; phase < work.phases(); ++phase) {
         for (int thread = One::kThreads - 1; thread >= 0; --thread) {
           work(phase, block, thread, *scratch);
