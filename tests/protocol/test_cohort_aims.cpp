@@ -47,6 +47,10 @@ TEST_F(CohortAims, ChangedSamples) {
   expect_agreement("augmented, for rules of gradients", with([](Job& job) {
                      job.client.augmentation = {.crop = 1, .flip = 0.5, .mixup = 0.6};
                      job.aggregator.kind = "dqn-fed";
+                     job.aggregator.radius = 0.3;
+                     job.client.lr = 0.05;
+                     job.client.pairs = 2;
+                     job.client.rate = LoweringRate::kLbfgs;
                    }));
   for (const char* kind : {"label-flip", "backdoor"}) {
     expect_agreement(kind, with([&](Job& job) {
