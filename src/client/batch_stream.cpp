@@ -75,25 +75,46 @@ void Augmentation::start(const ClientTask& task) {
                          static_cast<uint64_t>(task.client));
 }
 
+double Augmentation::draw(std::span<ImageChange> changes) {
+  for (ImageChange& change : changes) draw(change);
+  if (options_.mixup == 0) return 1;
+  const double a = stream_.gamma(options_.mixup), b = stream_.gamma(options_.mixup);
+  const double share = a + b > 0 ? a / (a + b) : 1;
+  for (ImageChange& change : changes) change.share = static_cast<float>(share);
+  return share;
+}
+
+void Augmentation::draw(ImageChange& change) {
+  const auto below = [&](int64_t n) { return static_cast<int32_t>(stream_.below(n)); };
+  if (const auto crop = static_cast<int32_t>(options_.crop); crop > 0) {
+    change.down = below(2 * crop + 1) - crop;
+    change.right = below(2 * crop + 1) - crop;
+  }
+  if (options_.flip > 0) change.flips = stream_.uniform() < options_.flip ? 1 : 0;
+  if (const auto side = static_cast<int32_t>(options_.cutout); side > 0) {
+    change.top = below(height_) - side / 2;
+    change.left = below(width_) - side / 2;
+  }
+}
+
 void Augmentation::apply(GatheredBatch& batch, Batch& view) {
   if (image_.empty()) return;
   view.places = {};
-  const auto size = std::ssize(image_);
-  for (int64_t i = 0; i < batch.rows; ++i) {
-    float* image = batch.features.data() + i * size;
-    if (options_.crop > 0 || options_.flip > 0) place(image);
-    if (options_.cutout > 0) cut(image);
+  changes_.resize(to_index(batch.rows));
+  const double share = draw(changes_);
+  float* image = batch.features.data();
+  for (const ImageChange& change : changes_) {
+    place(change, image);
+    cut(change, image);
+    image += image_.size();
   }
-  if (options_.mixup > 0) mix(batch, view);
+  if (options_.mixup > 0) mix(share, batch, view);
 }
 
-// Pixel (y, x) <- that at (y + down, x + right) of the image, from the other side when it is
-// flipped; 0 where that is outside.
-void Augmentation::place(float* image) {
-  const int64_t crop = options_.crop;
-  const int64_t down = crop > 0 ? stream_.below(2 * crop + 1) - crop : 0;
-  const int64_t right = crop > 0 ? stream_.below(2 * crop + 1) - crop : 0;
-  const bool flips = options_.flip > 0 && stream_.uniform() < options_.flip;
+// Row after row what source_of() says.
+void Augmentation::place(const ImageChange& change, float* image) {
+  const int64_t down = change.down, right = change.right;
+  const bool flips = change.flips != 0;
   if (down == 0 && right == 0 && !flips) return;
   std::copy_n(image, image_.size(), image_.begin());
   const int64_t first = std::max<int64_t>(0, -right), last = std::min(width_, width_ - right);
@@ -111,9 +132,8 @@ void Augmentation::place(float* image) {
   }
 }
 
-void Augmentation::cut(float* image) {
-  const int64_t side = options_.cutout;
-  const int64_t top = stream_.below(height_) - side / 2, left = stream_.below(width_) - side / 2;
+void Augmentation::cut(const ImageChange& change, float* image) const {
+  const int64_t side = options_.cutout, top = change.top, left = change.left;
   const int64_t begin = std::max<int64_t>(0, left), end = std::min(width_, left + side);
   for (int64_t c = 0; c < channels_; ++c) {
     for (int64_t y = std::max<int64_t>(0, top); y < std::min(height_, top + side); ++y) {
@@ -123,9 +143,7 @@ void Augmentation::cut(float* image) {
   }
 }
 
-void Augmentation::mix(GatheredBatch& batch, Batch& view) {
-  const double a = stream_.gamma(options_.mixup), b = stream_.gamma(options_.mixup);
-  const double share = a + b > 0 ? a / (a + b) : 1;
+void Augmentation::mix(double share, GatheredBatch& batch, Batch& view) {
   const auto size = static_cast<std::size_t>(image_.size());
   const auto own = static_cast<float>(share), other = 1 - own;
   std::copy_n(batch.features.begin(), size, image_.begin());

@@ -15,6 +15,7 @@
 #include "hanse/client/options.hpp"
 #include "hanse/client/round_steps.hpp"
 #include "hanse/data/federation.hpp"
+#include "hanse/model/image_change.hpp"
 #include "poisoning.hpp"
 #include "sample_order.hpp"
 
@@ -36,19 +37,24 @@ class Augmentation {
 
   // Begins one participation.
   void start(const ClientTask& task);
-  // Changes the gathered samples; `view` is what a model gets to see of them.
+  // Draws what becomes of the next batch's samples, but for their places. Returns the share of the
+  // own ones in a mixture, 1 without.
+  double draw(std::span<ImageChange> changes);
+  // Draws, and changes the gathered samples; `view` is what a model gets to see of them.
   void apply(GatheredBatch& batch, Batch& view);
 
  private:
-  void place(float* image);
-  void cut(float* image);
-  void mix(GatheredBatch& batch, Batch& view);
+  void draw(ImageChange& change);
+  void place(const ImageChange& change, float* image);
+  void cut(const ImageChange& change, float* image) const;
+  void mix(double share, GatheredBatch& batch, Batch& view);
 
   AugmentationOptions options_;
   int64_t channels_ = 0, height_ = 0, width_ = 0;
   RandomStream stream_{0, Purpose::kAugmentation};
-  AlignedFloats image_;          // of one sample, as it was
-  std::vector<int32_t> labels_;  // of the samples that are mixed in
+  std::vector<ImageChange> changes_;  // of a batch
+  AlignedFloats image_;               // of one sample, as it was
+  std::vector<int32_t> labels_;       // of the samples that are mixed in
   std::vector<float> targets_;
   MixedLabels mixed_;
 };
@@ -122,6 +128,8 @@ class BatchStream {
   Batch next();
   // The samples of the next batch as they are, without a copy.
   ListedSamples next_samples() { return order_->next(); }
+  // Augmentation::draw() for that batch.
+  void draw(std::span<ImageChange> changes) { augmentation_.draw(changes); }
   // [classes] Batch::class_weights of the task; empty: all 1.
   std::span<const float> class_weights() const {
     return {class_weights_, class_weights_ == nullptr ? 0 : to_index(federation_.classes())};

@@ -17,7 +17,7 @@ namespace {
 constexpr int64_t kStepsAtOnce = 32;
 
 Cohort::Settings cohort_settings(const ClientOptions& options, const std::string& device,
-                                 int64_t clients, int64_t batch, int64_t samples,
+                                 int64_t clients, int64_t batch, int64_t samples, bool augments,
                                  KernelStarts starts, const PartModel* part,
                                  const FrozenCache* frozen) {
   return {
@@ -38,9 +38,19 @@ Cohort::Settings cohort_settings(const ClientOptions& options, const std::string
       .objective = options.objective,
       .weighs = options.class_weights != "none",
       .mixes = options.augmentation.mixup > 0,
+      .augments = augments,
+      .cutout = options.augmentation.cutout,
       .part = part,
       .frozen = frozen != nullptr ? &frozen->part() : nullptr,
   };
+}
+
+std::vector<BatchStream> streams_of(const ClientOptions& options, const Federation& federation,
+                                    int64_t clients) {
+  std::vector<BatchStream> streams;
+  streams.reserve(to_index(clients));
+  while (std::ssize(streams) < clients) streams.emplace_back(options, federation);
+  return streams;
 }
 
 // The key of dropout_stream().
@@ -70,22 +80,22 @@ CohortTraining::CohortTraining(const ClientOptions& options, const Federation& f
       batch_(largest_batch(options, federation)),
       holds_all_(federation.samples() * (source_.values() + federation.label_form().values) * 4 <=
                  sample_bytes),
-      changes_(options.poison.kind != Poison::kNone ||
-               !augmentation_key(options.augmentation).empty()),
-      cohort_(
-          torch_library().make_cohort(model, federation.sample_shape(), federation.label_form(),
-                                      cohort_settings(options, device, clients, batch_,
-                                                      places_of_samples(), starts, part, frozen))) {
+      changes_(who_changes(options)),
+      streams_(streams_of(options, federation, clients)),
+      cohort_(torch_library().make_cohort(
+          model, federation.sample_shape(), federation.label_form(),
+          cohort_settings(options, device, clients, batch_, places_of_samples(),
+                          changes_ == Changes::kOnDevice, starts, part, frozen))) {
   const auto places = static_cast<std::size_t>(clients);
   const std::size_t room = to_index(window());
-  streams_.reserve(places);
-  while (streams_.size() < places) streams_.emplace_back(options, federation);
   noise_.resize(places);
   steps_.resize(places);
-  const int64_t steps = holds_all_ && !changes_ ? kStepsAtOnce : 1;
+  const int64_t steps = holds_all_ && changes_ != Changes::kOnHost ? kStepsAtOnce : 1;
+  const auto samples = static_cast<std::size_t>(steps * clients_ * batch_);
   counts_.resize(static_cast<std::size_t>(steps) * places);
   sizes_.resize(counts_.size());
-  rows_.resize(std::max(room, static_cast<std::size_t>(steps * clients_ * batch_)));
+  rows_.resize(std::max(room, samples));
+  if (changes_ == Changes::kOnDevice) images_.resize(samples);
   if (holds_all_) {
     upload_all();
   } else {
@@ -93,6 +103,13 @@ CohortTraining::CohortTraining(const ClientOptions& options, const Federation& f
     const std::size_t values = room * to_index(federation.label_form().values);
     (federation.classes() > 0 ? staged_.labels.resize(values) : staged_.targets.resize(values));
   }
+}
+
+CohortTraining::Changes CohortTraining::who_changes(const ClientOptions& options) const {
+  const bool augments = !augmentation_key(options.augmentation).empty();
+  if (options.poison.kind != Poison::kNone) return Changes::kOnHost;
+  if (!augments) return Changes::kNone;
+  return holds_all_ && source_.frozen == nullptr ? Changes::kOnDevice : Changes::kOnHost;
 }
 
 int64_t CohortTraining::Source::values() const {
@@ -111,7 +128,8 @@ void CohortTraining::Source::read(const BatchPlaces& places, int64_t rows, float
 // On the device: of all samples, or of what is due; behind all samples those that are changed.
 int64_t CohortTraining::places_of_samples() const {
   if (!holds_all_) return window();
-  return source_.federation.samples() + (changes_ ? clients_ * batch_ : 0);
+  const int64_t changed = changes_ != Changes::kNone ? clients_ * batch_ : 0;
+  return source_.federation.samples() + changed;
 }
 
 CohortTraining::~CohortTraining() = default;
@@ -161,8 +179,26 @@ void CohortTraining::locate(int64_t begin, std::span<const int32_t> order, int64
   }
 }
 
-// Brings a client's next mini-batch to the device, where its places are in rows_ then. Returns its
-// samples.
+// Puts the places of a client's next mini-batch on the device into rows_, from `first` on. Returns
+// its samples.
+int64_t CohortTraining::list_batch(std::size_t place, int64_t first) {
+  if (changes_ == Changes::kOnHost) return put_changed(place);
+  const auto [begin, order] = streams_[place].next_samples();
+  locate(begin, order, first);
+  if (changes_ == Changes::kOnDevice) change(place, first, std::ssize(order));
+  return std::ssize(order);
+}
+
+// Draws what the device makes of these samples. Their places in rows_ become those of its images.
+void CohortTraining::change(std::size_t place, int64_t first, int64_t samples) {
+  const auto rows = std::span(rows_).subspan(to_index(first), to_index(samples));
+  const auto changes = std::span(images_).subspan(to_index(first), rows.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) changes[i].place = rows[i];
+  streams_[place].draw(changes);
+  std::iota(rows.begin(), rows.end(), first_changed(place));
+}
+
+// list_batch() where the host changes the samples, and brings those of one step.
 int64_t CohortTraining::put_changed(std::size_t place) {
   Batch batch = streams_[place].next();
   if (source_.frozen != nullptr) {
@@ -171,10 +207,10 @@ int64_t CohortTraining::put_changed(std::size_t place) {
     source_.frozen->gather(batch, frozen.data());
     batch.features = frozen.data();
   }
-  const int64_t at = static_cast<int64_t>(place) * batch_;
-  const int64_t first = at + (holds_all_ ? source_.federation.samples() : 0);
+  const int64_t first = first_changed(place);
   cohort_->put(first, batch);
-  std::iota(rows_.begin() + at, rows_.begin() + at + batch.rows, first);
+  const auto rows = rows_.begin() + static_cast<int64_t>(place) * batch_;
+  std::iota(rows, rows + batch.rows, first);
   return batch.rows;
 }
 
@@ -192,13 +228,7 @@ void CohortTraining::next_batch(std::size_t step, std::size_t place) {
   sizes_[at] = {.scale = 0};
   if (steps_left_[place] == 0) return;
   const int64_t first = static_cast<int64_t>(at) * batch_;
-  if (changes_) {
-    counts_[at] = put_changed(place);
-  } else {
-    const auto [begin, order] = streams_[place].next_samples();
-    locate(begin, order, first);
-    counts_[at] = std::ssize(order);
-  }
+  counts_[at] = list_batch(place, first);
   const auto rows = rows_.begin() + first;
   std::fill(rows + counts_[at], rows + batch_, *rows);
   const int64_t all = steps_[place];
@@ -237,10 +267,12 @@ std::vector<ClientOutcome> CohortTraining::train(std::span<const ClientTask> tas
     for (std::size_t step = 0; step < some; ++step) {
       for (std::size_t place = 0; place < places; ++place) next_batch(step, place);
     }
-    if (!changes_) bring(clients_ * batch_);
-    cohort_->put_steps({.places = std::span(rows_).first(some * places * to_index(batch_)),
+    if (changes_ != Changes::kOnHost) bring(clients_ * batch_);
+    const std::size_t samples = some * places * to_index(batch_);
+    cohort_->put_steps({.places = std::span(rows_).first(samples),
                         .counts = std::span(counts_).first(some * places),
-                        .sizes = std::span(sizes_).first(some * places)});
+                        .sizes = std::span(sizes_).first(some * places),
+                        .changes = std::span(images_).first(std::min(images_.size(), samples))});
     make_steps(static_cast<int64_t>(some), made, make_step);
     made += static_cast<int64_t>(some);
     for (std::size_t step = 0; step < some; ++step) {

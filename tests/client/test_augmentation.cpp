@@ -1,5 +1,7 @@
 // What training sees of images, against a slow reference that looks up every pixel.
 #include <algorithm>
+#include <bit>
+#include <fstream>
 #include <numeric>
 #include <vector>
 
@@ -7,8 +9,11 @@
 
 #include "client/batch_stream.hpp"
 #include "hanse/base/error.hpp"
+#include "hanse/base/index.hpp"
 #include "hanse/comm/communicator.hpp"
+#include "model/device/work_runs.hpp"
 #include "support/errors.hpp"
+#include "support/scratch_folder.hpp"
 
 namespace hanse {
 namespace {
@@ -111,6 +116,150 @@ TEST(Augmentation, EveryPixelIsWhereItBelongs) {
       }
     }
   }
+}
+
+// Images with two labels each.
+Federation with_two_labels(const Image& shape) {
+  const ScratchFolder folder;
+  std::ofstream out(folder / "table.csv");
+  for (int64_t i = 0; i < shape.size(); ++i) out << "p" << i << ",";
+  out << "even,large\n";
+  for (int64_t sample = 0; sample < 23; ++sample) {
+    for (int64_t i = 0; i < shape.size(); ++i) out << 100 * sample + i << ",";
+    out << sample % 2 << "," << (sample > 9 ? 1 : 0) << "\n";
+  }
+  out.close();
+  return Federation::load({.kind = "csv",
+                           .path = folder / "table.csv",
+                           .test_fraction = 0,
+                           .label_column = "even,large",
+                           .shape = {shape.channels, shape.height, shape.width}},
+                          {.clients = 3}, 5, *make_single_communicator());
+}
+
+// Samples as a device has them, and behind them those of a step of C clients.
+struct Samples {
+  Row features, targets, other_targets, shares;
+  std::vector<int32_t> labels, other_labels;
+
+  Samples(const Federation& federation, int64_t more)
+      : features(to_index((federation.samples() + more) * federation.sample_values()), 9),
+        targets(federation.targets().begin(), federation.targets().end()),
+        shares(to_index(federation.samples() + more), 9),
+        labels(federation.labels().begin(), federation.labels().end()) {
+    federation.copy({0, federation.samples()}, features.data());
+    const std::size_t values = to_index(federation.label_form().values) * shares.size();
+    if (!labels.empty()) labels.resize(values, 9);
+    if (!targets.empty()) targets.resize(values, 9);
+    other_labels.assign(labels.size(), 9);
+    other_targets.assign(targets.size(), 9);
+  }
+};
+
+template <class Value>
+Value* or_null(std::vector<Value>& values) {
+  return values.empty() ? nullptr : values.data();
+}
+
+AugmentWork work_on(Samples& samples, const Federation& federation, const Image& shape,
+                    const AugmentationOptions& options, int64_t batch) {
+  const bool mixes = options.mixup > 0;
+  return {.size = {static_cast<int32_t>(shape.height), static_cast<int32_t>(shape.width),
+                   static_cast<int32_t>(options.cutout)},
+          .height = shape.height,
+          .width = shape.width,
+          .values = static_cast<int32_t>(shape.size()),
+          .batch = batch,
+          .first = federation.samples(),
+          .features = samples.features.data(),
+          .label_values = federation.label_form().values,
+          .labels = or_null(samples.labels),
+          .other_labels = mixes ? or_null(samples.other_labels) : nullptr,
+          .targets = or_null(samples.targets),
+          .other_targets = mixes ? or_null(samples.other_targets) : nullptr,
+          .shares = mixes ? samples.shares.data() : nullptr};
+}
+
+// Those from `first` on against a host's batch, bit by bit; none: they are as they were.
+template <class Value>
+void expect_values(const Value* expected, const std::vector<Value>& found, int64_t first,
+                   int64_t n) {
+  int64_t wrong = 0;
+  for (int64_t i = 0; i < n && !found.empty(); ++i) {
+    const Value value = expected != nullptr ? expected[i] : 9;
+    const auto bits = [](Value x) { return std::bit_cast<uint32_t>(x); };
+    wrong += bits(found[to_index(first + i)]) != bits(value) ? 1 : 0;
+  }
+  EXPECT_EQ(wrong, 0);
+}
+
+void expect_bits_of_host(const Federation& federation, const Image& shape,
+                         const AugmentationOptions& options, int64_t batch) {
+  const std::vector<ClientTask> tasks{{.client = 2, .round = 4, .seed = 9},
+                                      {.client = 0, .round = 4, .seed = 9}};
+  const auto clients = std::ssize(tasks);
+  const int64_t places = batch + 1;  // of each client
+  ClientOptions client{{.epochs = 2, .batch = batch}};
+  client.augmentation = options;
+  std::vector<BatchStream> host, device;
+  for (auto* streams : {&host, &device}) {
+    streams->reserve(tasks.size());
+    for (const ClientTask& task : tasks) streams->emplace_back(client, federation).start(task);
+  }
+  const int64_t label_values = federation.label_form().values;
+  for (int64_t step = 0; step < host[0].steps(); ++step) {
+    Samples samples(federation, clients * places);
+    std::vector<ImageChange> changes(to_index(clients * places));
+    std::vector<int64_t> counts;
+    for (std::size_t c = 0; c < tasks.size(); ++c) {
+      const auto [begin, order] = device[c].next_samples();
+      const auto own = std::span(changes).subspan(c * to_index(places), order.size());
+      for (std::size_t i = 0; i < order.size(); ++i) own[i].place = begin + order[i];
+      device[c].draw(own);
+      counts.push_back(std::ssize(order));
+    }
+    AugmentWork work = work_on(samples, federation, shape, options, places);
+    work.counts = counts.data();
+    work.changes = changes.data();
+    run_backwards(work, clients * places);
+    for (std::size_t c = 0; c < tasks.size(); ++c) {
+      const Batch expected = host[c].next();
+      const MixedLabels mixed = expected.mixed != nullptr ? *expected.mixed : MixedLabels{};
+      ASSERT_EQ(counts[c], expected.rows);
+      const int64_t first = federation.samples() + static_cast<int64_t>(c) * places;
+      const auto expect = [&](const auto* values, const auto& found, int64_t width) {
+        expect_values(values, found, first * width, expected.rows * width);
+        using Values = decltype(values);
+        expect_values(Values{}, found, (first + expected.rows) * width,
+                      (places - expected.rows) * width);
+      };
+      const Row shares(to_index(expected.rows), static_cast<float>(mixed.share));
+      expect(expected.features, samples.features, shape.size());
+      expect(expected.labels, samples.labels, label_values);
+      expect(expected.targets, samples.targets, label_values);
+      expect(mixed.labels, samples.other_labels, label_values);
+      expect(mixed.targets, samples.other_targets, label_values);
+      expect(options.mixup > 0 ? shares.data() : nullptr, samples.shares, 1);
+    }
+  }
+}
+
+TEST(Augmentation, TheDeviceMakesTheBitsOfTheHost) {
+  const std::vector<AugmentationOptions> cases = {
+      {.crop = 2},    {.flip = 1},
+      {.flip = 0.5},  {.cutout = 3},
+      {.cutout = 2},  {.crop = 1, .flip = 0.5, .cutout = 1},
+      {.mixup = 0.4}, {.crop = 2, .flip = 0.3, .cutout = 3, .mixup = 1.5}};
+  for (const Image& shape : {Image{1, 5, 4}, Image{3, 3, 7}, Image{2, 6, 6}, Image{3, 17, 13}}) {
+    const Federation federation = images({shape.channels, shape.height, shape.width});
+    for (const AugmentationOptions& options : cases) {
+      SCOPED_TRACE(augmentation_key(options));
+      for (const int64_t batch : {1, 4, 5}) expect_bits_of_host(federation, shape, options, batch);
+    }
+  }
+  const Image thin{1, 1, 9}, small{2, 3, 3};
+  expect_bits_of_host(images({1, 1, 9}), thin, {.flip = 0.5, .cutout = 1, .mixup = 0.3}, 4);
+  expect_bits_of_host(with_two_labels(small), small, {.crop = 1, .mixup = 0.7}, 4);
 }
 
 // All moves are equally likely, and half of the images are flipped.

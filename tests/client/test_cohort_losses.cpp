@@ -274,6 +274,31 @@ TEST(CohortLosses, AugmentedImages) {
                  "mixtures of an objective");
 }
 
+// Whether the device changes the images or the host does.
+TEST(CohortLosses, AugmentedImagesHaveTheHostsBits) {
+  const auto comm = make_single_communicator();
+  for (const char* name : {"lenet", "cnn-cifar", "mlp", "resnet18"}) {
+    for (const double mixup : {0.0, 0.6}) {
+      Case c = with(name, [&](ClientOptions& o) {
+        o.augmentation = {.crop = 2, .flip = 0.5, .cutout = 3, .mixup = mixup};
+        o.clip = 1;
+      });
+      if (c.shape.size() == 1) c.shape = {2, 8, 9};
+      c.model.channels = 4;
+      c.model.groups = 2;
+      const Federation federation = unequal_federation(*comm, c);
+      for (const std::string& device : test_devices()) {
+        const Trained expected = side_by_side(c, federation, kClients, 2, device, 6, kNoSamples);
+        const Trained got = side_by_side(c, federation, kClients, 2, device, 6, kAllSamples);
+        for (std::size_t i = 0; i < kClients.size(); ++i) {
+          EXPECT_EQ(got.rows[i], expected.rows[i]) << name << " on " << device;
+          EXPECT_EQ(got.outcomes[i].loss, expected.outcomes[i].loss) << name << " on " << device;
+        }
+      }
+    }
+  }
+}
+
 TEST(CohortLosses, PoisonedSamples) {
   for (const Poison poison : {Poison::kFlip, Poison::kBackdoor}) {
     expect_changed(

@@ -44,6 +44,14 @@ TEST_F(CohortAims, ChangedSamples) {
   expect_agreement("augmented", with([](Job& job) {
                      job.client.augmentation = {.crop = 1, .flip = 0.5, .cutout = 2, .mixup = 0.6};
                    }));
+  expect_agreement("augmented, for rules of gradients", with([](Job& job) {
+                     job.client.augmentation = {.crop = 1, .flip = 0.5, .mixup = 0.6};
+                     job.aggregator.kind = "dqn-fed";
+                     job.aggregator.radius = 0.3;
+                     job.client.lr = 0.05;
+                     job.client.pairs = 2;
+                     job.client.rate = LoweringRate::kLbfgs;
+                   }));
   for (const char* kind : {"label-flip", "backdoor"}) {
     expect_agreement(kind, with([&](Job& job) {
                        job.attack.kind = kind;

@@ -67,6 +67,7 @@ struct Round {
   std::string model;
   int64_t cohort;  // clients
   int64_t steps;
+  bool augments = false;  // its images
 
   auto operator<=>(const Round&) const = default;
 };
@@ -80,6 +81,7 @@ struct CountedRun : TrainerFixture<> {
         }) {
     Job job;
     job.client = {{.epochs = 1, .batch = kBatch}, {.lr = 0.1}};
+    if (round.augments) job.client.augmentation = {.crop = 2, .flip = 0.5, .cutout = 3};
     const ModelOptions options = options_of(round.model);
     model = make_model(options, federation.sample_shape(), federation.classes());
     aggregator = make_aggregator(job, kClients, static_cast<double>(kDrawn) / kClients);
@@ -145,8 +147,9 @@ Counts counts_of(const Round& round) {
 }
 
 // What another cohort adds to a round.
-Counts counts_of_cohort(const std::string& model, int64_t steps) {
-  return counts_of({model, kDrawn / 3, steps}) - counts_of({model, kDrawn / 2, steps});
+Counts counts_of_cohort(const std::string& model, int64_t steps, bool augments = false) {
+  return counts_of({model, kDrawn / 3, steps, augments}) -
+         counts_of({model, kDrawn / 2, steps, augments});
 }
 
 int64_t starts_of(const Counts& counts) { return counts.launches + counts.graph_launches; }
@@ -187,6 +190,17 @@ TEST_F(DeviceCounts, ClientsOfGraphsAreRecorded) {
     EXPECT_EQ(four_steps.downloads, 0) << model;
     EXPECT_EQ(of_eight.graphs, 0) << model;
     EXPECT_EQ(of_eight.refused, 0) << model;
+  }
+}
+
+// They cost no start and no upload.
+TEST_F(DeviceCounts, AugmentedImagesAreMadeWithinTheSteps) {
+  for (const char* model : {"linear", "lenet", "resnet18"}) {
+    const Counts plain = counts_of_cohort(model, 8), augmented = counts_of_cohort(model, 8, true);
+    EXPECT_EQ(starts_of(augmented), starts_of(plain)) << model;
+    EXPECT_GT(augmented.graph_launches, 0) << model;
+    EXPECT_EQ(augmented.uploads, plain.uploads) << model;
+    EXPECT_EQ(augmented.waits, plain.waits) << model;
   }
 }
 

@@ -32,8 +32,10 @@ int64_t largest_batch(const LocalWork& work, const Federation& federation);
 //
 // All samples of the federation stand on the device, as float32, where they take no more than
 // `sample_bytes` there; else each mini-batch goes there when it is due, from C mini-batches in the
-// host's memory. The bits are the same. Samples that training changes, by augmentation or an
-// attack, always go there so: the host changes them, with the draws of one client after the other.
+// host's memory. The bits are the same. A device that has all samples also augments them, in each
+// step, with the host's draws and bits. Where it has not, and with attackers' samples or `frozen`,
+// the host changes what training changes, and each mini-batch goes there when it is due.
+//
 // Cost: as many steps as the client with the most of them takes, each for the clients that still
 // have one, rounded up to C, C / 2, C / 4, ...: they are few where the tasks stand in the order of
 // their steps, the longest first.
@@ -83,13 +85,23 @@ class CohortTraining final : public Evaluator {
   EvaluationSums chosen(int64_t begin, std::span<const int32_t> order) override;
 
  private:
+  // Who changes samples in training.
+  enum class Changes { kNone, kOnHost, kOnDevice };
+
   // Samples that the device has room for, when it does not hold all.
   int64_t window() const { return std::max(clients_ * batch_, kEvaluationRows); }
   int64_t places_of_samples() const;
+  // The first of them for a client's changed samples.
+  int64_t first_changed(std::size_t place) const {
+    return places_of_samples() - (clients_ - static_cast<int64_t>(place)) * batch_;
+  }
   void upload_all();
   void locate(int64_t begin, std::span<const int32_t> order, int64_t place);
   void bring(int64_t samples);
   void next_batch(std::size_t step, std::size_t place);
+  int64_t list_batch(std::size_t place, int64_t first);
+  void change(std::size_t place, int64_t first, int64_t samples);
+  Changes who_changes(const ClientOptions& options) const;
   int64_t put_changed(std::size_t place);
   int64_t acting(std::size_t step) const;
   void make_steps(int64_t count, int64_t made, const Step& make_step);
@@ -111,10 +123,10 @@ class CohortTraining final : public Evaluator {
   int64_t clients_;  // C
   int64_t batch_;    // B
   bool holds_all_;
-  bool changes_;          // samples, in training
-  bool squares_ = false;  // those of the last tasks are wanted
+  Changes changes_;
+  bool squares_ = false;              // those of the last tasks are wanted
+  std::vector<BatchStream> streams_;  // [C]
   std::unique_ptr<Cohort> cohort_;
-  std::vector<BatchStream> streams_;     // [C]
   std::vector<Cohort::NoiseKey> noise_;  // [C]
   std::vector<float> class_weights_;     // [C, classes]; empty: all 1
   std::vector<int64_t> steps_;           // [C] of the last tasks
@@ -122,6 +134,7 @@ class CohortTraining final : public Evaluator {
   std::vector<int64_t> counts_;          // [steps at once, C] samples
   std::vector<StepSize> sizes_;          // [steps at once, C]
   std::vector<int64_t> rows_;            // places on the device: [steps at once, C, B], or [window]
+  std::vector<ImageChange> images_;      // [steps at once, C, B] where the device changes them
   // On their way to the device.
   GatheredBatch staged_;                // [window]; empty when the device holds all
   std::vector<EvaluationSums*> asked_;  // where the sums go that Cohort::evaluate() finds

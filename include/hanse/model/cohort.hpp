@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "hanse/data/dataset.hpp"
+#include "hanse/model/image_change.hpp"
 #include "hanse/model/model.hpp"
 #include "hanse/model/step_rule.hpp"
 
@@ -25,6 +26,9 @@ struct CohortSteps {
   std::span<const int64_t> places;  // [steps, C, B] places of samples on the device
   std::span<const int64_t> counts;  // [steps, C] samples; 0: the client does not step
   std::span<const StepSize> sizes;  // [steps, C]; scale 0: the client does not step
+  // [steps, C, B] what each step makes of images, if the settings augment: it puts them, with their
+  // labels, into the last C B places on the device. Of a client's batch of n the first n are read.
+  std::span<const ImageChange> changes = {};
 };
 
 // How a GPU gets the kernels of steps.
@@ -62,8 +66,10 @@ class Cohort {
     // with this share, from 0 on, or train_for() with this file. Below 0 and empty: neither.
     double smoothing = -1;
     std::string objective = {};
-    bool weighs = false;  // Start::class_weights are there
-    bool mixes = false;   // the batches of steps are mixtures
+    bool weighs = false;    // Start::class_weights are there
+    bool mixes = false;     // the batches of steps are mixtures
+    bool augments = false;  // samples are images, which steps change: CohortSteps::changes
+    int64_t cutout = 0;     // ImageSize::side
     // Where clients train a part of the model: the rows are its rows, and of what is frozen the
     // device has one copy. It is read once, behind its hold(). Null: the rows have all tensors.
     const PartModel* part = nullptr;

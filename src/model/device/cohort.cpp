@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "device/aligned_rows.hpp"
+#include "device/cohort_images.hpp"
 #include "device/cohort_noise.hpp"
 #include "device/cohort_samples.hpp"
 #include "device/descent.hpp"
@@ -62,10 +63,11 @@ class NetworkCohort final : public Cohort {
         on_device_(at::TensorOptions(at::kFloat).device(at::Device(settings.device))),
         table_(settings.clients, settings.batch,
                CohortNoise::numbers(network_->dropouts(), seeds_of(*network_, settings)),
-               on_device_.device()),
+               on_device_.device(), settings.augments),
         noise_(network_->dropouts(), seeds_of(*network_, settings), settings.clients,
                settings.batch, on_device_),
         samples_(settings.samples, sample_values(c, settings), labels, settings.mixes, on_device_),
+        images_(settings, c.sample_shape, labels, table_, samples_),
         theta_(at::zeros({layout.n_params()}, on_device_)),
         rows_(aligned_rows(settings.clients, layout.n_params(), on_device_)),
         gradient_(aligned_like(rows_)),
@@ -253,6 +255,7 @@ class NetworkCohort final : public Cohort {
   // Overwrites the first clients' gradients of the table's step. Returns their mean losses, which
   // may count.
   at::Tensor differentiate(int64_t clients, bool counts) {
+    images_.make(clients);
     noise_.draw(table_, clients);
     step_loss_->prepare(clients);
     const at::Tensor means = differentiation_->find(clients, counts ? lost_ : StepTotals());
@@ -312,6 +315,7 @@ class NetworkCohort final : public Cohort {
   StepTable table_;
   CohortNoise noise_;
   CohortSamples samples_;
+  CohortImages images_;
   at::Tensor theta_;                       // [P]
   at::Tensor rows_;                        // [C, P]
   at::Tensor gradient_;                    // [C, P]

@@ -13,14 +13,20 @@ constexpr int64_t kWidth = sizeof(StepSize) / sizeof(int64_t);
 static_assert(sizeof(StepSize) == 3 * sizeof(int64_t) && offsetof(StepSize, part) == 16 &&
               offsetof(StepSize, scale) == sizeof(float));
 
-StepTable::StepTable(int64_t clients, int64_t batch, int64_t noise, const at::Device& device) {
+constexpr int64_t kChangeWidth = sizeof(ImageChange) / sizeof(int64_t);
+static_assert(sizeof(ImageChange) % sizeof(int64_t) == 0);
+
+StepTable::StepTable(int64_t clients, int64_t batch, int64_t noise, const at::Device& device,
+                     bool augments) {
   const int64_t places = clients * batch, drawn = noise * clients;
-  const int64_t sizes = clients * kWidth;
-  now_ = at::zeros({places + clients + drawn + sizes}, at::TensorOptions(at::kLong).device(device));
+  const int64_t sizes = clients * kWidth, changes = augments ? places * kChangeWidth : 0;
+  now_ = at::zeros({places + clients + drawn + sizes + changes},
+                   at::TensorOptions(at::kLong).device(device));
   places_ = now_.narrow(0, 0, places);
   counts_ = now_.narrow(0, places, clients);
   drawn_ = now_.narrow(0, places + clients, drawn).view({noise, clients});
   sizes_ = now_.narrow(0, places + clients + drawn, sizes);
+  changes_ = now_.narrow(0, places + clients + drawn + sizes, changes);
 }
 
 constexpr int64_t kUsualSteps = 32;
@@ -42,6 +48,7 @@ bool StepTable::put(const CohortSteps& steps, std::span<const int64_t> drawn) {
     put_part(steps.counts, step);
     put_part(drawn, step);
     put_part(steps.sizes, step);
+    put_part(steps.changes, step);
   }
   const bool moves = !table_.defined() || table_.numel() < table.numel();
   if (moves) {  // makes room for the usual number of steps, so that later uploads rarely move it
@@ -55,6 +62,11 @@ bool StepTable::put(const CohortSteps& steps, std::span<const int64_t> drawn) {
 
 const StepSize* StepTable::sizes() const {
   return reinterpret_cast<const StepSize*>(sizes_.data_ptr<int64_t>());
+}
+
+const ImageChange* StepTable::changes() const {
+  if (changes_.numel() == 0) return nullptr;
+  return reinterpret_cast<const ImageChange*>(changes_.data_ptr<int64_t>());
 }
 
 at::Tensor StepTable::scales() const {

@@ -14,8 +14,9 @@ namespace hanse {
 // recorded once.
 class StepTable {
  public:
-  // `noise`: CohortNoise::numbers().
-  StepTable(int64_t clients, int64_t batch, int64_t noise, const at::Device& device);
+  // `noise`: CohortNoise::numbers(); `augments`: with room for CohortSteps::changes.
+  StepTable(int64_t clients, int64_t batch, int64_t noise, const at::Device& device,
+            bool augments = false);
 
   // drawn [steps, noise, C]: of CohortNoise. Does not wait. Returns whether the steps stand at
   // other addresses than before.
@@ -37,13 +38,14 @@ class StepTable {
   const StepSize* sizes() const;                        // [C]
   at::Tensor scales() const;                            // [C] float32, theirs
   at::Tensor parts() const;                             // [C] int64, theirs
+  const ImageChange* changes() const;                   // [C, B]; null: there is no room
 
  private:
   int64_t number_ = 0;
   int64_t counter_ = 0;  // where the device's counter is behind the steps that were asked for
   at::Tensor table_;     // int64: the device's counter, then [steps, width]
   at::Tensor now_;       // [width]
-  at::Tensor places_, counts_, drawn_, sizes_;  // parts of it, in this order
+  at::Tensor places_, counts_, drawn_, sizes_, changes_;  // parts of it, in this order
 };
 
 }  // namespace hanse

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <variant>
 
+#include "augment_work.hpp"
 #include "convolution_work.hpp"
 #include "dense_work.hpp"
 #include "descent_work.hpp"
@@ -161,6 +162,6 @@ struct StepWork {
 using Work = std::variant<FoldWork, SumWork, DropWork, KeepWork, StepWork, ColumnsWork, ImagesWork,
                           SpreadWork, GatherWork, ProductWork, PoolWork, UnpoolWork, SamplesWork,
                           UnitsWork, UnitsBackWork, LossWork, LogitsWork, HeadWork, StartWork,
-                          AccumulateWork, DescentWork, ChooseWork>;
+                          AccumulateWork, DescentWork, ChooseWork, AugmentWork>;
 
 }  // namespace hanse
