@@ -7,6 +7,7 @@
 
 #include "client/cohort_cases.hpp"
 #include "support/graph_file.hpp"
+#include "support/pooled_graph.hpp"
 
 namespace hanse {
 namespace {

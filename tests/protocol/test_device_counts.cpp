@@ -18,6 +18,7 @@
 #include "protocol/trainer_fixture.hpp"
 #include "support/devices.hpp"
 #include "support/graph_file.hpp"
+#include "support/pooled_graph.hpp"
 #include "support/thread_communicator.hpp"
 
 namespace hanse {
