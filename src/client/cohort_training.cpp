@@ -92,10 +92,10 @@ CohortTraining::CohortTraining(const ClientOptions& options, const Federation& f
   steps_.resize(places);
   const int64_t steps = holds_all_ && changes_ != Changes::kOnHost ? kStepsAtOnce : 1;
   const auto samples = static_cast<std::size_t>(steps * clients_ * batch_);
-  counts_.resize(static_cast<std::size_t>(steps) * places);
-  sizes_.resize(counts_.size());
+  table_.counts.resize(static_cast<std::size_t>(steps) * places);
+  table_.sizes.resize(table_.counts.size());
   rows_.resize(std::max(room, samples));
-  if (changes_ == Changes::kOnDevice) images_.resize(samples);
+  if (changes_ == Changes::kOnDevice) table_.images.resize(samples);
   if (holds_all_) {
     upload_all();
   } else {
@@ -192,7 +192,7 @@ int64_t CohortTraining::list_batch(std::size_t place, int64_t first) {
 // Draws what the device makes of these samples. Their places in rows_ become those of its images.
 void CohortTraining::change(std::size_t place, int64_t first, int64_t samples) {
   const auto rows = std::span(rows_).subspan(to_index(first), to_index(samples));
-  const auto changes = std::span(images_).subspan(to_index(first), rows.size());
+  const auto changes = std::span(table_.images).subspan(to_index(first), rows.size());
   for (std::size_t i = 0; i < rows.size(); ++i) changes[i].place = rows[i];
   streams_[place].draw(changes);
   std::iota(rows.begin(), rows.end(), first_changed(place));
@@ -224,17 +224,17 @@ void CohortTraining::bring(int64_t samples) {
 // client, with no weight: those of others might not be finite.
 void CohortTraining::next_batch(std::size_t step, std::size_t place) {
   const std::size_t at = step * streams_.size() + place;
-  counts_[at] = 0;
-  sizes_[at] = {.scale = 0};
+  table_.counts[at] = 0;
+  table_.sizes[at] = {.scale = 0};
   if (steps_left_[place] == 0) return;
   const int64_t first = static_cast<int64_t>(at) * batch_;
-  counts_[at] = list_batch(place, first);
+  table_.counts[at] = list_batch(place, first);
   const auto rows = rows_.begin() + first;
-  std::fill(rows + counts_[at], rows + batch_, *rows);
+  std::fill(rows + table_.counts[at], rows + batch_, *rows);
   const int64_t all = steps_[place];
-  sizes_[at] = own_sizes_->next(
+  table_.sizes[at] = own_sizes_->next(
       place, {.done = all - steps_left_[place], .all = all, .unit = streams_[place].unit()},
-      counts_[at]);
+      table_.counts[at]);
   --steps_left_[place];
 }
 
@@ -260,7 +260,7 @@ std::vector<ClientOutcome> CohortTraining::train(std::span<const ClientTask> tas
   begin.class_weights = class_weights_;
   begin.squares = squares_;
   cohort_->start(begin);
-  const auto at_once = static_cast<int64_t>(counts_.size()) / clients_;
+  const auto at_once = static_cast<int64_t>(table_.counts.size()) / clients_;
   int64_t made = 0;
   for (auto left = *std::max_element(steps_.begin(), steps_.end()); left > 0; left -= at_once) {
     const auto some = static_cast<std::size_t>(std::min(left, at_once));
@@ -269,15 +269,16 @@ std::vector<ClientOutcome> CohortTraining::train(std::span<const ClientTask> tas
     }
     if (changes_ != Changes::kOnHost) bring(clients_ * batch_);
     const std::size_t samples = some * places * to_index(batch_);
-    cohort_->put_steps({.places = std::span(rows_).first(samples),
-                        .counts = std::span(counts_).first(some * places),
-                        .sizes = std::span(sizes_).first(some * places),
-                        .changes = std::span(images_).first(std::min(images_.size(), samples))});
+    cohort_->put_steps(
+        {.places = std::span(rows_).first(samples),
+         .counts = std::span(table_.counts).first(some * places),
+         .sizes = std::span(table_.sizes).first(some * places),
+         .changes = std::span(table_.images).first(std::min(table_.images.size(), samples))});
     make_steps(static_cast<int64_t>(some), made, make_step);
     made += static_cast<int64_t>(some);
     for (std::size_t step = 0; step < some; ++step) {
       for (std::size_t i = 0; i < tasks.size(); ++i) {
-        outcomes[i].samples += counts_[step * places + i];
+        outcomes[i].samples += table_.counts[step * places + i];
       }
     }
   }
@@ -288,7 +289,7 @@ std::vector<ClientOutcome> CohortTraining::train(std::span<const ClientTask> tas
 // The first places of which all have to act in a step that was put, because the last has samples
 // there. Few different numbers: kernels are recorded for each.
 int64_t CohortTraining::acting(std::size_t step) const {
-  const auto counts = std::span(counts_).subspan(step * streams_.size(), streams_.size());
+  const auto counts = std::span(table_.counts).subspan(step * streams_.size(), streams_.size());
   int64_t last = clients_;
   while (last > 1 && counts[to_index(last - 1)] == 0) --last;
   int64_t all = clients_;

@@ -117,6 +117,13 @@ class CohortTraining final : public Evaluator {
     void read(const BatchPlaces& places, int64_t rows, float* out) const;
   };
 
+  // Of CohortSteps, for the steps that are put at once.
+  struct Table {
+    std::vector<int64_t> counts;      // [steps, C] samples
+    std::vector<StepSize> sizes;      // [steps, C]
+    std::vector<ImageChange> images;  // [steps, C, B] where the device changes them
+  };
+
   std::unique_ptr<CohortSizes> own_sizes_;
   Source source_;
   std::string device_;
@@ -131,10 +138,8 @@ class CohortTraining final : public Evaluator {
   std::vector<float> class_weights_;     // [C, classes]; empty: all 1
   std::vector<int64_t> steps_;           // [C] of the last tasks
   std::vector<int64_t> steps_left_;      // [C]
-  std::vector<int64_t> counts_;          // [steps at once, C] samples
-  std::vector<StepSize> sizes_;          // [steps at once, C]
-  std::vector<int64_t> rows_;            // places on the device: [steps at once, C, B], or [window]
-  std::vector<ImageChange> images_;      // [steps at once, C, B] where the device changes them
+  Table table_;
+  std::vector<int64_t> rows_;  // places on the device: [steps at once, C, B], or [window]
   // On their way to the device.
   GatheredBatch staged_;                // [window]; empty when the device holds all
   std::vector<EvaluationSums*> asked_;  // where the sums go that Cohort::evaluate() finds

@@ -68,12 +68,12 @@ class NetworkCohort final : public Cohort {
                settings.batch, on_device_),
         samples_(settings.samples, sample_values(c, settings), labels, settings.mixes, on_device_),
         images_(settings, c.sample_shape, labels, table_, samples_),
-        theta_(at::zeros({layout.n_params()}, on_device_)),
+        theta_{at::zeros({layout.n_params()}, on_device_), {}},
         rows_(aligned_rows(settings.clients, layout.n_params(), on_device_)),
         gradient_(aligned_like(rows_)),
         lost_{at::zeros({settings.clients}, on_device_.dtype(at::kDouble)), {}},
         descent_(settings, rows_, layout.n_trainable()) {
-    theta_tensors_ = tensors_of(theta_.unsqueeze(0), layout);
+    theta_.tensors = tensors_of(theta_.row.unsqueeze(0), layout);
     tensors_ = tensors_of(rows_, layout);
     step_loss_ = make_loss_of_steps(layout, c, labels);
     const StepParts parts{.table = table_,
@@ -112,7 +112,7 @@ class NetworkCohort final : public Cohort {
     samples_.put(begin, batch);
   }
 
-  at::Tensor& theta() override { return theta_; }
+  at::Tensor& theta() override { return theta_.row; }
 
   void put_parts(std::span<const uint8_t> moves) override {
     descent_.put_parts(moves, rows_);
@@ -120,8 +120,8 @@ class NetworkCohort final : public Cohort {
   }
 
   void start(const Start& start) override {
-    descent_.clear(theta_, rows_, lost_.losses);
-    descent_.receive(start.received, rows_, theta_);
+    descent_.clear(theta_.row, rows_, lost_.losses);
+    descent_.receive(start.received, rows_, theta_.row);
     put_rows(start.rows);
     descent_.start(start, rows_);
     noise_.start(start.noise);
@@ -179,9 +179,9 @@ class NetworkCohort final : public Cohort {
   void put_rows(std::span<const float> rows) override {
     if (!rows.empty()) upload(rows_, 0, rows_in(rows.size()), rows.data());
   }
-  void take_theta(std::span<float> row) const override { download(theta_, row.data()); }
+  void take_theta(std::span<float> row) const override { download(theta_.row, row.data()); }
   void put_theta(std::span<const float> row) override {
-    upload(theta_, 0, std::ssize(row), row.data());
+    upload(theta_.row, 0, std::ssize(row), row.data());
   }
 
   void evaluate(std::span<const int64_t> places, SampleResults results) override {
@@ -192,23 +192,25 @@ class NetworkCohort final : public Cohort {
     const at::Tensor order = sent(numbers, on_device_.device());
     const at::Tensor input = samples_.features.index_select(0, order).unsqueeze(0);
     const at::Tensor targets = samples_.targets.index_select(0, order).unsqueeze(0);
-    const at::Tensor z = network_->logits(theta_tensors_, input, {});  // [1, n, outputs]
+    const at::Tensor z = network_->logits(theta_.tensors, input, {});  // [1, n, outputs]
     const at::Tensor loss = at::sum(losses_of(z, targets).to(at::kDouble), {1});
     const at::Tensor correct = at::sum(shares_right(*loss_, z, targets), {1}).to(at::kDouble);
-    evaluated_.push_back({0, 0, n});
-    evaluations_.add(loss, &evaluated_.back().loss);
-    evaluations_.add(correct, &evaluated_.back().correct);
-    if (results.scores) evaluations_.add(class_one_scores(z), results.scores);
-    if (results.ranks) evaluations_.add(ranks_of_labels(*loss_, z, targets), results.ranks);
-    if (results.classes) evaluations_.add(classes_taken(*loss_, z, targets), results.classes);
-    if (results.outputs) evaluations_.add(z, results.outputs);
-    if (evaluations_.bytes() > kMostToBring) evaluations_.bring();
+    evaluated_.sums.push_back({0, 0, n});
+    evaluated_.on_the_way.add(loss, &evaluated_.sums.back().loss);
+    evaluated_.on_the_way.add(correct, &evaluated_.sums.back().correct);
+    if (results.scores) evaluated_.on_the_way.add(class_one_scores(z), results.scores);
+    if (results.ranks)
+      evaluated_.on_the_way.add(ranks_of_labels(*loss_, z, targets), results.ranks);
+    if (results.classes)
+      evaluated_.on_the_way.add(classes_taken(*loss_, z, targets), results.classes);
+    if (results.outputs) evaluated_.on_the_way.add(z, results.outputs);
+    if (evaluated_.on_the_way.bytes() > kMostToBring) evaluated_.on_the_way.bring();
   }
 
   std::vector<EvaluationSums> take_evaluations() override {
-    evaluations_.bring();
-    const std::vector<EvaluationSums> sums(evaluated_.begin(), evaluated_.end());
-    evaluated_.clear();
+    evaluated_.on_the_way.bring();
+    const std::vector<EvaluationSums> sums(evaluated_.sums.begin(), evaluated_.sums.end());
+    evaluated_.sums.clear();
     return sums;
   }
 
@@ -316,14 +318,18 @@ class NetworkCohort final : public Cohort {
   CohortNoise noise_;
   CohortSamples samples_;
   CohortImages images_;
-  at::Tensor theta_;                       // [P]
-  at::Tensor rows_;                        // [C, P]
-  at::Tensor gradient_;                    // [C, P]
-  StepTotals lost_;                        // since the start
-  std::vector<at::Tensor> theta_tensors_;  // [1, shape of each tensor], on theta_
-  std::vector<at::Tensor> tensors_;        // [C, shape of each tensor], on rows_
-  std::deque<EvaluationSums> evaluated_;   // batches whose sums are on their way ...
-  Downloads evaluations_;                  // ... to them
+  struct {
+    at::Tensor row;                   // [P]
+    std::vector<at::Tensor> tensors;  // [1, shape of each tensor], on the row
+  } theta_;
+  at::Tensor rows_;                  // [C, P]
+  at::Tensor gradient_;              // [C, P]
+  StepTotals lost_;                  // since the start
+  std::vector<at::Tensor> tensors_;  // [C, shape of each tensor], on rows_
+  struct {
+    std::deque<EvaluationSums> sums;  // of batches, ...
+    Downloads on_the_way;             // ... to them
+  } evaluated_;
   Descent descent_;
   std::unique_ptr<StepLoss> step_loss_;
   std::unique_ptr<StepGradient> differentiation_;
