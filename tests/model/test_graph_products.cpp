@@ -74,7 +74,7 @@ Tensors run(const Product& product, const Tensors& given, bool narrow) {
   program.bind(2);
   std::vector<c10::IValue> values(given.begin(), given.end());
   values.resize(static_cast<std::size_t>(program.values()));
-  RandomStream masks(1, Purpose::kDropout);
+  HostMasks masks;
   program.run(0, values, &masks);
   if (values.back().isTensor()) return {values.back().toTensor()};
   Tensors all;
