@@ -78,7 +78,8 @@ std::vector<double> gram_on(int ranks, const Rows& rows, const std::vector<float
   std::vector<double> result;
   run_threads(ranks, [&](Communicator& comm) {
     const auto staged = torch_library().make_staged_communicator(comm);
-    const auto updates = torch_library().make_device_updates(comm, *staged, parts, device);
+    const auto updates =
+        torch_library().make_device_updates(comm, *staged, parts, std::ssize(theta), device);
     for (int repeat = 0; repeat < 2; ++repeat) {
       keep(*updates, rows, theta, positions_of(comm, rows.size(), stride), device);
       auto gram = updates->gram(static_cast<int64_t>(rows.size()));
@@ -145,7 +146,7 @@ TEST(DeviceUpdates, NoRankGetsAnothersWholeRow) {
       run_threads(ranks, [&](Communicator& inner) {
         Counting comm(inner);
         const auto staged = torch_library().make_staged_communicator(comm);
-        const auto updates = torch_library().make_device_updates(comm, *staged, {{0, n}}, "cpu");
+        const auto updates = torch_library().make_device_updates(comm, *staged, {{0, n}}, n, "cpu");
         keep(*updates, rows, theta, {comm.rank()}, "cpu");
         updates->gram(ranks);
         EXPECT_EQ(comm.received[comm.rank()], 0);
@@ -164,6 +165,7 @@ TEST(DeviceUpdates, NoRankGetsAnothersWholeRow) {
 // One weight for each part and position.
 TEST(DeviceUpdates, FoldEqualsUpdateSum) {
   constexpr int64_t kSize = 301;
+  constexpr int64_t kTrained = 290;  // buffers stand behind, which are no part of the norm
   constexpr int64_t kRows = 7;
   const std::vector<RowPart> parts{{0, 100}, {100, 101}, {101, kSize}};
   const auto theta = make_theta(kSize);
@@ -186,14 +188,15 @@ TEST(DeviceUpdates, FoldEqualsUpdateSum) {
     for (int ranks = 1; ranks <= 4; ++ranks) {
       run_threads(ranks, [&](Communicator& comm) {
         const auto staged = torch_library().make_staged_communicator(comm);
-        const auto updates = torch_library().make_device_updates(comm, *staged, parts, device);
+        const auto updates =
+            torch_library().make_device_updates(comm, *staged, parts, kTrained, device);
         const auto sum = torch_library().make_device_sum(kSize, kRows, Reduction::kExact, device);
         const auto mine = positions_of(comm, rows.size(), 1);
         const auto told = keep(*updates, rows, theta, mine, device);
         ASSERT_EQ(told.size(), mine.size());
         for (std::size_t i = 0; i < mine.size(); ++i) {
           const auto& update = expected_updates[static_cast<std::size_t>(mine[i])];
-          const double norm = slow_gram({update}, {{0, kSize}}).front();
+          const double norm = slow_gram({update}, {{0, kTrained}}).front();
           EXPECT_NEAR(told[i].squared_norm, norm, 1e-12 * norm);
         }
         EXPECT_EQ(updates->fold(weights, kRows, *sum), -1);
@@ -216,7 +219,7 @@ TEST(DeviceUpdates, WhatIsOutOfRangeIsTold) {
   const Rows rows{{1, 2, 3}, {1, kNan, 3}, {1, 2, 3}, {4, 5, 6}, {1, 2, 3}};
   for (const std::string& device : test_devices()) {
     const auto updates =
-        torch_library().make_device_updates(*comm, *staged, {{0, 2}, {2, 3}}, device);
+        torch_library().make_device_updates(*comm, *staged, {{0, 2}, {2, 3}}, 2, device);
     const auto told = keep(*updates, rows, theta, {0, 1, 2, 3, 4}, device);
     for (std::size_t i = 0; i < told.size(); ++i) EXPECT_EQ(told[i].in_range, i != 1);
     updates->clear();
@@ -225,6 +228,30 @@ TEST(DeviceUpdates, WhatIsOutOfRangeIsTold) {
     std::vector<double> weights(10, 1.0);
     weights[5 + 3] = 0x1p40;  // of the second part, position 3
     EXPECT_EQ(updates->fold(weights, 5, *sum), 3);
+  }
+}
+
+// A rule leaves updates out, whose values may be no numbers then; also where the rows of several
+// cohorts have some in front, within and behind.
+TEST(DeviceUpdates, WhatHasNoWeightDoesNotCount) {
+  const auto comm = make_single_communicator();
+  const auto staged = torch_library().make_staged_communicator(*comm);
+  const std::vector<float> theta(2);
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  for (const std::string& device : test_devices()) {
+    for (const Reduction reduction : {Reduction::kExact, Reduction::kFast}) {
+      const auto updates = torch_library().make_device_updates(*comm, *staged, {{0, 2}}, 2, device);
+      const auto sum = torch_library().make_device_sum(2, 8, reduction, device);
+      const Rows rows{{1, kInf}, {16, 32},  {4, 8},       {kInf, kNan},
+                      {1, 2},    {kNan, 1}, {kNan, kNan}, {64, 128}};
+      keep(*updates, rows, theta, {5, 4, 3, 2, 1, 0, 6, 7}, device);
+      const std::vector<double> weights{0, 1, 0.5, 0, 2, 0, 0, 1};  // of positions
+      EXPECT_EQ(updates->fold(weights, 8, *sum), -1);
+      std::vector<float> found(2);
+      sum->take(found);
+      EXPECT_EQ(found, (std::vector<float>{2 + 2 + 16 + 64, 4 + 4 + 32 + 128})) << device;
+    }
   }
 }
 

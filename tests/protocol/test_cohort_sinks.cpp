@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/index.hpp"
+#include "model/device/pretended/pretended_gpu.hpp"
 #include "protocol/cohort_kinds.hpp"
 
 namespace hanse {
@@ -42,7 +43,11 @@ NamedJobs robust_jobs() {
   heal.job.aggregator.beta = 0.4;
   KindsJob absent = of_rule("fedlf");
   absent.job.aggregator.absent = AbsentClients::kWindow;
+  KindsJob many = of_rule("geometric-median");
+  many.job.aggregator.before = PreRules::parse("nnm");
   return {{"krum", of_rule("krum")},
+          {"multi-krum", of_rule("multi-krum")},
+          {"geometric median behind nnm", many},
           {"median behind nnm", mixed},
           {"trimmed mean", of_rule("trimmed-mean")},
           {"centered clipping", of_rule("centered-clipping")},
@@ -163,27 +168,49 @@ TEST_F(CohortSinks, AttackersHaveTheStrengthsOfTheHosts) {
   }
 }
 
-// Their rows come in one transfer, and their losses in another.
-TEST_F(CohortSinks, TheHostWaitsTwiceForACohort) {
-  const auto downloads = [](KindsJob job) {
-    int64_t found = 0;
-    run_threads(1, [&](Communicator& comm) {
-      KindsRun run(comm, job);
-      run.trainer->round(false);
-      const int64_t before = torch_library().downloads();
-      run.trainer->round(false);
-      found = torch_library().downloads() - before;
-    });
-    return found;
+// Of a round behind the first one, on one rank.
+pretended::Counts counts_of_round(const KindsJob& job, int64_t& downloads) {
+  pretended::Counts found;
+  const auto counts = [] {
+    const auto* gpu = pretended::pretended_gpu();
+    return gpu != nullptr ? gpu->counts() : pretended::Counts();
   };
+  run_threads(1, [&](Communicator& comm) {
+    KindsRun run(comm, job);
+    run.trainer->round(false);
+    const pretended::Counts before = counts();
+    const int64_t downloads_before = torch_library().downloads();
+    run.trainer->round(false);
+    downloads = torch_library().downloads() - downloads_before;
+    found = counts() - before;
+  });
+  return found;
+}
+
+// Rows of rules by columns come in one transfer, and their losses in another.
+TEST_F(CohortSinks, TheHostWaitsTwiceForACohort) {
   for (const std::string& device : test_devices()) {
-    KindsJob job = of_rule("krum");
+    KindsJob job = of_rule("median");
     job.device = device;
     for (const int64_t cohort : {1, 3, 7}) {
       job.cohort = cohort;
-      EXPECT_EQ(downloads(job), 2 * ((kJobDraws + cohort - 1) / cohort)) << cohort;
+      int64_t downloads = 0;
+      counts_of_round(job, downloads);
+      EXPECT_EQ(downloads, 2 * ((kJobDraws + cohort - 1) / cohort)) << cohort;
     }
   }
+}
+
+// Rules that weigh by inner products get these; no update leaves the device.
+TEST_F(CohortSinks, UpdatesStayWhereInnerProductsAreEnough) {
+  if (pretended::pretended_gpu() == nullptr) GTEST_SKIP() << "HANSE_FAKE_GPU=1 runs it";
+  KindsJob job = of_rule("median");
+  job.device = test_devices().front();
+  job.cohort = 7;
+  int64_t downloads = 0;
+  const int64_t of_rows = counts_of_round(job, downloads).downloaded_bytes;
+  job.job.aggregator.kind = "krum";
+  EXPECT_LT(counts_of_round(job, downloads).downloaded_bytes, of_rows / 4);
 }
 
 }  // namespace

@@ -60,8 +60,8 @@ class DeviceUpdates {
   virtual ~DeviceUpdates() = default;
 
   // Keeps rows[i] - theta for positions[i] in the draw, for the first positions.size() of rows [C,
-  // P]; theta [P] or [C, P], undefined: the rows are the updates. Norms as in DeviceSum::fold().
-  // Waits for the device, once.
+  // P]; theta [P] or [C, P], undefined: the rows are the updates. Norms as in
+  // DeviceSum::fold_model(); in range is what is finite. Waits for the device, once.
   virtual std::vector<FoldResult> keep(const at::Tensor& rows, const at::Tensor& theta,
                                        std::span<const int64_t> positions,
                                        const Along& along = {}) = 0;
@@ -72,8 +72,9 @@ class DeviceUpdates {
   // of device. Cost: twice the multiplications of GramExchange; each rank sends K P / ranks values.
   virtual std::vector<double> gram(int64_t k) = 0;
 
-  // Folds the kept updates by coefficients [layers, k] into `sum`, and forgets them. Returns the
-  // position of an update that is out of range, else -1.
+  // Folds the kept updates by coefficients [layers, k] into `sum`, and forgets them; one of
+  // coefficient 0 does not count, whatever it holds. Returns the position of an update that is out
+  // of range, else -1. Waits for the device once for each run of others.
   virtual int64_t fold(std::span<const double> coefficients, int64_t k, DeviceSum& sum) = 0;
   virtual void clear() = 0;
 };

@@ -120,7 +120,7 @@ struct TorchLibrary {
   std::unique_ptr<DeviceUpdates> (*make_device_updates)(Communicator& comm,
                                                         DeviceCommunicator& devices,
                                                         std::vector<RowPart> layers,
-                                                        const std::string& device);
+                                                        int64_t trained, const std::string& device);
 
   // mix_rows() on a device, in one product there.
   void (*mix_rows_on)(const std::string& device, std::span<const double> weights,

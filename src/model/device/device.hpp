@@ -33,7 +33,7 @@ std::unique_ptr<CohortGradients> make_cohort_gradients(Cohort& cohort, int64_t l
 std::unique_ptr<DeviceSum> make_device_sum(int64_t n_params, int64_t addends, Reduction reduction,
                                            const std::string& device);
 std::unique_ptr<DeviceUpdates> make_device_updates(Communicator& comm, DeviceCommunicator& devices,
-                                                   std::vector<RowPart> layers,
+                                                   std::vector<RowPart> layers, int64_t trained,
                                                    const std::string& device);
 void mix_rows_on(const std::string& device, std::span<const double> weights,
                  std::span<const float> rows, int64_t n, std::span<float> out);

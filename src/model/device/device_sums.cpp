@@ -8,14 +8,17 @@
 #include "device/device.hpp"
 #include "device/download.hpp"
 #include "device/kernels.hpp"
+#include "hanse/base/index.hpp"
 
 namespace hanse {
 
 namespace {
 
-// The facts of a kept update: its squared norm, and 1 when all of it is finite.
-at::Tensor facts(const at::Tensor& delta) {
-  return at::stack({at::sum(delta * delta), delta.isfinite().all().to(at::kDouble)});
+// The facts of a kept update: the squared norm of its first `trained` values, and 1 when all of it
+// is finite.
+at::Tensor facts(const at::Tensor& delta, int64_t trained) {
+  return at::stack(
+      {at::sum(delta.narrow(0, 0, trained).square()), delta.isfinite().all().to(at::kDouble)});
 }
 
 // Brings `parts` and what comes along to the host's memory at once; returns the parts' numbers.
@@ -151,11 +154,12 @@ class DeviceSumOfTensors final : public DeviceSum {
 class DeviceUpdatesOfTensors final : public DeviceUpdates {
  public:
   DeviceUpdatesOfTensors(Communicator& comm, DeviceCommunicator& devices,
-                         std::vector<RowPart> layers, const std::string& device)
+                         std::vector<RowPart> layers, int64_t trained, const std::string& device)
       : comm_(comm),
         devices_(devices),
         device_(device),
         layers_(std::move(layers)),
+        trained_(trained),
         blocks_(comm, layers_) {}
 
   std::vector<FoldResult> keep(const at::Tensor& rows, const at::Tensor& theta,
@@ -168,7 +172,7 @@ class DeviceUpdatesOfTensors final : public DeviceUpdates {
     std::vector<at::Tensor> found;
     for (int64_t i = 0; i < n; ++i) {
       const at::Tensor delta = updates[i].to(at::kDouble);
-      found.push_back(facts(delta));
+      found.push_back(facts(delta, trained_));
     }
     return results_of(found, along);
   }
@@ -207,13 +211,18 @@ class DeviceUpdatesOfTensors final : public DeviceUpdates {
       const double* weights = coefficients.data() + layer * static_cast<std::size_t>(k);
       auto position = positions_.begin();
       for (const at::Tensor& updates : kept_) {
-        std::vector<double> chosen;
-        for (int64_t i = 0; i < updates.size(0); ++i) chosen.push_back(weights[position[i]]);
+        const std::span<const int64_t> own(position, position + updates.size(0));
         const at::Tensor values = updates.narrow(1, part.begin, part.size());
-        for (const FoldResult& folded : sum.fold(values, {}, chosen, part.begin)) {
-          if (!folded.in_range) broken = *position;
-          ++position;
+        for (const auto& [begin, end] : runs_that_count(own, weights)) {
+          std::vector<double> chosen;
+          for (int64_t i = begin; i < end; ++i) chosen.push_back(weights[own[to_index(i)]]);
+          const auto folded =
+              sum.fold(values.narrow(0, begin, end - begin), {}, chosen, part.begin);
+          for (std::size_t i = 0; i < folded.size(); ++i) {
+            if (!folded[i].in_range) broken = own[to_index(begin) + i];
+          }
         }
+        position += updates.size(0);
       }
     }
     clear();
@@ -226,6 +235,18 @@ class DeviceUpdatesOfTensors final : public DeviceUpdates {
   }
 
  private:
+  // Neighbours among these positions whose coefficients are not 0: 0 NaN is NaN.
+  static std::vector<std::pair<int64_t, int64_t>> runs_that_count(
+      std::span<const int64_t> positions, const double* weights) {
+    std::vector<std::pair<int64_t, int64_t>> runs;
+    for (int64_t i = 0; i < std::ssize(positions); ++i) {
+      if (weights[positions[to_index(i)]] == 0) continue;
+      if (runs.empty() || runs.back().second != i) runs.emplace_back(i, i);
+      runs.back().second = i + 1;
+    }
+    return runs;
+  }
+
   // Sends block first_block + r of all rows to rank r. Returns this rank's [K, L], one rank's rows
   // after another's; empty without a block.
   at::Tensor exchange(int64_t first_block) {
@@ -252,6 +273,7 @@ class DeviceUpdatesOfTensors final : public DeviceUpdates {
   DeviceCommunicator& devices_;
   std::string device_;
   std::vector<RowPart> layers_;
+  int64_t trained_;  // values of an update, in front of its buffers
   GramBlocks blocks_;
   std::vector<at::Tensor> kept_;    // [n, P] each; positions_.size() rows in all
   std::vector<int64_t> positions_;  // of those rows
@@ -265,9 +287,10 @@ std::unique_ptr<DeviceSum> make_device_sum(int64_t n_params, int64_t addends, Re
 }
 
 std::unique_ptr<DeviceUpdates> make_device_updates(Communicator& comm, DeviceCommunicator& devices,
-                                                   std::vector<RowPart> layers,
+                                                   std::vector<RowPart> layers, int64_t trained,
                                                    const std::string& device) {
-  return std::make_unique<DeviceUpdatesOfTensors>(comm, devices, std::move(layers), device);
+  return std::make_unique<DeviceUpdatesOfTensors>(comm, devices, std::move(layers), trained,
+                                                  device);
 }
 
 }  // namespace hanse

@@ -23,8 +23,9 @@ CohortSink::CohortSink(const RunnerParts& parts, const FederatedSettings& settin
   server_ = torch_library().make_device_server(comm_, devices_, n_params, cohorts.device());
   if (comm_.rank() == 0) step_.resize(static_cast<std::size_t>(n_params));
   if (parts.rule.after_training()) {
-    kept_ = torch_library().make_device_updates(
-        comm_, devices_, row_parts(parts.model.layout(), parts.rule.layers), cohorts.device());
+    kept_ = torch_library().make_device_updates(comm_, devices_,
+                                                row_parts(parts.model.layout(), parts.rule.layers),
+                                                trained_, cohorts.device());
   }
 }
 
