@@ -168,7 +168,7 @@ TEST_F(CohortSinks, AttackersHaveTheStrengthsOfTheHosts) {
   }
 }
 
-// Of a round behind the first one, on one rank.
+// What the second round counts, on one rank.
 pretended::Counts counts_of_round(const KindsJob& job, int64_t& downloads) {
   pretended::Counts found;
   const auto counts = [] {

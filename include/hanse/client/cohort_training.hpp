@@ -117,7 +117,7 @@ class CohortTraining final : public Evaluator {
     void read(const BatchPlaces& places, int64_t rows, float* out) const;
   };
 
-  // Of CohortSteps, for the steps that are put at once.
+  // CohortSteps of the steps that are put at once.
   struct Table {
     std::vector<int64_t> counts;      // [steps, C] samples
     std::vector<StepSize> sizes;      // [steps, C]

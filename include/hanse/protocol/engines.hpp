@@ -51,8 +51,8 @@ std::vector<StateBlock> rule_state_blocks(const AggregatorNeeds& needs,
 // Does a round look at the entries of each update, or change the sum, in the host's memory? Then
 // what devices have trained goes there, a row a participant: stages and parts, the rows of rules by
 // columns and of attackers, and what a rule keeps of each client are one piece of code, whose bits
-// are those of a CPU's run. Otherwise updates and their sum stay on the devices: rules that weigh by
-// inner products get no more than these.
+// are those of a CPU's run. Otherwise updates and their sum stay on the devices: rules that weigh
+// by inner products get no more than these.
 inline bool sums_on_host(const RunnerParts& parts) {
   const AggregatorNeeds& rule = parts.rule;
   const bool looks = rule.columns || rule.own_columns || rule.forging_rows > 0 ||
