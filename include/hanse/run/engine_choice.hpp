@@ -10,6 +10,7 @@
 
 #include "hanse/comm/communicator.hpp"
 #include "hanse/kinds/conflicts.hpp"
+#include "hanse/model/cohort.hpp"
 #include "hanse/protocol/engines.hpp"
 
 namespace hanse {
@@ -52,7 +53,8 @@ struct RankGpu {
 // their rows. It follows from the job alone, which fixes the bits.
 int64_t side_by_side(const Job& job, int64_t participants, int64_t n_params);
 
-KernelStarts kernel_starts(const RunOptions& run);
+// What the job says of them.
+KernelStarts kernel_starts(const Job& job);
 
 // How the clients of a rank are trained.
 struct Engine {

@@ -197,8 +197,9 @@ int64_t side_by_side(const Job& job, int64_t participants, int64_t n_params) {
   return (all + cohorts - 1) / cohorts;
 }
 
-KernelStarts kernel_starts(const RunOptions& run) {
-  return {.recorded = run.device_graphs == DeviceGraphs::kAuto, .streams = run.device_streams};
+KernelStarts kernel_starts(const Job& job) {
+  return {.recorded = job.run.device_graphs == DeviceGraphs::kAuto,
+          .streams = job.run.device_streams};
 }
 
 bool is_worth_a_gpu(const StepCost& work) {
@@ -272,7 +273,7 @@ RunnerPtr make_runner(const Job& job, Engine& engine, const FederatedSettings& s
     tell_of_idle_ranks(participants, clients, parts.comm);
     const auto room = [&](const ClientOptions& options, int64_t places, int64_t bytes) {
       return std::make_unique<CohortTraining>(options, parts.federation, job.model, device.name,
-                                              places, bytes, kernel_starts(job.run), parts.part,
+                                              places, bytes, kernel_starts(job), parts.part,
                                               parts.frozen);
     };
     make_on_device(job, device, parts.comm, [&] {

@@ -35,7 +35,7 @@ OnlineEngine choose_online_engine(const Job& job, Communicator& comm, const Rank
                                                           .steps = job.online.steps,
                                                           .lr = job.online.lr,
                                                           .step = {.rows = job.online.batch},
-                                                          .starts = kernel_starts(job.run),
+                                                          .starts = kernel_starts(job),
                                                           .part = assembly.part});
     engine.mix_rows = [name = device.name](auto weights, auto rows, int64_t n, auto out) {
       torch_library().mix_rows_on(name, weights, rows, n, out);
