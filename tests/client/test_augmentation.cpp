@@ -66,15 +66,22 @@ std::vector<float> reference(const float* image, const Image& shape, const Augme
   return found;
 }
 
+// Each change alone, and several together.
+const std::vector<AugmentationOptions> kChanges = {
+    {.crop = 2},
+    {.flip = 1},
+    {.flip = 0.5},
+    {.cutout = 3},
+    {.cutout = 2},
+    {.crop = 1, .flip = 0.5, .cutout = 1},
+    {.mixup = 0.4},
+    {.crop = 2, .flip = 0.3, .cutout = 2, .mixup = 1.5},
+    {.crop = 2, .flip = 0.3, .cutout = 3, .mixup = 1.5}};
+
 TEST(Augmentation, EveryPixelIsWhereItBelongs) {
-  const std::vector<AugmentationOptions> cases = {
-      {.crop = 2},    {.flip = 1},
-      {.flip = 0.5},  {.cutout = 3},
-      {.cutout = 2},  {.crop = 1, .flip = 0.5, .cutout = 1},
-      {.mixup = 0.4}, {.crop = 2, .flip = 0.3, .cutout = 2, .mixup = 1.5}};
   for (const Image& shape : {Image{1, 5, 4}, Image{3, 3, 7}, Image{2, 6, 6}}) {
     const Federation federation = images({shape.channels, shape.height, shape.width});
-    for (const AugmentationOptions& options : cases) {
+    for (const AugmentationOptions& options : kChanges) {
       SCOPED_TRACE(augmentation_key(options));
       ClientOptions client{{.epochs = 2, .batch = 4}};
       BatchStream plain(client, federation);
@@ -245,14 +252,9 @@ void expect_bits_of_host(const Federation& federation, const Image& shape,
 }
 
 TEST(Augmentation, TheDeviceMakesTheBitsOfTheHost) {
-  const std::vector<AugmentationOptions> cases = {
-      {.crop = 2},    {.flip = 1},
-      {.flip = 0.5},  {.cutout = 3},
-      {.cutout = 2},  {.crop = 1, .flip = 0.5, .cutout = 1},
-      {.mixup = 0.4}, {.crop = 2, .flip = 0.3, .cutout = 3, .mixup = 1.5}};
   for (const Image& shape : {Image{1, 5, 4}, Image{3, 3, 7}, Image{2, 6, 6}, Image{3, 17, 13}}) {
     const Federation federation = images({shape.channels, shape.height, shape.width});
-    for (const AugmentationOptions& options : cases) {
+    for (const AugmentationOptions& options : kChanges) {
       SCOPED_TRACE(augmentation_key(options));
       for (const int64_t batch : {1, 4, 5}) expect_bits_of_host(federation, shape, options, batch);
     }

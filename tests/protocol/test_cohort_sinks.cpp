@@ -1,5 +1,6 @@
 // Rounds whose participants are trained side by side and whose updates go to the host's sum: rules,
 // attackers, stages and parts that look at them there.
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -168,35 +169,29 @@ TEST_F(CohortSinks, AttackersHaveTheStrengthsOfTheHosts) {
   }
 }
 
-// What the second round counts, on one rank.
-pretended::Counts counts_of_round(const KindsJob& job, int64_t& downloads) {
-  pretended::Counts found;
-  const auto counts = [] {
-    const auto* gpu = pretended::pretended_gpu();
-    return gpu != nullptr ? gpu->counts() : pretended::Counts();
-  };
+// What a counter tells of the second round, on one rank.
+int64_t in_second_round(const KindsJob& job, const std::function<int64_t()>& counter) {
+  int64_t found = 0;
   run_threads(1, [&](Communicator& comm) {
     KindsRun run(comm, job);
     run.trainer->round(false);
-    const pretended::Counts before = counts();
-    const int64_t downloads_before = torch_library().downloads();
+    const int64_t before = counter();
     run.trainer->round(false);
-    downloads = torch_library().downloads() - downloads_before;
-    found = counts() - before;
+    found = counter() - before;
   });
   return found;
 }
 
 // Rows of rules by columns come in one transfer, and their losses in another.
 TEST_F(CohortSinks, TheHostWaitsTwiceForACohort) {
+  const auto downloads = [] { return torch_library().downloads(); };
   for (const std::string& device : test_devices()) {
     KindsJob job = of_rule("median");
     job.device = device;
     for (const int64_t cohort : {1, 3, 7}) {
       job.cohort = cohort;
-      int64_t downloads = 0;
-      counts_of_round(job, downloads);
-      EXPECT_EQ(downloads, 2 * ((kJobDraws + cohort - 1) / cohort)) << cohort;
+      const int64_t cohorts = (kJobDraws + cohort - 1) / cohort;
+      EXPECT_EQ(in_second_round(job, downloads), 2 * cohorts) << cohort;
     }
   }
 }
@@ -204,13 +199,13 @@ TEST_F(CohortSinks, TheHostWaitsTwiceForACohort) {
 // Rules that weigh by inner products get these; no update leaves the device.
 TEST_F(CohortSinks, UpdatesStayWhereInnerProductsAreEnough) {
   if (pretended::pretended_gpu() == nullptr) GTEST_SKIP() << "HANSE_FAKE_GPU=1 runs it";
+  const auto bytes = [] { return pretended::pretended_gpu()->counts().downloaded_bytes; };
   KindsJob job = of_rule("median");
   job.device = test_devices().front();
   job.cohort = 7;
-  int64_t downloads = 0;
-  const int64_t of_rows = counts_of_round(job, downloads).downloaded_bytes;
+  const int64_t of_rows = in_second_round(job, bytes);
   job.job.aggregator.kind = "krum";
-  EXPECT_LT(counts_of_round(job, downloads).downloaded_bytes, of_rows / 4);
+  EXPECT_LT(in_second_round(job, bytes), of_rows / 4);
 }
 
 }  // namespace

@@ -75,6 +75,17 @@ inline std::string graph_node(const std::string& op, const std::string& args,
 
 inline std::string graph_value(int64_t number) { return fmt::format(R"({{"v":{}}})", number); }
 
+// A tensor of a node's several results.
+inline std::string graph_item(int64_t of, int64_t place) {
+  return graph_node("item", fmt::format("{},{}", graph_value(of), place));
+}
+
+// A batch as rows [n, values].
+inline std::string graph_rows(int64_t of, int64_t values) {
+  return graph_node("aten::view",
+                    fmt::format(R"({},[{{"rows":[1,0]}},{}])", graph_value(of), values));
+}
+
 // The nodes of a list.
 inline std::string graph_nodes(const std::vector<std::string>& nodes) {
   return fmt::format("{}", fmt::join(nodes, ","));
@@ -112,7 +123,7 @@ inline GraphText picture_graph() {
   graph.add_parameter("weight", "[3,144]", spread_values(3 * 144));
   graph.add_parameter("bias", "[3]", {0.5F, -1, 0.25F});
   const auto v = graph_value;
-  const std::string flat = graph_node("aten::view", v(2) + R"(,[{"rows":[1,0]},144])");
+  const std::string flat = graph_rows(2, 144);
   graph.evaluation = graph_nodes({flat, graph_node("aten::t", v(0)),  // 3, 4
                                   graph_node("aten::addmm", v(1) + "," + v(3) + "," + v(4))});  // 5
   graph.evaluation_output = "5";
@@ -140,19 +151,14 @@ inline GraphText picture_norm_graph() {
     return graph_node("aten::native_batch_norm", fmt::format("{},{},null,{},{},{},0.25,1e-05", v(5),
                                                              v(2), v(mean), v(variance), training));
   };
-  const auto item = [&](int64_t of, int64_t place) {
-    return graph_node("item", fmt::format("{},{}", v(of), place));
-  };
-  const auto flat = [&](int64_t of) {
-    return graph_node("aten::view", v(of) + R"(,[{"rows":[1,0]},144])");
-  };
-  graph.evaluation =
-      graph_nodes({norm(3, 4, "false"), item(6, 0), flat(7), graph_node("aten::t", v(0)),  // 9
-                   graph_node("aten::addmm", v(1) + "," + v(8) + "," + v(9))});
+  graph.evaluation = graph_nodes({norm(3, 4, "false"), graph_item(6, 0), graph_rows(7, 144),
+                                  graph_node("aten::t", v(0)),  // 9
+                                  graph_node("aten::addmm", v(1) + "," + v(8) + "," + v(9))});
   graph.evaluation_output = "10";
   graph.training = graph_nodes(
-      {graph_node("aten::clone", v(3)), graph_node("aten::clone", v(4)),          // 7, 8
-       norm(7, 8, "true"), item(9, 0), item(9, 1), item(9, 2), flat(10),          // 9 to 13
+      {graph_node("aten::clone", v(3)), graph_node("aten::clone", v(4)),  // 7, 8
+       norm(7, 8, "true"), graph_item(9, 0), graph_item(9, 1), graph_item(9, 2),
+       graph_rows(10, 144),                                                       // 9 to 13
        graph_node("aten::t", v(0)),                                               // 14
        graph_node("aten::addmm", v(1) + "," + v(13) + "," + v(14)),               // 15
        graph_node("aten::t", v(6)), graph_node("aten::mm", v(16) + "," + v(13)),  // 17: of W
@@ -160,8 +166,8 @@ inline GraphText picture_norm_graph() {
        graph_node("aten::view", v(18) + R"(,[{"rows":[1,0]},1,12,12])"),          // 19
        graph_node("aten::native_batch_norm_backward",
                   fmt::format("{},{},{},{},{},{},{},true,1e-05,[true,true,false]", v(19), v(5),
-                              v(2), v(7), v(8), v(11), v(12))),               // 20
-       item(20, 1), graph_node("aten::sum", v(6) + ",[0]", "dim_IntList")});  // 21: scale; 22
+                              v(2), v(7), v(8), v(11), v(12))),                     // 20
+       graph_item(20, 1), graph_node("aten::sum", v(6) + ",[0]", "dim_IntList")});  // 21: scale; 22
   graph.outputs = R"({"output":15,"gradients":[17,22,21],"buffers":[7,8]})";
   return graph;
 }
@@ -199,18 +205,16 @@ inline GraphText norm_graph() {
     return graph_node("aten::native_batch_norm", fmt::format("{},{},null,{},{},{},0.25,1e-05", v(6),
                                                              v(2), v(mean), v(variance), training));
   };
-  const auto item = [&](int64_t of, int64_t place) {
-    return graph_node("item", fmt::format("{},{}", v(of), place));
-  };
-  graph.evaluation = graph_nodes({norm(3, 4, "false"), item(7, 0), graph_node("aten::t", v(0)),
-                                  graph_node("aten::addmm", v(1) + "," + v(8) + "," + v(9))});
+  graph.evaluation =
+      graph_nodes({norm(3, 4, "false"), graph_item(7, 0), graph_node("aten::t", v(0)),
+                   graph_node("aten::addmm", v(1) + "," + v(8) + "," + v(9))});
   graph.evaluation_output = "10";
   graph.training =
       graph_nodes({graph_node("aten::clone", v(3)),                              // 8
                    graph_node("aten::clone", v(4)),                              // 9
                    graph_node("aten::add", v(5) + ",1", "Tensor"),               // 10
                    norm(8, 9, "true"),                                           // 11
-                   item(11, 0), item(11, 1), item(11, 2),                        // 12, 13, 14
+                   graph_item(11, 0), graph_item(11, 1), graph_item(11, 2),      // 12, 13, 14
                    graph_node("aten::t", v(0)),                                  // 15
                    graph_node("aten::addmm", v(1) + "," + v(12) + "," + v(15)),  // 16
                    graph_node("aten::t", v(7)),                                  // 17
@@ -219,7 +223,7 @@ inline GraphText norm_graph() {
                    graph_node("aten::native_batch_norm_backward",
                               fmt::format("{},{},{},{},{},{},{},true,1e-05,[true,true,false]",
                                           v(19), v(6), v(2), v(8), v(9), v(13), v(14))),  // 20
-                   item(20, 1),                                              // 21: of the scale
+                   graph_item(20, 1),                                        // 21: of the scale
                    graph_node("aten::sum", v(7) + ",[0]", "dim_IntList")});  // 22
   graph.outputs = R"({"output":16,"gradients":[18,22,21],"buffers":[8,9,10]})";
   return graph;

@@ -24,23 +24,18 @@ inline GraphText pooled_graph() {
   const auto pool = [&](int64_t of) {
     return graph_node("aten::max_pool2d_with_indices", v(of) + "," + window);
   };
-  const auto item = [&](int64_t of, int64_t place) {
-    return graph_node("item", fmt::format("{},{}", v(of), place));
-  };
-  const auto flat = [&](int64_t of) {
-    return graph_node("aten::view", v(of) + R"(,[{"rows":[1,0]},36])");
-  };
-  graph.evaluation =
-      graph_nodes({scaled, pool(4), item(5, 0), flat(6), graph_node("aten::t", v(0)),  // 4 to 8
-                   graph_node("aten::addmm", v(1) + "," + v(7) + "," + v(8))});
+  graph.evaluation = graph_nodes({scaled, pool(4), graph_item(5, 0), graph_rows(6, 36),
+                                  graph_node("aten::t", v(0)),  // 4 to 8
+                                  graph_node("aten::addmm", v(1) + "," + v(7) + "," + v(8))});
   graph.evaluation_output = "9";
   graph.training = graph_nodes(
-      {scaled, pool(5), item(6, 0), item(6, 1), flat(7), graph_node("aten::t", v(0)),  // 5 to 10
-       graph_node("aten::addmm", v(1) + "," + v(9) + "," + v(10)),                     // 11
-       graph_node("aten::t", v(4)), graph_node("aten::mm", v(12) + "," + v(9)),        // 13: of W
-       graph_node("aten::sum", v(4) + ",[0]", "dim_IntList"),                          // 14: of b
-       graph_node("aten::mm", v(4) + "," + v(0)),                                      // 15
-       graph_node("aten::view", v(15) + R"(,[{"rows":[1,0]},1,6,6])"),                 // 16
+      {scaled, pool(5), graph_item(6, 0), graph_item(6, 1), graph_rows(7, 36),
+       graph_node("aten::t", v(0)),                                              // 5 to 10
+       graph_node("aten::addmm", v(1) + "," + v(9) + "," + v(10)),               // 11
+       graph_node("aten::t", v(4)), graph_node("aten::mm", v(12) + "," + v(9)),  // 13: of W
+       graph_node("aten::sum", v(4) + ",[0]", "dim_IntList"),                    // 14: of b
+       graph_node("aten::mm", v(4) + "," + v(0)),                                // 15
+       graph_node("aten::view", v(15) + R"(,[{"rows":[1,0]},1,6,6])"),           // 16
        graph_node("aten::max_pool2d_with_indices_backward",
                   fmt::format("{},{},{},{}", v(16), v(5), window, v(8))),  // 17
        graph_node("aten::mul", v(17) + "," + v(3), "Tensor"),              // 18

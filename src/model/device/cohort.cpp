@@ -61,11 +61,10 @@ class NetworkCohort final : public Cohort {
         loss_(c.loss),
         settings_(settings),
         on_device_(at::TensorOptions(at::kFloat).device(at::Device(settings.device))),
-        table_(settings.clients, settings.batch,
-               CohortNoise::numbers(network_->dropouts(), seeds_of(*network_, settings)),
-               on_device_.device(), settings.augments),
         noise_(network_->dropouts(), seeds_of(*network_, settings), settings.clients,
                settings.batch, on_device_),
+        table_(settings.clients, settings.batch, noise_.numbers(), on_device_.device(),
+               settings.augments),
         samples_(settings.samples, sample_values(c, settings), labels, settings.mixes, on_device_),
         images_(settings, c.sample_shape, labels, table_, samples_),
         theta_{at::zeros({layout.n_params()}, on_device_), {}},
@@ -100,8 +99,8 @@ class NetworkCohort final : public Cohort {
     } else if (!by_hand) {
       differentiation_ = make_autograd_gradient(parts, *network_);
     }
-    if (!settings.starts.recorded || !network_->can_be_recorded() || !settings.objective.empty())
-      return;
+    const bool records = settings.starts.recorded && settings.objective.empty();
+    if (!records || !network_->can_be_recorded()) return;
     if (auto recorder = make_graph_recorder(on_device_.device().is_cpu())) {
       graphs_ = std::make_unique<StepGraphs>(std::move(recorder), by_hand ? kFewKernels : 1);
     }
@@ -195,16 +194,15 @@ class NetworkCohort final : public Cohort {
     const at::Tensor z = network_->logits(theta_.tensors, input, {});  // [1, n, outputs]
     const at::Tensor loss = at::sum(losses_of(z, targets).to(at::kDouble), {1});
     const at::Tensor correct = at::sum(shares_right(*loss_, z, targets), {1}).to(at::kDouble);
-    evaluated_.sums.push_back({0, 0, n});
-    evaluated_.on_the_way.add(loss, &evaluated_.sums.back().loss);
-    evaluated_.on_the_way.add(correct, &evaluated_.sums.back().correct);
-    if (results.scores) evaluated_.on_the_way.add(class_one_scores(z), results.scores);
-    if (results.ranks)
-      evaluated_.on_the_way.add(ranks_of_labels(*loss_, z, targets), results.ranks);
-    if (results.classes)
-      evaluated_.on_the_way.add(classes_taken(*loss_, z, targets), results.classes);
-    if (results.outputs) evaluated_.on_the_way.add(z, results.outputs);
-    if (evaluated_.on_the_way.bytes() > kMostToBring) evaluated_.on_the_way.bring();
+    auto& [sums, on_the_way] = evaluated_;
+    sums.push_back({0, 0, n});
+    on_the_way.add(loss, &sums.back().loss);
+    on_the_way.add(correct, &sums.back().correct);
+    if (results.scores) on_the_way.add(class_one_scores(z), results.scores);
+    if (results.ranks) on_the_way.add(ranks_of_labels(*loss_, z, targets), results.ranks);
+    if (results.classes) on_the_way.add(classes_taken(*loss_, z, targets), results.classes);
+    if (results.outputs) on_the_way.add(z, results.outputs);
+    if (on_the_way.bytes() > kMostToBring) on_the_way.bring();
   }
 
   std::vector<EvaluationSums> take_evaluations() override {
@@ -314,8 +312,8 @@ class NetworkCohort final : public Cohort {
   LossPtr loss_;
   Settings settings_;
   at::TensorOptions on_device_;
-  StepTable table_;
   CohortNoise noise_;
+  StepTable table_;
   CohortSamples samples_;
   CohortImages images_;
   struct {

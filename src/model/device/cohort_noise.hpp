@@ -30,9 +30,7 @@ class CohortNoise {
   // for each dropout what its stream has drawn before, then the seeds.
   std::vector<int64_t> put_steps(std::span<const int64_t> counts);
   // Numbers of a client in a step's drawn().
-  static int64_t numbers(const std::vector<CohortForward::Dropout>& dropouts, int64_t seeds) {
-    return std::ssize(dropouts) + seeds;
-  }
+  int64_t numbers() const { return std::ssize(dropouts_) + static_cast<int64_t>(seeds_a_step_); }
 
   // Draws the masks of the table's step, for the first `clients`.
   void draw(const StepTable& table, int64_t clients);

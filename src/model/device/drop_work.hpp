@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "four.hpp"
 #include "hanse/base/both_sides.hpp"
 
 namespace hanse {
@@ -30,11 +31,6 @@ struct PhiloxBlock {
 // draw_mask() of dropout.hpp for every client's samples of a step. An item is a block of a client's
 // stream, 16 of its masks' values: item = client * blocks() + block.
 struct DropWork {
-  // Stored at once.
-  struct alignas(16) Four {
-    float values[4];
-  };
-
   uint64_t purpose;
   int32_t threshold;       // of DropoutRule
   float scale;             // of DropoutRule
@@ -63,7 +59,7 @@ struct DropWork {
                            static_cast<uint64_t>(stream[1]), static_cast<uint64_t>(stream[2]));
     float* own = mask + client * batch * width;
     for (int i = 0; i < 16; i += 4) {
-      Four four;
+      Four four;  // stored at once
       for (int k = 0; k < 4; ++k) {
         const auto drawn_bits = static_cast<int32_t>(bits.values[i / 4] >> (16 * k) & 0xffff);
         four.values[k] = drawn_bits >= threshold ? scale : 0.0F;

@@ -1,4 +1,4 @@
-// Four numbers that one instruction reads.
+// Four numbers that one instruction reads or writes.
 #pragma once
 
 #include "hanse/base/both_sides.hpp"

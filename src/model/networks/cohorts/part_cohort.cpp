@@ -117,12 +117,12 @@ class PartCohort final : public CohortForward, private ClientPasses {
     return network_->client_passes()->forward(all, samples, masks);
   }
 
-  // dA = s B^T dW,  dB = s dW A^T
   at::Tensor representation() const override { return network_->client_passes()->representation(); }
 
+  // dA = s B^T dW,  dB = s dW A^T
   void backward(const at::Tensor& delta, const std::vector<at::Tensor>& gradients,
                 const at::Tensor& of_representation) override {
-    std::vector<at::Tensor> all;  // of a W with factors in memory of its own
+    std::vector<at::Tensor> all;  // dW has memory of its own where W has factors
     for (const Tensor& tensor : tensors_) {
       const int64_t own = tensor.whole.own;
       all.push_back(own != kNone        ? gradients[to_index(own)]

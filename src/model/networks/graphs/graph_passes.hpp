@@ -61,9 +61,9 @@ class GraphPasses {
   // The inputs of a pass over x [n, sample] on the device.
   void begin(bool training, const at::Tensor& x, Values& values);
   // The output [n, output], contiguous. With `masks` it is training: they draw until backward()
-  // has ended, whose values stay; without them none stay. REQUIRES: begin() of the same. Throws
-  // Error, which names the operator at fault.
-  // `rest`: what is left of the pass where the caller has given some values; null: all.
+  // has ended, and the values stay that it reads; without them none stay. REQUIRES: begin() of the
+  // same. Throws Error, which names the operator at fault. `rest`: what is left of the pass where
+  // the caller has given some values; null: all.
   at::Tensor forward(Values& values, MaskSource* masks, const GraphSchedule* rest = nullptr);
   // Some steps of training, which leave what the others read. REQUIRES: begin() of training. Throws
   // as forward().
